@@ -1,0 +1,1 @@
+"""Training, evaluation and reporting: what needs Lightning, Hydra or a data set."""
