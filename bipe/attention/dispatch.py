@@ -1,0 +1,117 @@
+"""The one function that chooses how attention is computed.
+
+    no bias       one document a row          causal
+                  packed, CPU                 causal, document by document
+    linear bias   CPU                         bias_row (augmented where the operator is missing)
+                  elsewhere                   augmented
+    anything      packed off the CPU, other   masked: a dense mask for the fused kernel
+                  biases, cached keys
+
+The choice is made once a forward pass; every layer then calls the same attention. `path="eager"`
+forces the reference. Every path is exact: documents do not leak into each other at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bipe.attention.documents import Attention, Span, attend_by_document, document_spans
+from bipe.attention.eager import allowed_pairs, eager_attention
+from bipe.attention.fused import (
+    augmented_attention,
+    bias_row_attention,
+    bias_row_works,
+    causal_attention,
+)
+from bipe.bias import Bias, LinearBias
+from bipe.positions import Positions
+
+log = logging.getLogger(__name__)
+
+Path = Literal["auto", "eager", "masked", "causal", "bias_row", "augmented"]
+PATHS = get_args(Path)
+
+
+def choose_attention(
+    *, bias: Bias | None, q_at: Positions, k_at: Positions, path: Path = "auto"
+) -> Attention:
+    """Return ``attend(q, k, v)`` for queries at `q_at` and keys at `k_at`.
+
+    Queries are the last ones of the keys' time. Raises ValueError for a path that cannot do
+    what is asked.
+    """
+    name = _choose(bias, q_at, k_at) if path == "auto" else path
+    _log_once(name, q_at.document.device.type, type(bias).__name__)
+    if name in ("eager", "masked"):
+        allowed = allowed_pairs(q_at.document, k_at.document)
+        if name == "eager":
+            return functools.partial(eager_attention, bias=bias, allowed=allowed)
+        return functools.partial(_masked_attention, bias=bias, allowed=allowed)
+    if name == "causal" and bias is not None:
+        raise ValueError(f"attention path {name!r} takes no bias, got {type(bias).__name__}")
+    if name in ("bias_row", "augmented") and not isinstance(bias, LinearBias):
+        raise ValueError(f"attention path {name!r} takes a linear bias, got {bias!r}")
+    return _by_document(_kernel(name, bias), k_at)
+
+
+def _choose(bias: Bias | None, q_at: Positions, k_at: Positions) -> Path:
+    on_cpu = k_at.document.device.type == "cpu"
+    if q_at.document.shape != k_at.document.shape or (k_at.packed and not on_cpu):
+        return "masked"
+    if bias is None:
+        return "causal"
+    if not isinstance(bias, LinearBias):
+        return "masked"
+    return "bias_row" if on_cpu and bias_row_works() else "augmented"
+
+
+def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
+    """A function from (rows of the batch, time of the document) to the attention there."""
+    if not isinstance(bias, LinearBias):
+        return lambda rows, keys: causal_attention
+    attention = bias_row_attention if name == "bias_row" else augmented_attention
+    dtype = torch.float32 if name == "bias_row" else torch.float64
+
+    def at(rows: slice, keys: slice) -> Attention:
+        return functools.partial(attention, row=bias.row(rows=rows, keys=keys, dtype=dtype))
+
+    return at
+
+
+def _by_document(kernel: Callable[[slice, slice], Attention], at: Positions) -> Attention:
+    everything = slice(None)
+    if not at.packed or at.document.device.type != "cpu":
+        return kernel(everything, everything)
+    spans = document_spans(at.document)
+    if all(len(row) == 1 for row in spans):
+        return kernel(everything, everything)
+
+    def placed(span: Span) -> tuple[Span, Attention]:
+        rows, keys = slice(span.row, span.row + 1), slice(span.start, span.stop)
+        return span, kernel(rows, keys)
+
+    return functools.partial(
+        attend_by_document, spans=[[placed(span) for span in row] for row in spans]
+    )
+
+
+def _masked_attention(
+    q: Tensor, k: Tensor, v: Tensor, *, bias: Bias | None, allowed: Tensor
+) -> Tensor:
+    grouped = q.shape[1] != k.shape[1]
+    mask = allowed[:, None]
+    if bias is not None:
+        mask = bias.dense(q.dtype).masked_fill(~mask, float("-inf"))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
+
+
+@functools.cache
+def _log_once(path: str, device: str, bias: str) -> None:
+    log.info("attention path: %s (device %s, bias %s)", path, device, bias)

@@ -1,0 +1,115 @@
+"""Attention without a T x T tensor, for what needs no bias or a linear one.
+
+causal      no bias: the fused causal kernel.
+bias_row    a linear bias on the CPU: the same kernel, with a mask of shape (batch, head, 1, key)
+            expanded over queries with stride 0. A softmax does not see what a query adds to all
+            its scores, so the row slope * k_id says it all.
+augmented   a linear bias anywhere: the row becomes features of the keys that meet features of the
+            queries that are 1, so that the plain causal kernel adds it. The features come first
+            in the head: last, they cost 40 to 400 times the error in bfloat16.
+
+Each serves one document; documents.py takes packed rows apart. The eager twin is eager.py.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from bipe.attention.eager import repeat_heads
+
+_BFLOAT16_PIECES = 3  # 3 x 8 bits of mantissa hold what float32 holds
+
+
+def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Plain causal attention. *Shape:* ``(batch, head, time, head_width)``."""
+    grouped = q.shape[1] != k.shape[1]
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+
+
+def bias_row_attention(
+    q: Tensor, k: Tensor, v: Tensor, row: Float[Tensor, "batch head key"]
+) -> Tensor:
+    """Causal attention with `row` added to the scores of every query; CPU only."""
+    k, v = repeat_heads(k, v, n_head=q.shape[1])
+    return _BiasRow.apply(q, k, v, row)
+
+
+def augmented_attention(
+    q: Tensor, k: Tensor, v: Tensor, row: Float[Tensor, "batch head key"]
+) -> Tensor:
+    """Causal attention with `row` added to the scores of every query; any device."""
+    k, v = repeat_heads(k, v, n_head=q.shape[1])
+    scale = q.shape[-1] ** -0.5
+    pieces = _exact_pieces(row.double() / scale, q.dtype)  # [b, h, t, f]
+    # Kernels want widths that are multiples of 8, of v as of q and k.
+    spare = -pieces.shape[-1] % 8
+    pieces = F.pad(pieces, (0, spare))
+    ones = torch.ones_like(pieces)
+    out = F.scaled_dot_product_attention(
+        torch.cat((ones, q), -1),
+        torch.cat((pieces, k), -1),
+        F.pad(v, (0, pieces.shape[-1])),
+        is_causal=True,
+        scale=scale,
+    )
+    return out[..., : v.shape[-1]]
+
+
+def _exact_pieces(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Split float64 values into a last axis of `dtype` numbers whose sum rounds like float32."""
+    count = 1 if dtype in (torch.float32, torch.float64) else _BFLOAT16_PIECES
+    pieces = []
+    for _ in range(count):
+        pieces.append(values.to(dtype))
+        values = values - pieces[-1].double()
+    return torch.stack(pieces, -1)
+
+
+@functools.cache
+def bias_row_works() -> bool:
+    """Try the private CPU operator once: a build without it takes the augmented path."""
+    try:
+        q = torch.randn(1, 1, 8, 8, requires_grad=True)
+        row = torch.arange(8.0).view(1, 1, 8)
+        out = bias_row_attention(q, q, q, row)
+        out.sum().backward()
+        scores = q @ q.transpose(-1, -2) / 8**0.5 + row
+        hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)
+        expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ q
+    except (RuntimeError, AttributeError, TypeError):
+        return False
+    return torch.allclose(out, expected, atol=1e-5)
+
+
+class _BiasRow(torch.autograd.Function):
+    """The CPU flash kernel with both `is_causal` and a mask of query stride 0.
+
+    `scaled_dot_product_attention` refuses the two together; the operator below it does not.
+    """
+
+    @staticmethod
+    def forward(ctx, q, k, v, row):  # type: ignore[no-untyped-def]
+        mask = _expanded(row, q)
+        out, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0.0, True, attn_mask=mask
+        )
+        ctx.save_for_backward(q, k, v, row, out, log_sum)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        q, k, v, row, out, log_sum = ctx.saved_tensors
+        backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        grads = backward(grad, q, k, v, out, log_sum, 0.0, True, attn_mask=_expanded(row, q))
+        return *grads, None
+
+
+def _expanded(row: Tensor, q: Tensor) -> Tensor:
+    # A float32 mask is taken for reduced-precision q as well; a float64 q wants its own kind.
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return row.to(dtype)[:, :, None, :].expand(*q.shape[:3], row.shape[-1])

@@ -1,0 +1,48 @@
+"""From a description to an object: plain data that names a class and its keyword arguments.
+
+    build({"_target_": "bipe.encodings.RoPE", "head_width": 64})
+
+The same form as in conf/, readable without Hydra, so that a checkpoint serves on its own. A
+description can come with a downloaded model: only classes under an allowed prefix are built.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+TARGET = "_target_"
+ALLOWED = ("bipe.", "segmenters.", "train.")
+
+
+def build(description: Any, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
+    """Build what a description names, innermost first; anything else is returned as it is.
+
+    allowed: prefixes of the dotted names that may be built; a user's own encodings need theirs.
+    Raises ValueError for a name outside them or one that does not exist.
+    """
+    if isinstance(description, Mapping):
+        parts = {k: build(v, allowed=allowed) for k, v in description.items() if k != TARGET}
+        if TARGET not in description:
+            return parts
+        return find(description[TARGET], allowed=allowed)(**parts)
+    if isinstance(description, Sequence) and not isinstance(description, str):
+        return [build(item, allowed=allowed) for item in description]
+    return description
+
+
+def find(name: str, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
+    """Return the class or function that a dotted name stands for."""
+    if not name.startswith(allowed):
+        raise ValueError(
+            f"{TARGET} must start with one of {', '.join(allowed)}, was: {name!r}; a class of your "
+            f"own needs its package among the allowed prefixes (allowed_targets)"
+        )
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{TARGET} names nothing that can be imported: {name!r} ({error})"
+        ) from error

@@ -1,0 +1,195 @@
+"""A LLaMA decoder (Touvron et al., 2302.13971) whose positions are data.
+
+Tokens are embedded once; every block attends with the rotation and the bias that the encoding
+gives for the ids of the batch. Nothing here knows what a segment is.
+
+Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from bipe.attention import PATHS, Path, choose_attention
+from bipe.attention.documents import Attention
+from bipe.build import ALLOWED, build
+from bipe.encodings import Encoding, Flat, Scheme
+from bipe.positions import Positions
+from bipe.rotation import Rotation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderConfig:
+    """Everything that a decoder is made from; saved beside its weights.
+
+    encoding: the description of an encoding (build.py); a bare one counts tokens (`Flat`).
+    n_kv_head: key and value heads, fewer than n_head for grouped-query attention.
+    mlp_width: width of the SwiGLU inside each block.
+    init_std: standard deviation of the initial weights.
+    """
+
+    vocab_size: int
+    width: int
+    n_layer: int
+    n_head: int
+    mlp_width: int
+    encoding: Mapping[str, Any] = field(default_factory=dict)
+    n_kv_head: int | None = None
+    tied_head: bool = False
+    norm_eps: float = 1e-5
+    init_std: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, was: {getattr(self, name)}")
+        if self.width % self.n_head:
+            raise ValueError(
+                f"width must be a multiple of n_head ({self.n_head}), was: {self.width}"
+            )
+        if self.n_head % self.kv_heads:
+            raise ValueError(
+                f"n_head must be a multiple of n_kv_head ({self.n_kv_head}), was: {self.n_head}"
+            )
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.n_head
+
+    @property
+    def kv_heads(self) -> int:
+        return self.n_head if self.n_kv_head is None else self.n_kv_head
+
+
+class SelfAttention(nn.Module):
+    """Causal self-attention with rotated queries and keys."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.head_width = config.head_width
+        kv_width = config.kv_heads * config.head_width
+        self.query = nn.Linear(config.width, config.width, bias=False)
+        self.key = nn.Linear(config.width, kv_width, bias=False)
+        self.value = nn.Linear(config.width, kv_width, bias=False)
+        self.output = nn.Linear(config.width, config.width, bias=False)
+
+    def forward(
+        self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention
+    ) -> Float[Tensor, "b t c"]:
+        q, k, v = (self._heads(project(x)) for project in (self.query, self.key, self.value))
+        if rotation is not None:
+            q, k = rotation.query(q), rotation.key(k)
+        return self.output(attend(q, k, v).transpose(1, 2).flatten(-2))
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # [b, h, t, d]
+
+
+class SwiGLU(nn.Module):
+    """down(silu(gate(x)) * up(x)) (Shazeer, 2002.05202)."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.gate = nn.Linear(config.width, config.mlp_width, bias=False)
+        self.up = nn.Linear(config.width, config.mlp_width, bias=False)
+        self.down = nn.Linear(config.mlp_width, config.width, bias=False)
+
+    def forward(self, x: Float[Tensor, "b t c"]) -> Float[Tensor, "b t c"]:
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Block(nn.Module):
+    """Attention and SwiGLU, each behind a norm and beside a residual."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.attention_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.attention = SelfAttention(config)
+        self.mlp_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.mlp = SwiGLU(config)
+
+    def forward(
+        self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention
+    ) -> Float[Tensor, "b t c"]:
+        x = x + self.attention(self.attention_norm(x), rotation, attend)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Decoder(nn.Module):
+    """Tokens and their positions in, hidden states out; `head` turns those into logits.
+
+    attention: the path of attention (attention/dispatch.py); "auto" chooses.
+    allowed: see `build`.
+    """
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        *,
+        attention: Path = "auto",
+        allowed: tuple[str, ...] = ALLOWED,
+    ) -> None:
+        super().__init__()
+        if attention not in PATHS:
+            raise ValueError(f"attention must be one of {', '.join(PATHS)}, was: {attention!r}")
+        self.config = config
+        self.attention: Path = attention
+        self.tokens = nn.Embedding(config.vocab_size, config.width)
+        self.scheme = as_scheme(build(config.encoding, allowed=allowed))
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.head = nn.Linear(config.width, config.vocab_size, bias=False)
+        if config.tied_head:
+            self.head.weight = self.tokens.weight
+
+    def forward(self, tokens: Int[Tensor, "b t"], at: Positions) -> Float[Tensor, "b t c"]:
+        """Hidden states after the final norm, of tokens at the given positions."""
+        x = self.scheme.embed(self.tokens(tokens), at)
+        rotation = self.scheme.rotation(at)
+        if rotation is not None:
+            rotation = rotation.to(torch.promote_types(x.dtype, torch.float32))
+        bias = self.scheme.bias(at, at)
+        attend = choose_attention(bias=bias, q_at=at, k_at=at, path=self.attention)
+        for block in self.blocks:
+            x = block(x, rotation, attend)
+        return self.norm(x)
+
+    def logits(self, tokens: Int[Tensor, "b t"], at: Positions) -> Float[Tensor, "b t v"]:
+        """All logits at once: for short inputs; loss.py scores long ones in chunks."""
+        return self.head(self(tokens, at))
+
+    @torch.no_grad()
+    def init_weights(self, *, seed: int) -> None:
+        """Draw every matrix from its own stream of (seed, parameter name).
+
+        So models that differ in their encoding alone start from the same weights.
+        """
+        for name, parameter in self.named_parameters():
+            if parameter.ndim < 2:
+                continue
+            # torch's CPU generator takes in 32 bits of a seed and ignores the others.
+            stream = zlib.crc32(f"{seed}/{name}".encode())
+            generator = torch.Generator().manual_seed(stream)
+            values = torch.empty(parameter.shape).normal_(generator=generator)
+            parameter.copy_(values * self.config.init_std)
+
+
+def as_scheme(encoding: Any) -> Any:
+    """A bare encoding counts tokens; Flat, Bilevel and Chain are left as they are."""
+    if isinstance(encoding, Encoding):
+        return Flat(encoding=encoding)
+    if not all(callable(getattr(encoding, hook, None)) for hook in ("embed", "rotation", "bias")):
+        raise ValueError(
+            "encoding must describe a position encoding, for example "
+            f"{{'_target_': 'bipe.encodings.NoPE'}}, was: {encoding!r}"
+        )
+    scheme: Scheme = encoding
+    return scheme

@@ -1,0 +1,47 @@
+"""Attention with linear biases (ALiBi; Press et al., 2108.12409).
+
+    score(i, j) = q_i . k_j / sqrt(head_width) - slope_h * (id(i) - id(j))
+
+With `Bilevel(inter=ALiBi(multiplier=96))` the ids are segment indices: BiPE-ALiBi as released
+(2401.16421, eq. 4; the multiplier is in its code).
+"""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from bipe.bias import LinearBias, LinearTerm
+from bipe.encodings.base import Encoding
+
+
+def alibi_slopes(n_head: int) -> list[float]:
+    """The slopes of the ALiBi release: 2^(-8i/c) for i = 1..c, c a power of two.
+
+    For other head counts: those of the largest power of two below, then every other slope of
+    twice as many heads.
+    """
+    power = 1 << (n_head.bit_length() - 1)
+    slopes = [2.0 ** (-8 * i / power) for i in range(1, power + 1)]
+    between = [2.0 ** (-8 * i / (2 * power)) for i in range(1, 2 * power, 2)]
+    return (slopes + between)[:n_head]
+
+
+class ALiBi(Encoding):
+    """A penalty on distance, with a slope of its own for each head.
+
+    multiplier: factor on all slopes.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, *, n_head: int, multiplier: float = 1.0) -> None:
+        super().__init__()
+        if n_head < 1:
+            raise ValueError(f"n_head must be at least 1, was: {n_head}")
+        slopes = torch.tensor(alibi_slopes(n_head), dtype=torch.float64) * multiplier
+        self.constant("slopes", slopes)
+
+    def bias(
+        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
+    ) -> LinearBias:
+        return LinearBias(terms=(LinearTerm(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids),))

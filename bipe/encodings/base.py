@@ -1,0 +1,127 @@
+"""The three hooks of a position encoding, and the combinators that feed it ids.
+
+An encoding sees integer ids and never segments. What the ids count is decided outside it:
+`Flat(RoPE(...))` counts tokens of the document, `Bilevel(intra=Learned(...), inter=RoPE(...))` is
+BiPE-RoPE (He et al., ICML 2024, arXiv 2401.16421, eq. 3 and 4): tokens inside the segment for the
+one, segments for the other. So an encoding is written once and has both forms.
+
+    embed(x, ids)       what to add to the embeddings
+    rotation(ids)       how queries and keys turn; asked once a forward pass, applied in each layer
+    bias(q_ids, k_ids)  what to add to the attention scores, as a description (bias.py) and not as
+                        a T x T tensor: attention chooses the path
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from bipe.bias import Bias, add_biases
+from bipe.positions import Positions
+from bipe.rotation import Rotation, compose
+
+
+class Encoding(nn.Module):
+    """A position encoding: override the hooks that it needs, each default changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._constants: dict[str, Tensor] = {}
+
+    def embed(
+        self, x: Float[Tensor, "batch time width"], ids: Int[Tensor, "batch time"]
+    ) -> Float[Tensor, "batch time width"]:
+        """Return `x` with what the encoding adds to the embeddings of tokens at `ids`."""
+        return x
+
+    def rotation(self, ids: Int[Tensor, "batch time"]) -> Rotation | None:
+        """Return how queries and keys at `ids` turn before they meet; None: not at all."""
+        return None
+
+    def bias(
+        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
+    ) -> Bias | None:
+        """Return what is added to the score of a query at `q_ids` and a key at `k_ids`."""
+        return None
+
+    def constant(self, name: str, value: Tensor) -> None:
+        """Register a table that follows the module's device and nothing else.
+
+        It is no parameter, it is not saved, and `.half()`, `.to(torch.bfloat16)` or `to_empty`
+        leave its values alone: rounded frequencies and slopes are noise at long range.
+        """
+        self._constants[name] = value
+        self.register_buffer(name, value, persistent=False)
+
+    def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
+        super()._apply(fn, recurse)
+        for name, value in self._constants.items():
+            self._buffers[name] = value.to(self._buffers[name].device)  # type: ignore[union-attr]
+        return self
+
+
+@runtime_checkable
+class Scheme(Protocol):
+    """What a decoder asks: the three hooks, fed with `Positions` instead of ids."""
+
+    def embed(self, x: Tensor, at: Positions) -> Tensor: ...
+    def rotation(self, at: Positions) -> Rotation | None: ...
+    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None: ...
+
+
+class Flat(nn.Module):
+    """An ordinary encoding: counts tokens from the start of the document."""
+
+    def __init__(self, *, encoding: Encoding) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def embed(self, x: Tensor, at: Positions) -> Tensor:
+        return self.encoding.embed(x, at.token)
+
+    def rotation(self, at: Positions) -> Rotation | None:
+        return self.encoding.rotation(at.token)
+
+    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
+        return self.encoding.bias(q_at.token, k_at.token)
+
+
+class Bilevel(nn.Module):
+    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments."""
+
+    def __init__(self, *, intra: Encoding, inter: Encoding) -> None:
+        super().__init__()
+        self.intra = intra
+        self.inter = inter
+
+    def embed(self, x: Tensor, at: Positions) -> Tensor:
+        return self.inter.embed(self.intra.embed(x, at.intra), at.inter)
+
+    def rotation(self, at: Positions) -> Rotation | None:
+        return compose(self.intra.rotation(at.intra), self.inter.rotation(at.inter))
+
+    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
+        return add_biases(
+            self.intra.bias(q_at.intra, k_at.intra), self.inter.bias(q_at.inter, k_at.inter)
+        )
+
+
+class Chain(nn.Module):
+    """Several schemes at once, applied in order: `Chain(Flat(a), Bilevel(b, c))`."""
+
+    def __init__(self, *, links: list[nn.Module]) -> None:
+        super().__init__()
+        self.links = nn.ModuleList(links)
+
+    def embed(self, x: Tensor, at: Positions) -> Tensor:
+        for link in self.links:
+            x = link.embed(x, at)
+        return x
+
+    def rotation(self, at: Positions) -> Rotation | None:
+        return compose(*(link.rotation(at) for link in self.links))
+
+    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
+        return add_biases(*(link.bias(q_at, k_at) for link in self.links))

@@ -1,0 +1,122 @@
+"""Weights in the layouts of others: plain LLaMA (Hugging Face names) and the released BiPE.
+
+The two share their names; BiPE adds the intra-segment table `model.embeds.0.weight`. The ALiBi
+buffers that official checkpoints carry are derived data: accepted and ignored.
+
+    rpe_type     encoding
+    rope         RoPE                            alibi         ALiBi
+    bipe_rope    Bilevel(Learned, RoPE)          bipe_alibi    Bilevel(Learned, ALiBi x 96)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from bipe.checkpoint import CheckpointError, load_weights
+from bipe.decoder import Decoder, DecoderConfig
+
+ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
+_INTRA_TABLE = ("scheme.intra.table.weight", "model.embeds.0.weight")
+_OUTSIDE = {
+    "tokens.weight": "model.embed_tokens.weight",
+    "norm.weight": "model.norm.weight",
+    "head.weight": "lm_head.weight",
+}
+_IN_BLOCK = {
+    "attention_norm": "input_layernorm",
+    "attention.query": "self_attn.q_proj",
+    "attention.key": "self_attn.k_proj",
+    "attention.value": "self_attn.v_proj",
+    "attention.output": "self_attn.o_proj",
+    "mlp_norm": "post_attention_layernorm",
+    "mlp.gate": "mlp.gate_proj",
+    "mlp.up": "mlp.up_proj",
+    "mlp.down": "mlp.down_proj",
+}
+_ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.inv_freq)")
+
+
+def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024) -> DecoderConfig:
+    """Read a released BiPE config.json, or a plain LLaMA one (whose `rpe_type` is rope).
+
+    intra_length: rows of the intra-segment table in the checkpoint, in tokens.
+    """
+    for key in ("rope_scaling", "log_scale"):
+        if config.get(key):
+            raise CheckpointError(f"{key} of an official config is not supported: {config[key]!r}")
+    width, n_head = config["hidden_size"], config["num_attention_heads"]
+    return DecoderConfig(
+        vocab_size=config["vocab_size"],
+        width=width,
+        n_layer=config["num_hidden_layers"],
+        n_head=n_head,
+        n_kv_head=config.get("num_key_value_heads"),
+        mlp_width=config["intermediate_size"],
+        norm_eps=config.get("rms_norm_eps", 1e-6),
+        init_std=config.get("initializer_range", 0.02),
+        tied_head=config.get("tie_word_embeddings", False),
+        encoding=_encoding(config, width=width, n_head=n_head, intra_length=intra_length),
+    )
+
+
+def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Decoder:
+    """Build a decoder from an official config and its weights, in the weights' own dtype."""
+    table = state.get(_INTRA_TABLE[1])
+    intra_length = 1024 if table is None else table.shape[0]
+    model = Decoder(config_from_official(config, intra_length=intra_length))
+    names = {theirs: ours for ours, theirs in _names(model).items()}
+    unknown = sorted(k for k in state if k not in names and not _ALIBI_BUFFER.fullmatch(k))
+    if unknown:
+        raise CheckpointError(f"weights of an unknown layout: {unknown[:5]}")
+    model.to(state["model.embed_tokens.weight"].dtype)
+    load_weights(model, {names[k]: tensor for k, tensor in state.items() if k in names})
+    return model
+
+
+def to_official(model: Decoder) -> dict[str, Tensor]:
+    """The weights of a model under their official names."""
+    state = model.state_dict()
+    return {theirs: state[ours] for ours, theirs in _names(model).items()}
+
+
+def _names(model: Decoder) -> dict[str, str]:
+    """Our name of each weight -> the official one."""
+    names = {}
+    for ours in model.state_dict():
+        block = re.fullmatch(r"blocks\.(\d+)\.(.+)\.weight", ours)
+        if block and block[2] in _IN_BLOCK:
+            names[ours] = f"model.layers.{block[1]}.{_IN_BLOCK[block[2]]}.weight"
+        elif ours in _OUTSIDE:
+            names[ours] = _OUTSIDE[ours]
+        elif ours == _INTRA_TABLE[0]:
+            names[ours] = _INTRA_TABLE[1]
+        else:
+            raise CheckpointError(f"the official layout has no place for {ours!r}")
+    return names
+
+
+def _encoding(
+    config: Mapping[str, Any], *, width: int, n_head: int, intra_length: int
+) -> dict[str, Any]:
+    kind = config.get("rpe_type") or "rope"
+    rope = {
+        "_target_": "bipe.encodings.RoPE",
+        "head_width": width // n_head,
+        "theta": float(config.get("rope_theta", 10000.0)),
+    }
+    alibi = {"_target_": "bipe.encodings.ALiBi", "n_head": n_head}
+    intra = {"_target_": "bipe.encodings.Learned", "width": width, "length": intra_length}
+    bilevel = {"_target_": "bipe.encodings.Bilevel", "intra": intra}
+    known: dict[str, dict[str, Any]] = {
+        "rope": rope,
+        "alibi": alibi,
+        "bipe_rope": {**bilevel, "inter": rope},
+        "bipe_alibi": {**bilevel, "inter": {**alibi, "multiplier": ALIBI_MULTIPLIER}},
+    }
+    if kind not in known:
+        raise CheckpointError(f"rpe_type must be one of {', '.join(known)}, was: {kind!r}")
+    return known[kind]

@@ -1,0 +1,78 @@
+"""Small models and random batches for the laws of the bipe room."""
+
+from typing import Any
+
+import torch
+
+from bipe import Decoder, DecoderConfig, Positions
+from bipe.build import build
+from bipe.encodings.base import Encoding
+
+WIDTH, N_HEAD = 48, 6
+HEAD_WIDTH = WIDTH // N_HEAD
+
+
+def target(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"_target_": f"bipe.encodings.{name}", **arguments}
+
+
+BARE = {
+    "nope": target("NoPE"),
+    "learned": target("Learned", width=WIDTH, length=24),
+    "sinusoidal": target("Sinusoidal", width=WIDTH, scale=0.02),
+    "rope": target("RoPE", head_width=HEAD_WIDTH),
+    "rope_interleaved": target("RoPE", head_width=HEAD_WIDTH, interleaved=True),
+    "alibi": target("ALiBi", n_head=N_HEAD),
+    "alibi_x96": target("ALiBi", n_head=N_HEAD, multiplier=96.0),
+}
+RELATIVE = ("nope", "rope", "rope_interleaved", "alibi", "alibi_x96")
+SCHEMES: dict[str, dict[str, Any]] = {
+    **{f"flat_{name}": target("Flat", encoding=bare) for name, bare in BARE.items()},
+    **{
+        f"bilevel_learned_{name}": target("Bilevel", intra=BARE["learned"], inter=bare)
+        for name, bare in BARE.items()
+    },
+    "bilevel_rope_rope": target("Bilevel", intra=BARE["rope"], inter=BARE["rope"]),
+    "bilevel_alibi_alibi": target("Bilevel", intra=BARE["alibi"], inter=BARE["alibi_x96"]),
+    "chain": target(
+        "Chain",
+        links=[
+            target("Flat", encoding=BARE["alibi"]),
+            target("Bilevel", intra=BARE["sinusoidal"], inter=BARE["rope"]),
+        ],
+    ),
+}
+
+
+def bare_encoding(name: str) -> Encoding:
+    return build(BARE[name])
+
+
+def small_decoder(scheme: str, *, seed: int = 0, **overrides: Any) -> Decoder:
+    config = {
+        "vocab_size": 61,
+        "width": WIDTH,
+        "n_layer": 2,
+        "n_head": N_HEAD,
+        "mlp_width": 64,
+        "init_std": 0.2,
+        "encoding": SCHEMES[scheme],
+    }
+    attention = overrides.pop("attention", "auto")
+    model = Decoder(DecoderConfig(**{**config, **overrides}), attention=attention)
+    model.init_weights(seed=seed)
+    return model
+
+
+def random_marks(batch: int, time: int, *, seed: int, documents: float = 0.05) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    draw = torch.rand(batch, time, generator=generator)
+    marks = (draw < 0.2).to(torch.uint8) << 1
+    return torch.where(draw < documents, 3, marks)
+
+
+def random_batch(batch: int, time: int, *, seed: int, documents: float = 0.05):
+    """Tokens and positions of packed rows."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    tokens = torch.randint(0, 61, (batch, time), generator=generator)
+    return tokens, Positions.from_marks(random_marks(batch, time, seed=seed, documents=documents))

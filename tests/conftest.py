@@ -1,0 +1,25 @@
+"""Shared by all tests: shapes in the types are checked, golden data is found."""
+
+import os
+from pathlib import Path
+
+import pytest
+from jaxtyping import config as jaxtyping_config
+from jaxtyping import install_import_hook
+
+# Before anything imports bipe: every annotated shape is checked at every call in the tests.
+install_import_hook("bipe", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of golden data: $BIPE_GOLDEN, or the one in the repository."""
+    return Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parent / "golden"))
+
+
+@pytest.fixture
+def unchecked_types():
+    """Switch the checker off: what a user, who runs without it, gets for a wrong value."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)
