@@ -27,7 +27,7 @@ class Bias(ABC):
 class LinearTerm:
     """slope_h * (k_id - q_id): one slope a head, ids in whatever unit the level counts."""
 
-    slopes: Float[Tensor, head]
+    slopes: Float[Tensor, " head"]
     q_ids: Int[Tensor, "batch query"]
     k_ids: Int[Tensor, "batch key"]
 

@@ -111,7 +111,7 @@ def _flush(path: Path) -> None:
 
 
 def _replace_folder(fresh: Path, folder: Path) -> None:
-    """Put `fresh` in the place of `folder`; os.replace cannot replace a folder that is not empty."""
+    """Put `fresh` in the place of `folder`; os.replace refuses a folder that holds files."""
     fresh.chmod(0o755)
     if not folder.exists():
         fresh.rename(folder)

@@ -19,7 +19,7 @@ CHUNK = 1024
 def summed_cross_entropy(
     hidden: Float[Tensor, "token width"],
     head: Float[Tensor, "vocab width"],
-    targets: Int[Tensor, token],
+    targets: Int[Tensor, " token"],
     *,
     chunk: int = CHUNK,
 ) -> Float[Tensor, ""]:
@@ -37,10 +37,10 @@ def summed_cross_entropy(
 def token_nll(
     hidden: Float[Tensor, "token width"],
     head: Float[Tensor, "vocab width"],
-    targets: Int[Tensor, token],
+    targets: Int[Tensor, " token"],
     *,
     chunk: int = CHUNK,
-) -> Float[Tensor, token]:
+) -> Float[Tensor, " token"]:
     """Negative log-likelihood of each target in nats, 0 where the target is ignored."""
     pieces = []
     for x, y in zip(hidden.split(chunk), targets.split(chunk), strict=True):

@@ -8,7 +8,7 @@ without a synchronisation with the host:
     mark       3   0   0     2  0       0     | 3    0
     document   0   0   0     0  0       0     | 1    1      nothing attends across documents
     token      0   1   2     3  4       5     | 0    1      what a flat encoding counts
-    inter      0   0   0     1  1       1     | 0    0      BiPE's outer level (He et al., 2401.16421)
+    inter      0   0   0     1  1       1     | 0    0      BiPE's outer level (2401.16421)
     intra      0   1   2     0  1       2     | 0    1      BiPE's inner level
 
 A document is never inferred from a position that is 0: under BiPE `intra` is 0 at every segment.
@@ -35,10 +35,10 @@ class Carry:
     segment, except `inter`, the segment that is still open. *Shape:* ``(batch)`` each.
     """
 
-    document: Int[Tensor, batch]
-    token: Int[Tensor, batch]
-    inter: Int[Tensor, batch]
-    intra: Int[Tensor, batch]
+    document: Int[Tensor, " batch"]
+    token: Int[Tensor, " batch"]
+    inter: Int[Tensor, " batch"]
+    intra: Int[Tensor, " batch"]
 
     @classmethod
     def from_columns(cls, columns: Int[Tensor, "batch 3"]) -> Carry:
@@ -131,6 +131,6 @@ class Positions:
         )
 
 
-def _last_start(start: Bool[Tensor, "batch time"], at: Int[Tensor, time]) -> Tensor:
+def _last_start(start: Bool[Tensor, "batch time"], at: Int[Tensor, " time"]) -> Tensor:
     """Index of the last True up to each place, -1 where there is none yet."""
     return torch.where(start, at, -1).cummax(-1).values

@@ -113,7 +113,11 @@ class Chain(nn.Module):
 
     def __init__(self, *, links: list[nn.Module]) -> None:
         super().__init__()
-        self.links = nn.ModuleList(links)
+        self.parts = nn.ModuleList(links)
+
+    @property
+    def links(self) -> list[Scheme]:
+        return list(self.parts)  # type: ignore[arg-type]
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         for link in self.links:

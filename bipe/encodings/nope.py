@@ -1,4 +1,4 @@
-"""No position encoding (NoPE): the causal mask alone tells order (Kazemnejad et al., 2305.19466)."""
+"""No position encoding (NoPE; 2305.19466): the causal mask alone tells order."""
 
 from bipe.encodings.base import Encoding
 

@@ -129,7 +129,7 @@ def test_a_bias_row_at_a_million_segments_loses_nothing():
 
 def test_the_fallback_equals_the_private_operator():
     assert bias_row_works()
-    qkv, at = inputs(4, torch.float32)
+    qkv, _ = inputs(4, torch.float32)
     row = torch.randn(2, 4, 97)
     one = run(lambda q, k, v: bias_row_attention(q, k, v, row), qkv)
     other = run(lambda q, k, v: augmented_attention(q, k, v, row), qkv)

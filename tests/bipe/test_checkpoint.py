@@ -77,7 +77,7 @@ def test_an_official_config_that_needs_more_is_refused():
     base = {"hidden_size": 8, "num_attention_heads": 2}
     with pytest.raises(CheckpointError, match="rope_scaling"):
         config_from_official({**base, "rope_scaling": {"type": "yarn", "factor": 4.0}})
-    with pytest.raises(CheckpointError, match="rpe_type must be one of rope, .*was: 'xpos'"):
+    with pytest.raises(CheckpointError, match=r"rpe_type must be one of rope, .*was: 'xpos'"):
         config_from_official({
             **base, "vocab_size": 8, "num_hidden_layers": 1, "intermediate_size": 8,
             "rpe_type": "xpos",
