@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-
 from segmenters.align import ByteTable, anchors_from_offsets
+
 from train.data.documents import DataError
 
 CHUNK_CHARACTERS = 4096

@@ -7,9 +7,9 @@ import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from segmenters.align import anchors_from_offsets
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from segmenters.align import anchors_from_offsets
 from train.data.documents import DataError
 from train.data.tokenizers import SAMPLE, Tokenizer
 from train.data.vocabulary import END, LoadTokenizer, TrainBPE

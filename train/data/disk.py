@@ -1,0 +1,96 @@
+"""Writing files that are whole or absent, and saying so when the disk is full.
+
+A file is written under a temporary name in its own folder, synchronised and renamed, so that no
+reader ever sees a part of it. `full_disk` turns the errors of a disk without room into one that
+names the path and the cure.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from train.data.documents import DataError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Output:
+    """A file that grows under a temporary name, hashed on the way.
+
+    Nothing is at `path` before `commit`, and nothing is left of it after `discard`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._part = path.with_name(f".{path.name}.part")
+        self._hash = hashlib.sha256()
+        with full_disk(path):
+            self._file = self._part.open("wb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        with full_disk(self.path):
+            self._file.write(data)
+        self._hash.update(data)
+        self.size += len(data)
+
+    def commit(self) -> dict[str, int | str]:
+        """Put the file in its place; return its size (bytes) and sha256."""
+        with full_disk(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._part.replace(self.path)
+        return {"bytes": self.size, "sha256": self._hash.hexdigest()}
+
+    def discard(self) -> None:
+        """Remove what was written, committed or not."""
+        with suppress(OSError):  # closing flushes, which a full disk refuses once more
+            self._file.close()
+        self._part.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file that is whole or absent."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with full_disk(path), part.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a loss of power, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """Raise DataError naming `path` where the disk has no room."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in _FULL:
+            raise
+        raise DataError(
+            f"{path}: no room is left to write it ({fault.strerror}). Free space or set out= to a "
+            "folder on another disk, then run again; what was half-written has been removed"
+        ) from fault
