@@ -1,0 +1,32 @@
+"""Text -> cuts: segmenters of prose, code and proofs, and their alignment with tokens.
+
+    cuts = Sentences().cut(text)                        # int64 [segments + 1] characters
+    anchors = ByteTable.from_vocabulary(vocabulary).anchors(text, ids)
+    marks = mark(anchors, (cuts,))                      # uint8 [tokens]
+
+Back ends such as spaCy are imported when a segmenter that needs them first cuts, not here.
+"""
+
+from segmenters.align import ByteTable, anchors_from_offsets, mark
+from segmenters.base import Segmenter, SegmenterError
+from segmenters.lines import Lines
+from segmenters.pattern import Newline, Official, Pattern, RandomCuts, Stride, official_marks
+from segmenters.proofs import ArithmeticSteps
+from segmenters.sentences import Sentences
+
+__all__ = [
+    "ArithmeticSteps",
+    "ByteTable",
+    "Lines",
+    "Newline",
+    "Official",
+    "Pattern",
+    "RandomCuts",
+    "Segmenter",
+    "SegmenterError",
+    "Sentences",
+    "Stride",
+    "anchors_from_offsets",
+    "mark",
+    "official_marks",
+]

@@ -1,0 +1,131 @@
+"""What every segmenter is: text -> cuts.
+
+Cuts are character offsets c_0 < c_1 < ... < c_n with c_0 = 0 and c_n = len(text) (the empty text:
+[0]), so that the segments text[c_i:c_i+1] tile the text and join back to it, whatever the input.
+A segmenter states its ends in any order, with repeats or not; `cuts_from_ends` makes cuts of them,
+so the law holds by construction. The parameters of a segmenter are its dataclass fields, and they
+are its fingerprint. Tokens are not known here: `align` brings cuts and tokens together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+Cuts = npt.NDArray[np.int64]
+
+
+class SegmenterError(ValueError):
+    """A text that a segmenter cannot cut: the rule, the document and the character.
+
+    `document` is None until somebody who knows the document's id says so (`in_document`).
+    """
+
+    def __init__(
+        self, message: str, *, document: str | None = None, offset: int | None = None
+    ) -> None:
+        place = "".join(
+            f"{name} {value!r}: "
+            for name, value in (("document", document), ("character", offset))
+            if value is not None
+        )
+        super().__init__(place + message)
+        self.message = message
+        self.document = document
+        self.offset = offset
+
+    def in_document(self, document: str) -> SegmenterError:
+        """The same error, naming the document in which it arose."""
+        return SegmenterError(self.message, document=document, offset=self.offset)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Keyword-only arguments do not survive the default pickling of exceptions, and errors
+        # travel between the processes that prepare data.
+        return _rebuild_error, (self.message, self.document, self.offset)
+
+
+def _rebuild_error(message: str, document: str | None, offset: int | None) -> SegmenterError:
+    return SegmenterError(message, document=document, offset=offset)
+
+
+def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
+    """Cuts of a text of `length` characters from the ends of its segments.
+
+    Order does not matter; repeats, 0 and `length` may be present or absent.
+    Raises SegmenterError for an end outside of the text.
+    """
+    array = np.asarray(ends if isinstance(ends, np.ndarray) else list(ends), dtype=np.int64)  # type: ignore[arg-type]
+    if array.size and not (array[1:] > array[:-1]).all():
+        array = np.unique(array)
+    if array.size and (array[0] < 0 or array[-1] > length):
+        wrong = int(array[0] if array[0] < 0 else array[-1])
+        raise SegmenterError(
+            f"an end must lie in the text, between 0 and {length}, was: {wrong}", offset=wrong
+        )
+    inner = array[(array > 0) & (array < length)]
+    return np.concatenate(([0], inner, [length] if length else [])).astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Segmenter(ABC):
+    """Cuts text into segments. Subclasses are frozen, keyword-only dataclasses.
+
+    A subclass states `lookahead` and `_ends`; `cut`, `levels` and `fingerprint` follow.
+    """
+
+    # Raise it in a subclass whose rule changes: shards made by the old rule no longer match.
+    version: ClassVar[int] = 1
+
+    @property
+    @abstractmethod
+    def lookahead(self) -> int | None:
+        """How many characters after a place are read before it is decided; None: the whole text.
+
+        Whether p is a cut depends on text[: p + lookahead] alone, for every p short of its end.
+        A sentence rule that reads the next non-space character has lookahead 1: it leaves white
+        space with the sentence before, so that character is text[p] itself.
+        """
+
+    @abstractmethod
+    def _ends(self, text: str) -> Iterable[int] | Cuts:
+        """Where segments end (character offsets), in any order, 0 and len(text) optional."""
+
+    def cut(self, text: str) -> Cuts:
+        """Cuts of the text: int64 [segments + 1] character offsets from 0 to len(text).
+
+        Raises TypeError if `text` is not a string.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        return cuts_from_ends(self._ends(text), len(text))
+
+    def levels(self, text: str) -> tuple[Cuts, ...]:
+        """Cuts of each level, finest first: segments, then for instance paragraphs."""
+        return (self.cut(text),)
+
+    def versions(self) -> dict[str, str]:
+        """Versions and tables, beyond the parameters, on which the cuts depend."""
+        return {}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """All that decides where this segmenter cuts, as JSON-able values."""
+        kind = type(self)
+        return {
+            "segmenter": f"{kind.__module__}.{kind.__qualname__}",
+            "version": self.version,
+            "parameters": {f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
+            "versions": self.versions(),
+        }
+
+
+def require_integer(name: str, value: object, least: int) -> None:
+    """Raise TypeError or ValueError, naming the parameter, unless it is an integer >= `least`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, was: {type(value).__name__} {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, was: {value}")

@@ -1,0 +1,80 @@
+"""Sentences of prose as segments.
+
+By default a spaCy pipeline whose one component applies the causal rules of `sentence_rules`; the
+same rules without spaCy (identical cuts, faster); or spaCy's own sentencizer, senter or parser,
+which read ahead. Trailing white space stays with the sentence before, and a blank line is always a
+boundary. Nothing here trains or downloads a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from segmenters import sentence_rules
+from segmenters.base import Segmenter
+
+_SPACE = re.compile(r"\s*+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sentences(Segmenter):
+    """Ends a segment where a sentence ends.
+
+    `backend`: "spacy" (the causal rules as a spaCy component), "rules" (the same cuts without
+    spaCy), "sentencizer", "senter" or "parser" (spaCy's own; the last two need the small model of
+    `language`), or the name or path of an installed spaCy model. `language` is a code of spaCy
+    ("en"; "xx" for any) and is read by spaCy's own back ends alone. A model reads paragraph by
+    paragraph, and a paragraph beyond its size in pieces.
+
+    Raises ValueError, when it cuts, if a model is not installed or does not find sentences.
+    """
+
+    backend: str = "spacy"
+    language: str = "xx"
+
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("backend", "language"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be a str, was: {type(value).__name__}")
+            if not value:
+                raise ValueError(f"{name} must not be empty")
+
+    @property
+    def lookahead(self) -> int | None:
+        return 1 if self._is_causal else None
+
+    @property
+    def _is_causal(self) -> bool:
+        return self.backend in ("rules", "spacy")
+
+    def versions(self) -> dict[str, str]:
+        """The tables of our rules, or the versions of spaCy and of the model that decides."""
+        if self._is_causal:
+            return {"tables": sentence_rules.tables()}
+        from segmenters import spacy_pipeline
+
+        return spacy_pipeline.versions(self.backend, self.language)
+
+    def _ends(self, text: str) -> Iterable[int]:
+        if self.backend == "rules":
+            return sentence_rules.sentence_ends(text)
+        from segmenters import spacy_pipeline
+
+        starts = spacy_pipeline.sentence_starts(text, backend=self.backend, language=self.language)
+        # spaCy's own back ends may start a sentence with the white space in front of it.
+        first = _after_space(text, 0)
+        ends = {_after_space(text, start) for start in starts.tolist()}
+        return sorted(end for end in ends if end > first)
+
+
+def _after_space(text: str, place: int) -> int:
+    """The first place from `place` on that does not hold white space."""
+    match = _SPACE.match(text, place)
+    assert match is not None
+    return match.end()
