@@ -1,0 +1,101 @@
+"""How numbers are written for people: few digits, always the same way.
+
+Deliberately not used for the CSV and the JSON, which hold the numbers as they were measured.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+DAGGER = "\N{DAGGER}"
+DASH = "\N{EN DASH}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
+
+
+def short(value: float) -> str:
+    """About three significant digits; a dagger where there is no finite value."""
+    if not math.isfinite(value):
+        return DAGGER
+    size = abs(value)
+    if size >= 1e6 or 0 < size < 1e-3:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:,.{decimals}f}"
+
+
+def tick(value: float) -> str:
+    """A round number without superfluous zeros."""
+    return f"{value:,.10g}" if 1e-3 <= abs(value) < 1e6 or not value else short(value)
+
+
+def rounded(values: Sequence[float]) -> list[str]:
+    """Round numbers of one scale, all with the decimals that one of them needs."""
+    labels = [tick(value) for value in values]
+    decimals = max((len(label.partition(".")[2]) for label in labels), default=0)
+    if any("e" in label for label in labels):
+        return labels
+    return [f"{value:,.{decimals}f}" for value in values]
+
+
+def times(ratio: float) -> str:
+    """A ratio as a multiple."""
+    shown = fixed(ratio, 2) if ratio < 10 else short(ratio)
+    return shown if shown == DAGGER else TIMES + shown
+
+
+def fixed(value: float, decimals: int = 3) -> str:
+    """A fixed number of decimals; a dagger where there is no finite value."""
+    return f"{value:,.{decimals}f}" if math.isfinite(value) else DAGGER
+
+
+def percent(value: float, decimals: int = 0) -> str:
+    """A share as a percentage; a dagger where there is no finite value."""
+    return f"{100 * value:.{decimals}f}%" if math.isfinite(value) else DAGGER
+
+
+def change(ratio: float) -> str:
+    """A ratio as a signed percentage: 0.9 is a minus of 10%."""
+    if not math.isfinite(ratio):
+        return DAGGER
+    if ratio >= 10:
+        return f"{TIMES}{short(ratio)}"
+    points = round(100 * (ratio - 1), 1)
+    sign = "+" if points > 0 else MINUS if points < 0 else ""
+    return f"{sign}{abs(points):.1f}%"
+
+
+def count(value: int) -> str:
+    """A whole number with its thousands apart."""
+    return f"{value:,}"
+
+
+def amount(value: float) -> str:
+    """A large count in words of size: 1.5 M, 320 k."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= 10 * size or (value >= size and unit != "k"):
+            scaled = value / size
+            return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
+    return f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
+    if not math.isfinite(seconds):
+        return DAGGER
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def spread(values: Iterable[float], write=amount) -> str:
+    """One value if all are written alike, otherwise the smallest to the largest."""
+    ordered = sorted(values)
+    low, high = write(ordered[0]), write(ordered[-1])
+    return low if low == high else f"{low} to {high}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as an English list: a, b and c."""
+    words = list(words)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

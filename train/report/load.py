@@ -1,0 +1,216 @@
+"""Run folders and a data folder, read into the records of `records.py`.
+
+    runs/NAME/evaluation.json   format bipe-evaluation/1   -> Run
+    data/statistics.json        format bipe-statistics/1   -> SourceStatistics, one a source
+
+Everything is checked here, so the rooms behind trust what they get. Keys that the report does not
+need are ignored.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from train.report.entry import Entry, ReportError, open_json
+from train.report.records import (
+    Bucket,
+    ByPosition,
+    Model,
+    Passkey,
+    Run,
+    Sample,
+    Scores,
+    SourceStatistics,
+    Training,
+)
+
+EVALUATION = "bipe-evaluation/1"
+STATISTICS = "bipe-statistics/1"
+
+
+def load_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
+    """The runs, in the order given.
+
+    Raises:
+        ReportError: no run, or an evaluation.json that is missing or breaks the format.
+    """
+    if not folders:
+        raise ReportError("runs must name at least one run folder, was: []")
+    return _unique(tuple(_run(Path(folder)) for folder in folders))
+
+
+def load_statistics(folder: Path) -> dict[str, SourceStatistics]:
+    """The statistics of each source of a prepared data set, in the order of the file.
+
+    Raises:
+        ReportError: a statistics.json that is missing or breaks the format.
+    """
+    root = open_json(
+        Path(folder) / "statistics.json", format=STATISTICS, cure="`bipe prepare` writes it"
+    )
+    return {name: _source(entry) for name, entry in root["sources"].items()}
+
+
+def _run(folder: Path) -> Run:
+    root = open_json(
+        folder / "evaluation.json",
+        format=EVALUATION,
+        cure=f"`bipe evaluate` writes it into the run folder {folder}",
+    )
+    passkey = root.optional("passkey")
+    sources = root["perplexity"]["sources"]
+    if not sources.mapping():
+        raise sources.fault("a mapping with at least one source")
+    return Run(
+        label=root["model"]["name"].text(),
+        folder=folder.name or str(folder),
+        model=_model(root["model"]),
+        training=_training(root["training"]),
+        protocol=root["perplexity"]["protocol"].text(),
+        scores={name: _scores(entry) for name, entry in sources.items()},
+        passkey=_passkey(passkey) if passkey else None,
+        environment=root["environment"].mapping(),
+        config=root["config"].mapping(),
+    )
+
+
+def _model(entry: Entry) -> Model:
+    levels = entry["levels"]
+    if levels.text() not in ("flat", "bilevel"):
+        raise levels.fault("'flat' or 'bilevel'")
+    return Model(
+        name=entry["name"].text(),
+        family=entry["family"].text(),
+        levels=levels.text(),
+        parameters=entry["parameters"].count(),
+        encoding=entry["encoding"].mapping(),
+        config=entry["config"].mapping(),
+    )
+
+
+def _training(entry: Entry) -> Training:
+    clipped = entry.optional("clipped_share")
+    points = [point.numbers(length=2) for point in entry["curve"].entries()]
+    return Training(
+        row_length=entry["row_length"].count(least=1),
+        tokens=entry["tokens"].count(),
+        steps=entry["steps"].count(),
+        seconds=entry["seconds"].number(),
+        seed=entry["seed"].count(),
+        sources={name: share.number() for name, share in entry["sources"].items()},
+        curve=tuple((tokens, loss) for tokens, loss in points),
+        skipped_steps=entry["skipped_steps"].count(),
+        clipped_share=clipped.number() if clipped else float("nan"),
+    )
+
+
+def _scores(entry: Entry) -> Scores:
+    lengths = entry["lengths"].rising(least=1)
+    by_position = entry.optional("by_position")
+    size = len(lengths)
+    return Scores(
+        lengths=lengths,
+        perplexity=entry["perplexity"].numbers(length=size),
+        bits_per_byte=entry["bits_per_byte"].numbers(length=size),
+        nll=entry["nll"].numbers(length=size),
+        tokens_scored=entry["tokens_scored"].counts(length=size),
+        documents=entry["documents"].counts(length=size),
+        by_position=_by_position(by_position) if by_position else None,
+    )
+
+
+def _by_position(entry: Entry) -> ByPosition:
+    edges = entry["edges"].rising()
+    if len(edges) < 2:
+        raise entry["edges"].fault("a list of at least two edges")
+    return ByPosition(
+        length=entry["length"].count(least=1),
+        edges=edges,
+        nll=entry["nll"].numbers(length=len(edges) - 1),
+        tokens=entry["tokens"].counts(length=len(edges) - 1),
+    )
+
+
+def _passkey(entry: Entry) -> Passkey:
+    lengths = entry["lengths"].rising(least=1)
+    depths = entry["depths"].numbers()
+    if not depths:
+        raise entry["depths"].fault("a list of at least one depth")
+    return Passkey(
+        protocol=entry["protocol"].text(),
+        lengths=lengths,
+        depths=depths,
+        accuracy=_grid(entry["accuracy"], rows=len(lengths), columns=len(depths)),
+        exact=_grid(entry["exact"], rows=len(lengths), columns=len(depths)),
+        trials=entry["trials"].count(least=1),
+        chance=entry["chance"].number(),
+    )
+
+
+def _grid(entry: Entry, *, rows: int, columns: int) -> tuple[tuple[float, ...], ...]:
+    lines = entry.entries()
+    if len(lines) != rows:
+        raise entry.fault(f"a list of {rows} rows, one a length ({len(lines)} given)")
+    return tuple(line.numbers(length=columns) for line in lines)
+
+
+def _source(entry: Entry) -> SourceStatistics:
+    lengths, table = entry["tokens_per_segment"], entry["by_document_length"]
+    # A null last edge means that the last bin has no upper end, as an infinite one does.
+    edges = tuple(
+        float("inf") if edge.value is None else edge.number() for edge in table["edges"].entries()
+    )
+    if len(edges) < 2:
+        raise table["edges"].fault("a list of at least two edges")
+    sample = entry.optional("sample")
+    return SourceStatistics(
+        kind=entry["kind"].text(),
+        licence=entry["licence"].text(),
+        provenance=entry["provenance"].text(),
+        segmenter=entry["segmenter"].mapping(),
+        documents=entry["documents"].count(),
+        tokens=entry["tokens"].count(),
+        segments=entry["segments"].count(),
+        bytes=entry["bytes"].count(),
+        mean=lengths["mean"].number(),
+        percentiles={rank: value.number() for rank, value in lengths["percentiles"].items()},
+        longest=lengths["max"].count(),
+        share_of_length_1=lengths["share_of_length_1"].number(),
+        edges=edges,
+        buckets=tuple(_bucket(b, bins=len(edges) - 1) for b in table["buckets"].entries()),
+        sample=_sample(sample) if sample else None,
+    )
+
+
+def _bucket(entry: Entry, *, bins: int) -> Bucket:
+    high = entry.optional("high")
+    return Bucket(
+        low=entry["low"].count(),
+        high=high.count() if high else None,
+        documents=entry["documents"].count(),
+        segments=entry["segments"].count(),
+        mean=entry["mean"].number(),
+        segments_per_document=entry["segments_per_document"].number(),
+        share=entry["share"].numbers(length=bins),
+    )
+
+
+def _sample(entry: Entry) -> Sample:
+    text, cuts = entry["text"].text(), entry["cuts"].rising()
+    if cuts[0] != 0 or cuts[-1] != len(text):
+        raise entry["cuts"].fault(f"offsets from 0 to the text's length, {len(text)}")
+    return Sample(text=text, cuts=cuts, document=entry["document"].text())
+
+
+def _unique(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Runs of one name are told apart by seed, and where that is not enough by their order."""
+    for suffix in (lambda run, _: f"seed {run.training.seed}", lambda _, order: f"run {order}"):
+        seen = Counter(run.label for run in runs)
+        runs = tuple(
+            replace(run, label=f"{run.label} ({suffix(run, order)})")
+            if seen[run.label] > 1
+            else run
+            for order, run in enumerate(runs, 1)
+        )
+    return runs

@@ -1,0 +1,120 @@
+"""What the report is made of: one frozen record a thing, filled by `load.py`.
+
+A measurement that is not finite (null, NaN, infinite) is kept as such a float: a model that
+diverges is a result, and the figures show it as a gap with a dagger. Units stand beside the fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    name: str
+    family: str
+    levels: str  # "flat" or "bilevel"
+    parameters: int
+    encoding: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    row_length: int  # tokens
+    tokens: int
+    steps: int
+    seconds: float
+    seed: int
+    sources: Mapping[str, float]  # share of each
+    curve: tuple[tuple[float, float], ...]  # (tokens seen, loss in nats a token)
+    skipped_steps: int
+    clipped_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByPosition:
+    """Loss by place in the document: `nll[i]` is the mean over tokens in edges[i] .. edges[i+1]."""
+
+    length: int  # tokens
+    edges: tuple[int, ...]
+    nll: tuple[float, ...]
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Perplexity of one model on one source; all tuples run along `lengths` (tokens)."""
+
+    lengths: tuple[int, ...]
+    perplexity: tuple[float, ...]
+    bits_per_byte: tuple[float, ...]
+    nll: tuple[float, ...]
+    tokens_scored: tuple[int, ...]
+    documents: tuple[int, ...]
+    by_position: ByPosition | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passkey:
+    """Retrieval: `accuracy[l][d]` and `exact[l][d]` at lengths[l] tokens and depths[d]."""
+
+    protocol: str
+    lengths: tuple[int, ...]
+    depths: tuple[float, ...]  # 0 is the start of the document
+    accuracy: tuple[tuple[float, ...], ...]
+    exact: tuple[tuple[float, ...], ...]
+    trials: int  # of each cell
+    chance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    label: str  # the model's name, made unique among the runs of one report
+    folder: str
+    model: Model
+    training: Training
+    protocol: str
+    scores: Mapping[str, Scores]
+    passkey: Passkey | None
+    environment: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """The documents of low .. high tokens; `high` is None where there is no upper end."""
+
+    low: int
+    high: int | None
+    documents: int
+    segments: int
+    mean: float  # tokens a segment
+    segments_per_document: float
+    share: tuple[float, ...]  # of the segments in each bin of SourceStatistics.edges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    text: str
+    cuts: tuple[int, ...]  # characters
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatistics:
+    kind: str
+    licence: str
+    provenance: str
+    segmenter: Mapping[str, Any]
+    documents: int
+    tokens: int
+    segments: int
+    bytes: int
+    mean: float  # tokens a segment
+    percentiles: Mapping[str, float]
+    longest: int
+    share_of_length_1: float
+    edges: tuple[float, ...]  # tokens a segment; the last may be infinite
+    buckets: tuple[Bucket, ...]
+    sample: Sample | None

@@ -1,0 +1,22 @@
+"""The sections of the page, one file a subject: `name(runs, looks) -> Markup`.
+
+`looks` holds each run's style by label. A section that has nothing to show says why in a sentence.
+"""
+
+from train.report.sections.account import account
+from train.report.sections.headline import headline
+from train.report.sections.perplexity import bits, perplexity, positions
+from train.report.sections.retrieval import retrieval
+from train.report.sections.segments import segments
+from train.report.sections.training import training
+
+__all__ = [
+    "account",
+    "bits",
+    "headline",
+    "perplexity",
+    "positions",
+    "retrieval",
+    "segments",
+    "training",
+]
