@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from segmenters.align import ByteTable, anchors_from_offsets
 
+from segmenters.align import ByteTable, anchors_from_offsets
 from train.data.documents import DataError
 
 CHUNK_CHARACTERS = 4096
@@ -62,12 +62,12 @@ class Tokenizer:
         if self.table is None:
             return self._encode_with_offsets(texts)
         ids = self._encode(texts)
-        exact = [self.table.fits(text, row) for text, row in zip(texts, ids, strict=True)]
-        doubtful = [text for text, fits in zip(texts, exact, strict=True) if not fits]
+        anchors = [_anchors(self.table, text, row) for text, row in zip(texts, ids, strict=True)]
+        doubtful = [text for text, found in zip(texts, anchors, strict=True) if found is None]
         by_offsets = iter(self._encode_with_offsets(doubtful))
         return [
-            (row, self.table.anchors(text, row)) if fits else next(by_offsets)
-            for text, row, fits in zip(texts, ids, exact, strict=True)
+            next(by_offsets) if found is None else (row, found)
+            for row, found in zip(ids, anchors, strict=True)
         ]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -114,9 +114,13 @@ class Tokenizer:
         if "ByteLevel" not in str(self.fast.pre_tokenizer):
             return None
         added = self.fast.get_added_tokens_decoder()
-        table = ByteTable(self.fast.get_vocab(), special_ids=list(added))
+        try:
+            table = ByteTable.from_vocabulary(self.fast.get_vocab(), special=list(added))
+        except ValueError:
+            return None
         ids = _joined([self.fast.encode(SAMPLE, add_special_tokens=False).ids])
-        return table if table.fits(SAMPLE, ids) and self.decode(ids) == SAMPLE else None
+        exact = _anchors(table, SAMPLE, ids) is not None and self.decode(ids) == SAMPLE
+        return table if exact else None
 
     def _chunk_rule(self) -> str | None:
         """The first rule that leaves the ids of the sample as they are.
@@ -143,6 +147,14 @@ def _cut(text: str, *, after: bool, at_least: int) -> Iterator[str]:
         start = end
     if start < len(text):
         yield text[start:]
+
+
+def _anchors(table: ByteTable, text: str, ids: np.ndarray) -> np.ndarray | None:
+    """Anchors by the table; None where the ids do not spell the text byte by byte."""
+    try:
+        return table.anchors(text, ids)
+    except ValueError:
+        return None
 
 
 def _joined(parts: Sequence[Sequence[int]]) -> np.ndarray:

@@ -32,8 +32,8 @@ _PART_CHARACTERS = 100_000
 class TokenizerSource(Protocol):
     """What `prepare` asks for a tokenizer."""
 
-    def build(self, texts: Callable[[], Iterable[str]]) -> Tokenizer:
-        """Make the tokenizer; `texts` opens the training texts if they are needed."""
+    def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
+        """Make the tokenizer; `texts(n)` opens about n characters a source to train on."""
 
     def fingerprint(self) -> dict[str, Any]:
         """What decides which tokenizer is built, known before it is."""
@@ -60,7 +60,7 @@ class TrainBPE:
                 f"was: {self.vocab_size}"
             )
 
-    def build(self, texts: Callable[[], Iterable[str]]) -> Tokenizer:
+    def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
         fast = tokenizers.Tokenizer(models.BPE())
         fast.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -76,7 +76,7 @@ class TrainBPE:
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,
         )
-        fast.train_from_iterator(_parts(texts()), trainer)
+        fast.train_from_iterator(_parts(texts(self.sample_characters)), trainer)
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class LoadTokenizer:
         if self.normaliser not in ("refuse", "drop"):
             raise DataError(f"normaliser must be refuse or drop, was: {self.normaliser}")
 
-    def build(self, texts: Callable[[], Iterable[str]] | None = None) -> Tokenizer:
+    def build(self, texts: Callable[[int | None], Iterable[str]] | None = None) -> Tokenizer:
         definition = json.loads(self._fast().to_str())
         refused = _changing(definition["normalizer"])
         if refused and self.normaliser == "refuse":

@@ -7,9 +7,9 @@ import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segmenters.align import anchors_from_offsets
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from segmenters.align import anchors_from_offsets
 from train.data.documents import DataError
 from train.data.tokenizers import SAMPLE, Tokenizer
 from train.data.vocabulary import END, LoadTokenizer, TrainBPE
@@ -19,7 +19,7 @@ CORPUS = [SAMPLE, "def f(x):\n    return x + 12\n\nThe cat sat. It slept.\n" * 5
 
 @pytest.fixture(scope="module")
 def trained():
-    return TrainBPE(vocab_size=400).build(lambda: CORPUS)
+    return TrainBPE(vocab_size=400).build(lambda _: CORPUS)
 
 
 def gpt2_like():
@@ -49,7 +49,7 @@ def bpe_trainer(alphabet, *special):
 
 
 def test_training_twice_gives_the_same_vocabulary(trained):
-    assert TrainBPE(vocab_size=400).build(lambda: CORPUS).json == trained.json
+    assert TrainBPE(vocab_size=400).build(lambda _: CORPUS).json == trained.json
     assert 257 < trained.vocab_size <= 400
     assert trained.decode([trained.eos_id]) == END
 

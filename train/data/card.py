@@ -1,0 +1,68 @@
+"""The data card: what a prepared data set holds, in Markdown for a reader."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from train.data.split import SPLITS
+
+
+def card(manifest: dict[str, Any], statistics: dict[str, Any]) -> str:
+    """Render the top manifest and the statistics as Markdown."""
+    tokenizer = manifest["tokenizer"]
+    lines = [
+        "# Data card",
+        "",
+        f"Vocabulary: {tokenizer['vocab_size']} pieces, sha256 {tokenizer['sha256'][:16]}.",
+        "Lengths are in tokens; segments are those of the first level.",
+        "",
+        "| source | split | documents | tokens | segments | MB of text | replaced characters |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, source in manifest["sources"].items():
+        for split in SPLITS:
+            counts = source["splits"][split]
+            lines.append(
+                f"| {name} | {split} | {counts['documents']} | {counts['tokens']} "
+                f"| {counts['segments']} | {counts['bytes'] / 1e6:.2f} | {counts['replaced']} |"
+            )
+    for name, source in manifest["sources"].items():
+        lines += ["", *_source(name, source, statistics["sources"][name])]
+    return "\n".join(lines) + "\n"
+
+
+def _source(name: str, source: dict[str, Any], statistics: dict[str, Any]) -> list[str]:
+    lengths, sample = statistics["tokens_per_segment"], statistics["sample"]
+    percentiles = ", ".join(f"{key}%: {value}" for key, value in lengths["percentiles"].items())
+    lines = [
+        f"## {name}",
+        "",
+        f"- licence: {source['licence'] or 'not stated'}; from {source['provenance']}",
+        f"- segmenter: {source['segmenter'].get('segmenter', 'not stated')}",
+        f"- tokens a segment: mean {lengths['mean']:.1f}; {percentiles}; longest {lengths['max']}",
+        f"- segments of one token: {100 * lengths['share_of_length_1']:.1f}%",
+        f"- empty documents left out: {source['empty']}",
+        "",
+        "| document length | documents | segments a document | tokens a segment |",
+        "|---|---:|---:|---:|",
+    ]
+    for bucket in statistics["by_document_length"]:
+        above = f"to {bucket['to'] - 1}" if bucket["to"] else "and more"
+        lines.append(
+            f"| {bucket['from']} {above} | {bucket['documents']} "
+            f"| {bucket['segments_per_document']:.1f} | {bucket['mean']:.1f} |"
+        )
+    cuts, text = sample["cuts"], sample["text"]
+    pieces = [text[start:stop] for start, stop in pairwise(cuts)]
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=2))
+    return [
+        *lines,
+        "",
+        f"A passage of {sample['document']} ({sample['split']}), segments between bars:",
+        "",
+        fence + "text",
+        "|".join(pieces),
+        fence,
+    ]

@@ -1,0 +1,117 @@
+"""How long segments are, and whether that depends on the document: figure 1 of the BiPE paper.
+
+He et al. (arXiv 2401.16421) found the same distribution of tokens a sentence at every document
+length, while the number of sentences grows with it. That is why counting segments extrapolates;
+these statistics say whether it holds for the user's corpus and segmenter. Lengths are in tokens,
+the end-of-document token included, over all splits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmenters.base import Cuts
+
+# Left edges of the bins; the last one is open to the right.
+SEGMENT_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
+DOCUMENT_EDGES = (1, *(2**power for power in range(8, 21)))
+PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+SAMPLE_CHARACTERS = 1200
+
+
+class Lengths:
+    """Counts segment lengths (tokens) by document length; memory grows with distinct lengths."""
+
+    def __init__(self) -> None:
+        self._documents = [0] * len(DOCUMENT_EDGES)
+        self._lengths: list[Counter[int]] = [Counter() for _ in DOCUMENT_EDGES]
+
+    def add(self, marks: npt.NDArray[np.uint8]) -> None:
+        """Count a document by its marks."""
+        starts = np.flatnonzero(marks & np.uint8(2))
+        lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
+        bucket = int(np.searchsorted(DOCUMENT_EDGES, len(marks), side="right")) - 1
+        self._documents[bucket] += 1
+        for length, number in zip(lengths.tolist(), times.tolist(), strict=True):
+            self._lengths[bucket][length] += number
+
+    def summary(self) -> dict[str, Any]:
+        """Tokens a segment over all documents, and by bucket of document length."""
+        return {
+            "tokens_per_segment": _distribution(sum(self._lengths, Counter())),
+            "by_document_length": [
+                {
+                    "from": edge,
+                    "to": above,
+                    "documents": documents,
+                    "segments_per_document": lengths.total() / documents,
+                    **_distribution(lengths),
+                }
+                for edge, above, documents, lengths in zip(
+                    DOCUMENT_EDGES,
+                    (*DOCUMENT_EDGES[1:], None),
+                    self._documents,
+                    self._lengths,
+                    strict=True,
+                )
+                if documents
+            ],
+        }
+
+
+class Sample:
+    """Keeps a passage of one document with its cuts, from the test split if that has any."""
+
+    _ORDER = ("train", "validation", "test")
+
+    def __init__(self) -> None:
+        self._rank = -1
+        self._found: dict[str, Any] = {}
+
+    def offer(self, text: str, cuts: Cuts, *, id: str, split: str) -> None:
+        """Keep a passage of this document if none so good was seen before."""
+        rank = 2 * self._ORDER.index(split) + (len(text) >= SAMPLE_CHARACTERS)
+        if rank <= self._rank:
+            return
+        self._rank = rank
+        # A quarter into the document there is text rather than a title page or a licence.
+        first = int(np.searchsorted(cuts, len(text) // 4 if len(text) > SAMPLE_CHARACTERS else 0))
+        start = int(cuts[first])
+        last = int(np.searchsorted(cuts, min(start + SAMPLE_CHARACTERS, len(text))))
+        stop = min(int(cuts[last]), start + 2 * SAMPLE_CHARACTERS)
+        inside = cuts[(cuts >= start) & (cuts < stop)] - start
+        self._found = {
+            "document": id,
+            "split": split,
+            "text": text[start:stop],
+            "cuts": [*inside.tolist(), stop - start],
+        }
+
+    def passage(self) -> dict[str, Any]:
+        """document, split, text and cuts (characters of the text); empty without documents."""
+        return self._found
+
+
+def _distribution(lengths: Counter[int]) -> dict[str, Any]:
+    if not lengths:
+        return {}
+    values = np.array(sorted(lengths))
+    times = np.array([lengths[value] for value in values.tolist()])
+    below = np.cumsum(times)
+    bins = np.searchsorted(SEGMENT_EDGES, values, side="right") - 1
+    ranks = [max(1, -(-int(below[-1]) * share // 100)) for share in PERCENTILES]
+    return {
+        "segments": int(below[-1]),
+        "mean": float((values * times).sum() / below[-1]),
+        "percentiles": {
+            str(share): int(values[np.searchsorted(below, rank)])
+            for share, rank in zip(PERCENTILES, ranks, strict=True)
+        },
+        "max": int(values[-1]),
+        "share_of_length_1": lengths[1] / int(below[-1]),
+        "histogram": np.bincount(bins, times, len(SEGMENT_EDGES)).astype(int).tolist(),
+    }
