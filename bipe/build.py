@@ -2,17 +2,20 @@
 
     build({"_target_": "bipe.encodings.RoPE", "head_width": 64})
 
+With `_partial_: true` the call is left open: a function that takes the arguments still missing.
 The same form as in conf/, readable without Hydra, so that a checkpoint serves on its own. A
 description can come with a downloaded model: only classes under an allowed prefix are built.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 TARGET = "_target_"
+PARTIAL = "_partial_"
 ALLOWED = ("bipe.", "segmenters.", "train.")
 
 
@@ -23,10 +26,15 @@ def build(description: Any, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
     Raises ValueError for a name outside them or one that does not exist.
     """
     if isinstance(description, Mapping):
-        parts = {k: build(v, allowed=allowed) for k, v in description.items() if k != TARGET}
+        parts = {
+            key: build(value, allowed=allowed)
+            for key, value in description.items()
+            if key not in (TARGET, PARTIAL)
+        }
         if TARGET not in description:
             return parts
-        return find(description[TARGET], allowed=allowed)(**parts)
+        target = find(description[TARGET], allowed=allowed)
+        return functools.partial(target, **parts) if description.get(PARTIAL) else target(**parts)
     if isinstance(description, Sequence) and not isinstance(description, str):
         return [build(item, allowed=allowed) for item in description]
     return description

@@ -31,15 +31,23 @@ class CheckpointError(ValueError):
 
 
 def save_model(
-    model: Decoder, folder: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None
+    model: Decoder,
+    folder: str | os.PathLike[str],
+    *,
+    state: Mapping[str, Tensor] | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model; an older one of the same name is replaced when the new one is complete.
 
+    state: the weights, where the model itself holds only a part of them (FSDP).
     notes: anything JSON that should stay with the weights (row length, tokenizer, steps ...).
     """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.contiguous() for name, tensor in _own_state(model).items()}
+    state = dict(model.state_dict() if state is None else state)
+    if model.config.tied_head:
+        del state["head.weight"]  # safetensors refuses two names for one tensor
+    state = {name: tensor.contiguous() for name, tensor in state.items()}
     config = {
         "format": FORMAT,
         "decoder": dataclasses.asdict(model.config),
@@ -84,13 +92,6 @@ def load_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
     if model.config.tied_head:
         state.setdefault("head.weight", state["tokens.weight"])
     model.load_state_dict(state, strict=True)
-
-
-def _own_state(model: Decoder) -> dict[str, Tensor]:
-    state = model.state_dict()
-    if model.config.tied_head:
-        del state["head.weight"]  # safetensors refuses two names for one tensor
-    return state
 
 
 def _read_config(path: Path) -> dict[str, Any]:

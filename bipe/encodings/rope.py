@@ -14,7 +14,7 @@ from bipe.encodings.base import Encoding
 from bipe.rotation import PlaneRotation
 
 
-def inverse_frequencies(*, width: int, theta: float) -> Float[Tensor, "pair"]:
+def inverse_frequencies(*, width: int, theta: float) -> Float[Tensor, " pair"]:
     """theta^(-2p / width) for p = 0 .. width / 2 - 1, in float64 radians a position."""
     return theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
