@@ -110,11 +110,11 @@ class Entry:
         return f"{self.key}.{name}" if self.key else name
 
 
-def open_json(file: Path, *, format: str, cure: str) -> Entry:
-    """The root entry of a JSON file that must declare `format`.
+def open_json(file: Path, *, cure: str) -> Entry:
+    """The root entry of a JSON file that must hold a mapping.
 
     Raises:
-        ReportError: no such file (the message ends with `cure`), not JSON, another format.
+        ReportError: no such file (the message ends with `cure`), not JSON, not a mapping.
     """
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
@@ -125,6 +125,4 @@ def open_json(file: Path, *, format: str, cure: str) -> Entry:
     root = Entry(file=file, key="", value=value)
     if not isinstance(value, dict):
         raise ReportError(f"{file}: must hold a mapping, holds a {type(value).__name__}; {cure}")
-    if root["format"].text() != format:
-        raise root["format"].fault(f"'{format}'", cure=cure)
     return root

@@ -1,12 +1,13 @@
 """Run folders and a data folder, read into the records of `records.py`.
 
-    runs/NAME/evaluation.json   format bipe-evaluation/1   -> Run
-    data/statistics.json        format bipe-statistics/1   -> SourceStatistics, one a source
+    RUN/evaluation.json of `bipe evaluate`                   -> Run
+    DATA/statistics.json and manifest.json of `bipe prepare` -> SourceStatistics, one a source
 
 Everything is checked here, so the rooms behind trust what they get. Keys that the report does not
 need are ignored.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from train.report.entry import Entry, ReportError, open_json
 from train.report.records import (
     Bucket,
     ByPosition,
+    Lengths,
     Model,
     Passkey,
     Run,
@@ -26,7 +28,6 @@ from train.report.records import (
 )
 
 EVALUATION = "bipe-evaluation/1"
-STATISTICS = "bipe-statistics/1"
 
 
 def load_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
@@ -44,20 +45,23 @@ def load_statistics(folder: Path) -> dict[str, SourceStatistics]:
     """The statistics of each source of a prepared data set, in the order of the file.
 
     Raises:
-        ReportError: a statistics.json that is missing or breaks the format.
+        ReportError: a statistics.json or manifest.json that is missing or breaks its format.
     """
-    root = open_json(
-        Path(folder) / "statistics.json", format=STATISTICS, cure="`bipe prepare` writes it"
-    )
-    return {name: _source(entry) for name, entry in root["sources"].items()}
+    cure = f"`bipe prepare` writes it into the data folder {folder}"
+    manifest = open_json(Path(folder) / "manifest.json", cure=cure)
+    statistics = open_json(Path(folder) / "statistics.json", cure=cure)
+    edges = statistics["segment_edges"].rising()
+    return {
+        name: _source(entry, manifest["sources"][name], edges)
+        for name, entry in statistics["sources"].items()
+    }
 
 
 def _run(folder: Path) -> Run:
-    root = open_json(
-        folder / "evaluation.json",
-        format=EVALUATION,
-        cure=f"`bipe evaluate` writes it into the run folder {folder}",
-    )
+    cure = f"`bipe evaluate` writes it into the run folder {folder}"
+    root = open_json(folder / "evaluation.json", cure=cure)
+    if root["format"].text() != EVALUATION:
+        raise root["format"].fault(f"'{EVALUATION}'", cure=cure)
     passkey = root.optional("passkey")
     sources = root["perplexity"]["sources"]
     if not sources.mapping():
@@ -155,44 +159,45 @@ def _grid(entry: Entry, *, rows: int, columns: int) -> tuple[tuple[float, ...], 
     return tuple(line.numbers(length=columns) for line in lines)
 
 
-def _source(entry: Entry) -> SourceStatistics:
-    lengths, table = entry["tokens_per_segment"], entry["by_document_length"]
-    # A null last edge means that the last bin has no upper end, as an infinite one does.
-    edges = tuple(
-        float("inf") if edge.value is None else edge.number() for edge in table["edges"].entries()
-    )
-    if len(edges) < 2:
-        raise table["edges"].fault("a list of at least two edges")
-    sample = entry.optional("sample")
+def _source(entry: Entry, told: Entry, edges: tuple[int, ...]) -> SourceStatistics:
+    counts = [split for _, split in told["splits"].items()]
+    licence = told.optional("licence")
+    sample = entry["sample"]
     return SourceStatistics(
-        kind=entry["kind"].text(),
-        licence=entry["licence"].text(),
-        provenance=entry["provenance"].text(),
-        segmenter=entry["segmenter"].mapping(),
-        documents=entry["documents"].count(),
-        tokens=entry["tokens"].count(),
+        licence=licence.text() if licence else "",
+        provenance=told["provenance"].text(),
+        segmenter=told["segmenter"].mapping(),
+        documents=sum(split["documents"].count() for split in counts),
+        tokens=sum(split["tokens"].count() for split in counts),
+        bytes=sum(split["bytes"].count() for split in counts),
+        edges=(*edges, math.inf),
+        lengths=_lengths(entry["tokens_per_segment"], bins=len(edges)),
+        buckets=tuple(
+            _bucket(bucket, bins=len(edges)) for bucket in entry["by_document_length"].entries()
+        ),
+        sample=_sample(sample) if sample.mapping() else None,
+    )
+
+
+def _lengths(entry: Entry, *, bins: int) -> Lengths:
+    return Lengths(
         segments=entry["segments"].count(),
-        bytes=entry["bytes"].count(),
-        mean=lengths["mean"].number(),
-        percentiles={rank: value.number() for rank, value in lengths["percentiles"].items()},
-        longest=lengths["max"].count(),
-        share_of_length_1=lengths["share_of_length_1"].number(),
-        edges=edges,
-        buckets=tuple(_bucket(b, bins=len(edges) - 1) for b in table["buckets"].entries()),
-        sample=_sample(sample) if sample else None,
+        mean=entry["mean"].number(),
+        percentiles={rank: value.number() for rank, value in entry["percentiles"].items()},
+        longest=entry["max"].count(),
+        share_of_length_1=entry["share_of_length_1"].number(),
+        histogram=entry["histogram"].counts(length=bins),
     )
 
 
 def _bucket(entry: Entry, *, bins: int) -> Bucket:
-    high = entry.optional("high")
+    high = entry.optional("to")
     return Bucket(
-        low=entry["low"].count(),
+        low=entry["from"].count(),
         high=high.count() if high else None,
         documents=entry["documents"].count(),
-        segments=entry["segments"].count(),
-        mean=entry["mean"].number(),
         segments_per_document=entry["segments_per_document"].number(),
-        share=entry["share"].numbers(length=bins),
+        lengths=_lengths(entry, bins=bins),
     )
 
 
@@ -200,7 +205,9 @@ def _sample(entry: Entry) -> Sample:
     text, cuts = entry["text"].text(), entry["cuts"].rising()
     if cuts[0] != 0 or cuts[-1] != len(text):
         raise entry["cuts"].fault(f"offsets from 0 to the text's length, {len(text)}")
-    return Sample(text=text, cuts=cuts, document=entry["document"].text())
+    return Sample(
+        document=entry["document"].text(), split=entry["split"].text(), text=text, cuts=cuts
+    )
 
 
 def _unique(runs: tuple[Run, ...]) -> tuple[Run, ...]:

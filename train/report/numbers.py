@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from train.report.markup import visible
-from train.report.records import Passkey, Run, Scores, SourceStatistics
+from train.report.records import Lengths, Passkey, Run, Scores, SourceStatistics
 
 FORMAT = "bipe-report/1"
 
@@ -85,6 +85,7 @@ def _of_run(run: Run) -> Iterator[Row]:
         yield Row(measure=measure, unit=unit, value=value)
     for source, share in cost.sources.items():
         yield Row(source=visible(source), measure="training_share", unit="share", value=share)
+    # Tokens seen are the upper end of what the loss was reached with, so they stand in `high`.
     for tokens, loss in cost.curve:
         yield Row(measure="training_loss", unit="nats/token", high=tokens, value=loss)
     for source, scores in run.scores.items():
@@ -124,29 +125,34 @@ def _of_passkey(passkey: Passkey) -> Iterator[Row]:
 
 
 def _of_source(held: SourceStatistics) -> Iterator[Row]:
+    for measure, count in (
+        ("documents", held.documents),
+        ("tokens", held.tokens),
+        ("bytes", held.bytes),
+    ):
+        yield Row(measure=measure, unit=measure, value=count)
+    yield from _of_lengths(held.lengths, held.edges)
+    for bucket in held.buckets:
+        whole = Row(measure="documents", unit="documents", value=bucket.documents)
+        each = Row(measure="segments_per_document", unit="segments",
+                   value=bucket.segments_per_document)  # fmt: skip
+        for row in (whole, each, *_of_lengths(bucket.lengths, held.edges)):
+            yield replace(row, document_low=bucket.low, document_high=bucket.high)
+
+
+def _of_lengths(held: Lengths, edges: Sequence[float]) -> Iterator[Row]:
     for measure, unit, value in (
-        ("documents", "documents", held.documents),
-        ("tokens", "tokens", held.tokens),
         ("segments", "segments", held.segments),
-        ("bytes", "bytes", held.bytes),
         ("tokens_per_segment_mean", "tokens", held.mean),
         ("tokens_per_segment_max", "tokens", held.longest),
         ("share_of_length_1", "share", held.share_of_length_1),
-        *((f"tokens_per_segment_p{k}", "tokens", v) for k, v in held.percentiles.items()),
+        *((f"tokens_per_segment_p{rank}", "tokens", v) for rank, v in held.percentiles.items()),
     ):
         yield Row(measure=measure, unit=unit, value=value)
-    for bucket in held.buckets:
-        place = Row(measure="documents", unit="documents", document_low=bucket.low,
-                    document_high=bucket.high, value=bucket.documents)  # fmt: skip
-        yield place
-        yield replace(place, measure="segments", unit="segments", value=bucket.segments)
-        yield replace(place, measure="tokens_per_segment_mean", unit="tokens", value=bucket.mean)
-        yield replace(place, measure="segments_per_document", unit="segments",
-                      value=bucket.segments_per_document)  # fmt: skip
-        for index, share in enumerate(bucket.share):
-            low, high = held.edges[index : index + 2]
-            yield replace(place, measure="share_of_segments", unit="share", low=low,
-                          high=high if math.isfinite(high) else None, value=share)  # fmt: skip
+    for low, high, segments in zip(edges, edges[1:], held.histogram, strict=False):
+        upper = high if math.isfinite(high) else None
+        yield Row(measure="segments_of_length", unit="segments", low=low, high=upper,
+                  value=segments)  # fmt: skip
 
 
 def _finite(row: Row) -> Row:

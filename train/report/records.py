@@ -82,39 +82,47 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """The distribution of tokens a segment."""
+
+    segments: int
+    mean: float
+    percentiles: Mapping[str, float]
+    longest: int
+    share_of_length_1: float
+    histogram: tuple[int, ...]  # segments in each bin of SourceStatistics.edges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """The documents of low .. high tokens; `high` is None where there is no upper end."""
+    """Documents of low to under high tokens; `high` is None where there is no upper end."""
 
     low: int
     high: int | None
     documents: int
-    segments: int
-    mean: float  # tokens a segment
     segments_per_document: float
-    share: tuple[float, ...]  # of the segments in each bin of SourceStatistics.edges
+    lengths: Lengths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    text: str
-    cuts: tuple[int, ...]  # characters
+    """A passage of one document; the cuts are characters of the passage."""
+
     document: str
+    split: str
+    text: str
+    cuts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatistics:
-    kind: str
     licence: str
     provenance: str
     segmenter: Mapping[str, Any]
     documents: int
     tokens: int
-    segments: int
     bytes: int
-    mean: float  # tokens a segment
-    percentiles: Mapping[str, float]
-    longest: int
-    share_of_length_1: float
-    edges: tuple[float, ...]  # tokens a segment; the last may be infinite
+    edges: tuple[float, ...]  # tokens a segment; the last is infinite
+    lengths: Lengths
     buckets: tuple[Bucket, ...]
     sample: Sample | None

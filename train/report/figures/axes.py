@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from train.report.formats import rounded, tick
 
 LOG_RATIO = 10
+_LARGEST, _SMALLEST = 1e300, 1e-300  # what is beyond them would overflow on the way to pixels
 _TICK_SPACE = 40  # pixels between ticks of an axis of lengths
 
 
@@ -31,6 +32,11 @@ class Axis:
         if self.log:
             value, low, high = math.log(value), math.log(low), math.log(high)
         return self.start + (value - low) / (high - low) * (self.stop - self.start)
+
+
+def drawable(value: float) -> bool:
+    """Whether a value has a place on an axis."""
+    return abs(value) <= _LARGEST
 
 
 def length_axis(
@@ -68,7 +74,7 @@ def value_axis(
     """
     ordered = sorted(values) or [0.0, 1.0]
     low, high = limits or (ordered[0], ordered[-1])
-    if limits is None and low > 0 and high / low > LOG_RATIO:
+    if limits is None and low > 0 and high > low * LOG_RATIO:
         return _log_axis(low, high, start=start, stop=stop)
     marks = round_ticks(low, high)
     if limits is None:
@@ -81,23 +87,23 @@ def value_axis(
 
 def round_ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
     """About `wanted` round numbers, the first at or below `low`, the last at or above `high`."""
-    if not high > low:
-        pad = abs(low) * 0.1 or 1.0
+    size = max(abs(low), abs(high))
+    if high - low <= 1e-9 * size or size < _SMALLEST:  # one value, as far as a figure can show
+        pad = size * 0.1 if size >= _SMALLEST else 1.0
         low, high = low - pad, high + pad
     raw = (high - low) / wanted
-    if not math.isfinite(raw):  # the span itself overflows
-        return [low, high]
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= raw * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(index * step, 12) for index in range(first, last + 1)]
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
 def _log_axis(low: float, high: float, *, start: float, stop: float) -> Axis:
+    low, high = max(low, _SMALLEST), max(high, _SMALLEST)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     units: Sequence[int] = (1, 2, 5) if len(decades) <= 4 else (1,)
     stride = max(1, math.ceil(len(decades) / 7))
-    marks = [unit * 10.0**decade for decade in decades[::stride] if decade < 308 for unit in units]
+    marks = [unit * 10.0**decade for decade in decades[::stride] for unit in units]
     bottom = max((mark for mark in marks if mark <= low), default=low)
     top = min((mark for mark in marks if mark >= high), default=high)
     ticks = tuple((mark, tick(mark)) for mark in marks if bottom <= mark <= top)

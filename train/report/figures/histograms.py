@@ -9,11 +9,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from train.report.formats import DAGGER, short
+from train.report.formats import short
 from train.report.markup import Markup, tag
 
 WIDTH = 640
-_LEFT, _RIGHT, _TOP, _ROW, _GAP, _BOTTOM = 128, 76, 18, 52, 8, 40
+_LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 128, 76, 20, 7, 40
+_TALL, _LOW, _MANY = 52, 30, 6  # heights of a row, and from how many rows on they are low
 _TICK_SPACE = 34
 
 
@@ -31,16 +32,18 @@ def histograms(
     *, title: str, edges: Sequence[float], rows: Sequence[Histogram], x_name: str
 ) -> Markup:
     """The rows above each other as one SVG element; the last edge may be infinite."""
-    height = _TOP + len(rows) * (_ROW + _GAP) + _BOTTOM
+    tall = _TALL if len(rows) < _MANY else _LOW
+    height = _TOP + len(rows) * (tall + _GAP) + _BOTTOM
     width = (WIDTH - _LEFT - _RIGHT) / (len(edges) - 1)
-    tallest = max((s for row in rows for s in row.share if math.isfinite(s)), default=1.0) or 1.0
+    tallest = max((share for row in rows for share in row.share), default=0.0) or 1.0
     return tag(
         "svg",
         tag("title", title),
         tag("text", "tokens in document", x=_LEFT - 10, y=10, class_="axis-name end"),
         tag("text", "mean", x=WIDTH - _RIGHT + 10, y=10, class_="axis-name"),
         *(
-            _row(row, edges, top=_TOP + index * (_ROW + _GAP), width=width, tallest=tallest)
+            _row(row, edges, bottom=_TOP + index * (tall + _GAP) + tall, width=width, tall=tall,
+                 tallest=tallest)
             for index, row in enumerate(rows)
         ),
         *_ticks(edges, bottom=height - _BOTTOM - _GAP, width=width),
@@ -50,37 +53,31 @@ def histograms(
     )  # fmt: skip
 
 
-def _row(row: Histogram, edges, *, top: float, width: float, tallest: float) -> Markup:
-    bottom = top + _ROW
+def _row(
+    row: Histogram, edges, *, bottom: float, width: float, tall: float, tallest: float
+) -> Markup:
     bars = [
-        _bar(share, x=_LEFT + index * width, bottom=bottom, width=width, tallest=tallest,
-             title=f"{row.label}: {_bin(edges, index)}, ")
+        _bar(x=_LEFT + index * width, bottom=bottom, width=width, height=share / tallest * tall,
+             title=f"{row.label}: {_bin(edges, index)}, {share:.1%} of segments")
         for index, share in enumerate(row.share)
     ]  # fmt: skip
     parts = [
-        tag("text", row.label, x=_LEFT - 10, y=bottom - 18, class_="tick end strong"),
-        tag("text", row.detail, x=_LEFT - 10, y=bottom - 4, class_="tick end"),
+        tag("text", row.label, x=_LEFT - 10, y=bottom - 16, class_="tick end strong"),
+        tag("text", row.detail, x=_LEFT - 10, y=bottom - 3, class_="tick end"),
         *bars,
         tag("line", x1=_LEFT, y1=bottom, x2=WIDTH - _RIGHT, y2=bottom, class_="rule"),
         tag("text", short(row.mean), x=WIDTH - _RIGHT + 10, y=bottom - 4, class_="tick strong"),
     ]
     if math.isfinite(row.mean):
         at = _LEFT + place(row.mean, edges) * width
-        parts.append(tag("line", x1=at, y1=top, x2=at, y2=bottom + 3, class_="mean"))
+        parts.append(tag("line", x1=at, y1=bottom - tall, x2=at, y2=bottom + 3, class_="mean"))
     return tag("g", *parts)
 
 
-def _bar(
-    share: float, *, x: float, bottom: float, width: float, tallest: float, title: str
-) -> Markup:
-    if not math.isfinite(share):
-        return tag("text", tag("title", f"{title}no finite value"), DAGGER,
-                   x=x + width / 2, y=bottom - 4, class_="dagger middle")  # fmt: skip
-    tall = share / tallest * _ROW
-    tooltip = tag("title", f"{title}{share:.1%} of segments")
+def _bar(*, x: float, bottom: float, width: float, height: float, title: str) -> Markup:
     gap = min(1.0, width * 0.1)
-    return tag("rect", tooltip, x=x + gap / 2, y=bottom - tall, width=width - gap, height=tall,
-               class_="bar")  # fmt: skip
+    return tag("rect", tag("title", title), x=x + gap / 2, y=bottom - height, width=width - gap,
+               height=height, class_="bar")  # fmt: skip
 
 
 def _ticks(edges: Sequence[float], *, bottom: float, width: float) -> list[Markup]:

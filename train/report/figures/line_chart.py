@@ -4,12 +4,11 @@ A value that is not finite breaks its line and leaves a dagger at the top of the
 guides mark lengths that matter (the training length), a horizontal one a level (chance).
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from train.report.figures.axes import Axis, length_axis, value_axis
+from train.report.figures.axes import Axis, drawable, length_axis, value_axis
 from train.report.formats import DAGGER, amount, short
 from train.report.markup import Markup, tag
 from train.report.palette import Style, mark
@@ -32,7 +31,7 @@ class Series:
 
     @property
     def finite(self) -> list[tuple[float, float]]:
-        return [point for point in self.points if math.isfinite(point[1])]
+        return [point for point in self.points if drawable(point[1])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +133,9 @@ def _line(plot: _Plot, series: Series) -> Markup:
     style = series.style
     path, pen = [], "M"
     for x, y in series.points:
-        if math.isfinite(y):
+        if drawable(y):
             path.append(f"{pen}{plot.x.at(x):.1f} {plot.y.at(y):.1f}")
-        pen = "L" if math.isfinite(y) else "M"
+        pen = "L" if drawable(y) else "M"
     parts = [
         tag(
             "path", tag("title", series.label), d=" ".join(path), fill="none",
@@ -160,7 +159,7 @@ def _daggers(plot: _Plot, series: Sequence[Series]) -> list[Markup]:
     parts = []
     for one in series:
         for x, y in one.points:
-            if not math.isfinite(y):
+            if not drawable(y):
                 row = stacked[x] = stacked.get(x, -1) + 1
                 title = tag("title", f"{one.label}, {x:,.0f} {plot.x_name}: no finite value")
                 parts.append(

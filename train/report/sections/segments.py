@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from train.report.figures import Histogram, histograms
-from train.report.formats import DASH, amount, count, percent, short
+from train.report.formats import DASH, amount, count, percent, short, tick
 from train.report.markup import Markup, join, tag
 from train.report.records import Bucket, Sample, SourceStatistics
 from train.report.tables import beside, section, table
@@ -44,19 +44,20 @@ def _source(name: str, held: SourceStatistics) -> Markup:
 
 
 def _facts(held: SourceStatistics) -> str:
-    ranks = ", ".join(f"{rank}% up to {short(v)}" for rank, v in held.percentiles.items())
+    lengths = held.lengths
+    ranks = ", ".join(f"{rank}% up to {tick(v)}" for rank, v in lengths.percentiles.items())
     return (
         f"{count(held.documents)} documents, {amount(held.tokens)} tokens, "
-        f"{amount(held.segments)} segments ({_segmenter(held.segmenter)}). Tokens a segment: mean "
-        f"{short(held.mean)}, {ranks}, longest {count(held.longest)}; "
-        f"{percent(held.share_of_length_1, 1)} have one token. "
-        f"Source: {held.provenance}. Licence: {held.licence}."
+        f"{amount(lengths.segments)} segments by the segmenter {_segmenter(held.segmenter)}. "
+        f"Tokens a segment: mean {short(lengths.mean)}; {ranks}; longest "
+        f"{count(lengths.longest)}; {percent(lengths.share_of_length_1, 1)} of the segments have "
+        f"one token. From {held.provenance.rstrip('.')}. "
+        f"Licence: {(held.licence or 'not stated').rstrip('.')}."
     )
 
 
 def _segmenter(fingerprint: Mapping[str, Any]) -> str:
-    words = [str(v) for v in fingerprint.values() if isinstance(v, str) and len(v) <= 40]
-    return f"segmenter {words[0]}" if words else "segmenter unnamed"
+    return str(fingerprint.get("segmenter", "of no stated name"))
 
 
 def _drawing(name: str, held: SourceStatistics) -> Markup:
@@ -64,8 +65,8 @@ def _drawing(name: str, held: SourceStatistics) -> Markup:
         Histogram(
             label=_range(bucket),
             detail=f"{count(bucket.documents)} documents",
-            share=bucket.share,
-            mean=bucket.mean,
+            share=tuple(n / max(1, bucket.lengths.segments) for n in bucket.lengths.histogram),
+            mean=bucket.lengths.mean,
         )
         for bucket in held.buckets
     ]
@@ -83,10 +84,8 @@ def _bucket_table(held: SourceStatistics) -> Markup:
         [
             _range(bucket),
             count(bucket.documents),
-            short(bucket.mean) if bucket.documents else DASH,
-            join([short(bucket.segments_per_document), _bar(bucket.segments_per_document / most)])
-            if bucket.documents
-            else DASH,
+            short(bucket.lengths.mean),
+            join([short(bucket.segments_per_document), _bar(bucket.segments_per_document / most)]),
         ]
         for bucket in held.buckets
     ]
@@ -102,7 +101,7 @@ def _bar(share: float) -> Markup:
 def _range(bucket: Bucket) -> str:
     if bucket.high is None:
         return f"{count(bucket.low)} and more"
-    return f"{count(bucket.low)}{DASH}{count(bucket.high)}"
+    return f"{count(bucket.low)}{DASH}{count(bucket.high - 1)}"
 
 
 def _sample(name: str, sample: Sample) -> Markup:
@@ -110,10 +109,9 @@ def _sample(name: str, sample: Sample) -> Markup:
     while shown + 1 < len(sample.cuts) and sample.cuts[shown + 1] <= _SAMPLE:
         shown += 1
     spans = [_span(sample, index) for index in range(shown)]
-    total = len(sample.cuts) - 1
     caption = (
-        f"Start of {sample.document or 'a document'} ({name}): the first {count(shown)} of "
-        f"{count(total)} segments in turns of two tints, each behind its inter-segment id. "
+        f"A passage of {sample.document or 'a document'} ({name}, {sample.split} split): "
+        f"{count(shown)} segments in turns of two tints, numbered from the passage's first. "
         "White space at the ends of segments is drawn."
     )
     return tag("figure", tag("figcaption", caption), tag("pre", *spans, class_="sample"))
