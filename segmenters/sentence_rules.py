@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from segmenters.abbreviations import BEFORE_NAME, BEFORE_ORDINAL, MAY_END
+from segmenters.abbreviations import BEFORE_NAME, BEFORE_NUMBER, BEFORE_ORDINAL, MAY_END
 
 # Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.
 PLAIN = ".!?\u2026\u203c\u2047\u2048\u2049"
@@ -64,7 +64,10 @@ _PLAIN_WORD = re.compile(r"[a-z]{4,}$")
 
 def tables() -> str:
     """A digest of the lists and patterns, so that a changed table changes the fingerprint."""
-    known = [*map(sorted, (BEFORE_NAME, MAY_END, BEFORE_ORDINAL)), _CANDIDATE.pattern]
+    known = [
+        *map(sorted, (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL)),
+        _CANDIDATE.pattern,
+    ]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
@@ -163,7 +166,10 @@ def _period_ends(text: str, start: int, following: str, last: int) -> bool:
         return following.isupper() or following in _QUOTES
     if lower in BEFORE_NAME or _INITIALS.fullmatch(word):
         return False
-    return not (word.isdigit() and len(word) < 3 and earlier and earlier[-1] in BEFORE_ORDINAL)
+    if lower in BEFORE_NUMBER:
+        return not following.isdigit()
+    ordinal = word.isdigit() and len(word) < 3 and earlier
+    return not (ordinal and earlier[-1].lower() in BEFORE_ORDINAL)
 
 
 def _starts_line(text: str, place: int, last: int) -> bool:

@@ -23,13 +23,22 @@ from segmenters.base import Cuts
 from segmenters.sentence_rules import candidates, sentence_ends
 
 COMPONENT = "bipe_sentences"
-_PIECE = re.compile(r"\S+|\s+")
+# A single blank is a flag of the word before it; other white space is a token of its own.
+_PIECE = re.compile(r"(\S+)( ?)|(\s+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # spaCy refuses longer texts for the memory that its models need; the rules need none.
 _NO_LIMIT = 2**62
 # A model reads one paragraph at a time, and longer ones in pieces of this many characters.
 _MODEL_PIECE = 100_000
 _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
+
+
+def _glued(text: str) -> list[int]:
+    """Places where the rules might cut without white space; none in ASCII text."""
+    if text.isascii():
+        return []
+    places = (place for _, place in candidates(text) if place < len(text))
+    return [place for place in places if not (text[place - 1].isspace() or text[place].isspace())]
 
 
 class WhiteSpaceTokenizer:
@@ -42,25 +51,12 @@ class WhiteSpaceTokenizer:
         self.vocab = vocab
 
     def __call__(self, text: str) -> Doc:
-        glued = [
-            place
-            for _, place in candidates(text)
-            if place < len(text)
-            and not (text[place - 1].isspace() or text[place].isspace())
-            # Between two ASCII characters the rules want white space.
-            and max(text[place - 1], text[place]) > "\x7f"
-        ]
         words: list[str] = []
         spaces: list[bool] = []
-        for start, end in pairwise((0, *glued, len(text))):
-            for piece in _PIECE.findall(text, start, end):
-                # A single blank is a flag of the word before; other white space is a token.
-                if piece[0] == " " and words and not spaces[-1] and not words[-1][-1].isspace():
-                    spaces[-1] = True
-                    piece = piece[1:]
-                if piece:
-                    words.append(piece)
-                    spaces.append(False)
+        for start, end in pairwise((0, *_glued(text), len(text))):
+            pieces = _PIECE.findall(text, start, end)
+            words += [word or space for word, _, space in pieces]
+            spaces += [bool(blank) for _, blank, _ in pieces]
         return Doc(self.vocab, words=words, spaces=spaces)
 
     def to_bytes(self, **kwargs: object) -> bytes:
@@ -96,7 +92,7 @@ def bipe_sentences(doc: Doc) -> Doc:
     starts = np.full(len(doc), -1, dtype=np.int64)
     tokens = np.searchsorted(offsets, sentence_ends(doc.text))
     starts[np.concatenate(([0], tokens[tokens < len(doc)]))] = 1
-    return doc.from_array([SENT_START], starts.astype(np.uint64)[:, None])
+    return doc.from_array([SENT_START], starts.astype(np.uint64)[:, None])  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=8)
@@ -106,6 +102,8 @@ def build(backend: str, language: str) -> Language:
         config = {"nlp": {"tokenizer": {"@tokenizers": "bipe_white_space"}}}
         nlp = spacy.blank("xx", config=config)
         nlp.add_pipe(COMPONENT)
+        # Lower case, shape, likeness to a URL of each word: half of the time, and nobody asks.
+        nlp.vocab.lex_attr_getters = {}  # type: ignore[attr-defined]
     elif backend == "sentencizer":
         nlp = spacy.blank(language)
         nlp.add_pipe("sentencizer")

@@ -1,0 +1,193 @@
+"""Alignment: two ways to anchors against a brute-force oracle over characters."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from segmenters import ByteTable, Stride, anchors_from_offsets, mark
+from segmenters.align import _LAST_SPACE, byte_alphabet
+from tests.segmenters.texts import any_text, utf8_text
+
+CORPUS = [
+    "The cat sat. The dog sat.\n    return x\n\n    return y\n",
+    "na\u00efve caf\u00e9 \u3042\u308a\u304c\u3068\u3046\u3002 a\u00a0b \u3000\u3000 x == y\r\n",
+    "\u201cYes.\u201d \u2026 \U0001f600 \U0001f601 .. ... \t\t  end",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """A byte-level BPE so small that characters beyond ASCII split over tokens."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(CORPUS, trainer)
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(tokenizer):
+    return ByteTable.from_vocabulary(tokenizer.get_vocab(), special={tokenizer.token_to_id("<s>")})
+
+
+def characters_of_bytes(text):
+    return [index for index, char in enumerate(text) for _ in char.encode("utf-8")]
+
+
+def oracle_anchors(text, spans):
+    """One token after the other, one character after the other."""
+    anchors, last = [], 0
+    for start, end in spans:
+        visible = [place for place in range(start, end) if not text[place].isspace()]
+        if start < end:
+            last = max(last, visible[0] if visible else start)
+        anchors.append(last)
+    return anchors
+
+
+def oracle_marks(anchors, levels):
+    marks = []
+    for token, anchor in enumerate(anchors):
+        value = 0 if token else 1
+        for level, cuts in enumerate(levels):
+            segment = max(i for i, cut in enumerate(cuts) if cut <= anchor)
+            before = (
+                -1 if not token else max(i for i, c in enumerate(cuts) if c <= anchors[token - 1])
+            )
+            value |= (segment != before) << (level + 1)
+        marks.append(value)
+    return marks
+
+
+@st.composite
+def spans_of(draw, length):
+    """Spans as tokenizers give them: starts never decrease, some are empty, some overlap."""
+    starts = sorted(draw(st.lists(st.integers(0, length), max_size=20)))
+    ends = [draw(st.integers(start, min(length, start + 5))) for start in starts]
+    spans = list(zip(starts, ends, strict=True))
+    for place in sorted(draw(st.lists(st.integers(0, len(spans)), max_size=3)), reverse=True):
+        spans.insert(place, (0, 0))
+    return spans
+
+
+@given(data=st.data(), text=any_text)
+def test_anchors_from_offsets_agree_with_the_oracle(data, text):
+    spans = data.draw(spans_of(len(text)))
+    assert anchors_from_offsets(text, spans).tolist() == oracle_anchors(text, spans)
+
+
+@given(text=utf8_text, special=st.lists(st.integers(0, 60), max_size=3))
+def test_anchors_from_bytes_agree_with_the_oracle(tokenizer, table, text, special):
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    pieces = [(index, table.lengths[index]) for index in ids]
+    for place in special:
+        pieces.insert(place, (tokenizer.token_to_id("<s>"), 0))
+    owner, spans, start = characters_of_bytes(text), [], 0
+    for _, length in pieces:
+        spans.append((owner[start], owner[start + length - 1] + 1) if length else (0, 0))
+        start += length
+    found = table.anchors(text, [index for index, _ in pieces])
+    assert found.tolist() == oracle_anchors(text, spans)
+
+
+@given(text=utf8_text)
+def test_both_ways_to_anchors_agree(tokenizer, table, text):
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    from_bytes = table.anchors(text, encoding.ids)
+    assert anchors_from_offsets(text, encoding.offsets).tolist() == from_bytes.tolist()
+
+
+@given(text=any_text, lengths=st.lists(st.integers(1, 9), min_size=1, max_size=7), data=st.data())
+def test_marks_agree_with_the_oracle(text, lengths, data):
+    levels = [Stride(length=length).cut(text) for length in lengths]
+    anchors = anchors_from_offsets(text, data.draw(spans_of(len(text))))
+    marks = mark(anchors, levels)
+    assert marks.dtype == np.uint8
+    assert marks.tolist() == oracle_marks(anchors.tolist(), levels)
+
+
+def test_a_line_end_closes_its_segment_and_indentation_opens_the_next():
+    text = "Yes.\n It is.\n   x"
+    offsets = [(0, 3), (3, 5), (5, 8), (8, 11), (11, 13), (13, 15), (15, 17)]
+    anchors = anchors_from_offsets(text, offsets)
+    assert anchors.tolist() == [0, 3, 6, 9, 11, 13, 16]
+    assert mark(anchors, (np.array([0, 5, 13, 17]),)).tolist() == [3, 0, 2, 0, 0, 2, 0]
+
+
+def test_a_token_across_a_cut_belongs_to_its_first_visible_character():
+    anchors = anchors_from_offsets("a. b", [(0, 1), (1, 4)])
+    assert mark(anchors, (np.array([0, 3, 4]),)).tolist() == [3, 0]
+
+
+def test_special_tokens_inherit_and_empty_segments_vanish():
+    anchors = anchors_from_offsets("abcdef", [(0, 0), (0, 1), (0, 0), (4, 6), (0, 0)])
+    assert anchors.tolist() == [0, 0, 0, 4, 4]
+    cuts = np.array([0, 1, 2, 3, 6])
+    assert mark(anchors, (cuts,)).tolist() == [3, 0, 0, 2, 0]
+
+
+def test_each_level_has_its_bit():
+    anchors = np.arange(6)
+    levels = (np.array([0, 2, 3, 6]), np.array([0, 3, 6]))
+    assert mark(anchors, levels).tolist() == [0b111, 0, 0b10, 0b110, 0, 0]
+
+
+def test_a_document_without_tokens_has_no_marks(table):
+    assert mark(table.anchors("", []), (np.array([0]),)).tolist() == []
+
+
+def test_levels_number_one_to_seven():
+    cuts = np.array([0, 1])
+    assert mark(np.zeros(1, dtype=np.int64), [cuts] * 7).tolist() == [255]
+    for count in (0, 8):
+        with pytest.raises(ValueError, match=f"levels must number 1 to 7, was: {count}"):
+            mark(np.zeros(1, dtype=np.int64), [cuts] * count)
+
+
+def test_anchors_that_decrease_are_refused():
+    with pytest.raises(ValueError, match="anchors must not decrease"):
+        mark(np.array([2, 1]), (np.array([0, 3]),))
+
+
+@pytest.mark.parametrize("offsets", [[(0, 9)], [(-1, 2)], [(2, 1)]])
+def test_offsets_outside_of_the_text_are_refused(offsets):
+    with pytest.raises(ValueError, match="offsets must be spans of the text, between 0 and 3"):
+        anchors_from_offsets("abc", offsets)
+
+
+def test_a_tokenizer_that_normalises_is_found_out(tokenizer, table):
+    ids = tokenizer.encode("caf\u00e9", add_special_tokens=False).ids
+    with pytest.raises(ValueError, match="it has 6 bytes of UTF-8, they spell 5; the tokenizer"):
+        table.anchors("cafe\u0301", ids)
+
+
+def test_unknown_ids_are_refused(table):
+    for index in (-1, 10**6):
+        with pytest.raises(ValueError, match=f"ids must be .*, was: {index}"):
+            table.anchors("a", [index])
+    holes = ByteTable.from_vocabulary({"a": 0, "b": 2})
+    with pytest.raises(ValueError, match="ids must be in the vocabulary, was: 1"):
+        holes.anchors("ab", [0, 1])
+
+
+def test_a_vocabulary_that_is_not_byte_level_is_refused():
+    with pytest.raises(ValueError, match=r"piece '\\u2581the' \(id 3\)|piece '.the' \(id 3\)"):
+        ByteTable.from_vocabulary({"\u2581the": 3})
+
+
+def test_the_byte_alphabet_is_that_of_the_tokenizers_library():
+    assert sorted(byte_alphabet()) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(byte_alphabet().values()) == list(range(256))
+    assert byte_alphabet()["\u0120"] == 0x20 and byte_alphabet()["\u010a"] == 0x0A
+
+
+def test_no_white_space_lies_beyond_the_table():
+    assert not any(chr(code).isspace() for code in range(_LAST_SPACE + 1, 0x110000))

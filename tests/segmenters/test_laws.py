@@ -1,0 +1,140 @@
+"""Laws that every segmenter obeys, whatever the text."""
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import segmenters
+from segmenters import (
+    ArithmeticSteps,
+    Lines,
+    Newline,
+    Official,
+    Pattern,
+    RandomCuts,
+    Segmenter,
+    SegmenterError,
+    Sentences,
+    Stride,
+)
+from segmenters.base import cuts_from_ends
+from tests.segmenters.texts import any_text
+
+SEGMENTERS = [
+    Pattern(ends=r";\s*|(?=def )"),
+    Pattern(ends=""),
+    Newline(),
+    Official(),
+    Stride(length=1),
+    Stride(length=7),
+    RandomCuts(mean=1),
+    RandomCuts(mean=5.5, seed=3),
+    Lines(),
+    ArithmeticSteps(),
+    Sentences(),
+    Sentences(backend="rules"),
+    Sentences(backend="sentencizer"),
+]
+each = pytest.mark.parametrize("segmenter", SEGMENTERS, ids=repr)
+
+
+@each
+@given(text=any_text)
+def test_segments_tile_the_text(segmenter, text):
+    cuts = segmenter.cut(text)
+    assert cuts.dtype == np.int64 and cuts.ndim == 1
+    assert cuts[0] == 0 and cuts[-1] == len(text)
+    assert (np.diff(cuts) > 0).all()
+    assert len(cuts) == 1 if not text else len(cuts) > 1
+
+
+@each
+@given(text=any_text)
+def test_a_place_is_decided_within_the_lookahead(segmenter, text):
+    if segmenter.lookahead is None:
+        pytest.skip("reads the whole text")
+    cuts = set(segmenter.cut(text).tolist())
+    for length in range(1, len(text)):
+        known = min(length - segmenter.lookahead, length - 1)
+        seen = {place for place in segmenter.cut(text[:length]).tolist() if place <= known}
+        assert seen == {place for place in cuts if place <= known}
+
+
+@each
+@given(text=any_text)
+def test_the_same_text_is_cut_in_the_same_way(segmenter, text):
+    twin = pickle.loads(pickle.dumps(segmenter))
+    assert twin == segmenter
+    assert segmenter.cut(text).tolist() == copy.copy(segmenter).cut(text).tolist()
+    assert segmenter.cut(text).tolist() == twin.cut(text).tolist()
+
+
+@each
+def test_levels_are_the_cuts_alone(segmenter):
+    (level,) = segmenter.levels("a = b\nc. D")
+    assert level.tolist() == segmenter.cut("a = b\nc. D").tolist()
+
+
+@each
+def test_a_text_that_is_no_string_is_refused(segmenter):
+    with pytest.raises(TypeError, match="text must be a str, was: bytes"):
+        segmenter.cut(b"bytes")
+
+
+@each
+def test_parameters_are_keyword_only_and_frozen(segmenter):
+    with pytest.raises(TypeError):
+        type(segmenter)(1)
+    # Python 3.11 raises TypeError for a name that no slot has.
+    with pytest.raises((AttributeError, TypeError)):
+        segmenter.anything = 1
+
+
+def test_fingerprints_tell_segmenters_apart():
+    prints = [json.dumps(segmenter.fingerprint(), sort_keys=True) for segmenter in SEGMENTERS]
+    assert len(set(prints)) == len(SEGMENTERS)
+    again = [json.dumps(copy.copy(s).fingerprint(), sort_keys=True) for s in SEGMENTERS]
+    assert prints == again
+
+
+def test_the_fingerprint_names_class_parameters_and_version():
+    assert Stride(length=7).fingerprint() == {
+        "segmenter": "segmenters.pattern.Stride",
+        "version": 1,
+        "parameters": {"length": 7},
+        "versions": {},
+    }
+
+
+def test_cuts_are_made_of_ends_in_any_order():
+    assert cuts_from_ends([5, 2, 2, 0, 9], 9).tolist() == [0, 2, 5, 9]
+    assert cuts_from_ends(iter(()), 3).tolist() == [0, 3]
+    assert cuts_from_ends([0, 0], 0).tolist() == [0]
+
+
+@pytest.mark.parametrize("end", [-1, 4])
+def test_an_end_outside_of_the_text_is_an_error(end):
+    with pytest.raises(SegmenterError, match=f"between 0 and 3, was: {end}"):
+        cuts_from_ends([1, end], 3)
+
+
+def test_an_error_names_its_document_and_character_and_survives_pickling():
+    error = SegmenterError("open bracket", offset=7).in_document("a/b.v")
+    for twin in (error, pickle.loads(pickle.dumps(error))):
+        assert isinstance(twin, ValueError)
+        assert str(twin) == "document 'a/b.v': character 7: open bracket"
+        assert (twin.document, twin.offset) == ("a/b.v", 7)
+
+
+def test_a_segmenter_without_a_rule_cannot_be_made():
+    with pytest.raises(TypeError):
+        Segmenter()
+
+
+def test_the_public_names_are_these():
+    assert segmenters.__all__ == sorted(segmenters.__all__)
+    assert all(hasattr(segmenters, name) for name in segmenters.__all__)

@@ -1,0 +1,75 @@
+"""Patterns and controls: where they cut, and what they refuse."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from segmenters import Newline, Official, Pattern, RandomCuts, Stride, official_marks
+
+
+def pieces(segmenter, text):
+    cuts = segmenter.cut(text)
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
+def test_a_pattern_ends_its_segments():
+    assert pieces(Pattern(ends=r";\s*"), "a; b;c") == ["a; ", "b;", "c"]
+    assert pieces(Pattern(ends=r"(?=def )"), "x def f def g") == ["x ", "def f ", "def g"]
+
+
+def test_a_newline_stays_with_its_line():
+    assert pieces(Newline(), "a\n\n  b\r\nc") == ["a\n", "\n", "  b\r\n", "c"]
+
+
+def test_the_official_rule_cuts_at_newlines_and_lone_periods_only():
+    text = "One. Two . Three!\nFour"
+    assert pieces(Official(), text) == ["One. Two .", " Three!\n", "Four"]
+
+
+def test_an_official_separator_closes_its_own_segment():
+    ids = [7, 13, 8, 9, 869, 869, 4]
+    assert official_marks(ids).tolist() == [True, False, True, False, False, True, True]
+
+
+def test_official_rows_are_independent_and_separators_are_free():
+    ids = np.array([[5, 13], [13, 5]])
+    assert official_marks(ids).tolist() == [[True, False], [True, True]]
+    assert official_marks(ids, separators=(5,)).tolist() == [[True, True], [True, False]]
+    assert official_marks(np.zeros((2, 0), dtype=int)).shape == (2, 0)
+
+
+def test_a_stride_is_fixed_and_its_last_segment_shorter():
+    assert pieces(Stride(length=3), "abcdefgh") == ["abc", "def", "gh"]
+
+
+def test_random_lengths_are_geometric_with_the_mean_asked_for():
+    lengths = np.diff(RandomCuts(mean=20, seed=1).cut("lorem ipsum " * 20_000))
+    assert abs(lengths.mean() - 20) < 1
+    assert abs(lengths.std() - np.sqrt(20 * 19)) < 1.5
+    assert abs((lengths == 1).mean() - 1 / 20) < 0.01
+
+
+def test_random_cuts_differ_between_seeds_and_between_texts():
+    text = "the same words again and again, " * 50
+    base = RandomCuts(mean=10, seed=1).cut(text).tolist()
+    assert base != RandomCuts(mean=10, seed=2).cut(text).tolist()
+    assert base != RandomCuts(mean=10, seed=1).cut("T" + text[1:]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Pattern(ends="("), ValueError, r"ends must be a regular expression, was: '\('"),
+        (lambda: Pattern(ends=3), TypeError, "ends must be a str, was: int"),
+        (lambda: Stride(length=0), ValueError, "length must be at least 1, was: 0"),
+        (lambda: Stride(length=2.5), TypeError, "length must be an int, was: float"),
+        (lambda: RandomCuts(mean=0.5), ValueError, "mean must be at least 1"),
+        (lambda: RandomCuts(mean=float("nan")), ValueError, "mean must be at least 1"),
+        (lambda: RandomCuts(mean="9"), TypeError, "mean must be a number, was: str"),
+        (lambda: RandomCuts(mean=9, seed=-1), ValueError, "seed must be at least 0, was: -1"),
+    ],
+)
+def test_a_wrong_parameter_is_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,178 @@
+"""Sentences: cases stated by hand, the two ways to run the rules, and hostile text."""
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from segmenters import Sentences, sentence_rules
+from tests.segmenters.texts import any_text
+
+spacy = pytest.importorskip("spacy")
+RULES = Sentences(backend="rules")
+
+
+def pieces(text, segmenter=RULES):
+    cuts = segmenter.cut(text)
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
+# "|" marks the boundaries.
+CASES = {
+    "plain": "The door opened. |Nobody came in! |Why? |It was late.",
+    "white space stays behind": "It rained.  \n|We left.",
+    "titles": "Dr. Brown met Mrs. Lee on St. James Rd. |He waved.",
+    "initials": "J. R. Moore wrote it. |W. B. agreed.",
+    "the pronoun": "It was she and I. |Then we left.",
+    "references": "See fig. 3, no. 5 and pp. 20 of vol. II, e.g. The Book. |Or no. |Then go.",
+    "decimals": "It costs 3.50 or $4.25 in all. |Cheap.",
+    "addresses": "Write to a.b@c.org or see www.c.org/x.html today. |Thanks.",
+    "times": "At 5 p.m. we met. |It was 6 p.m. |Nobody minded.",
+    "companies": "Stone Inc. sold it. |She works for Stone Inc. |He does not.",
+    "closing quotes": 'He said "Stop." |Then he ran. |(It was dark.) |So what?',
+    "reported speech": '"Who is it?" she asked. |"Me!" said he.',
+    "interjections": "Alas! my friend is gone. |Oh! how sad.",
+    "informal": "that was nice! |and cheap food. |would go again",
+    "ellipsis": "I thought... well, no. |Perhaps... |He left.",
+    "spaced ellipsis": "I thought . . . no.",
+    "words left out": "A law [...] Of the land.",
+    "notes": "It was so. [12] |Others differ.[3] |Still.",
+    "blank lines": "A heading\n\n|A paragraph without a stop\n \n|Another, wrapped\nhere.",
+    "carriage returns": "A heading\r\n\r\n|Text, wrapped\r\nhere.",
+    "numbered list": "1. First this.\n|2. Then that.\n|a. And so on.",
+    "bullets": "\u2022 milk \u00b7 eggs |\u2022 bread",
+    "German": "Am 3. Mai kam er, z. B. mit Dr. Kurz. |\u201eGut.\u201c |Dann ging er.",
+    "French": "Elle a vu M. Dupont. |\u00c9tait-il seul ? |Oui.",
+    "Spanish": "\u00bfQu\u00e9 hora es? |\u00a1Es tarde! |Vamos.",
+    "Russian": "\u041e\u043d \u0431\u044b\u043b. |\u0410. \u0421. \u041f.",
+    "Chinese": "\u6211\u6765\u4e86\u3002|\u4f60\u5462\uff1f|\u597d\uff01\u201d|\u4ed6\u8bf4\u3002",
+    "Japanese": "\u96e8\u3002|\u300c\u884c\u304f\u3002\u300d\u3068\u8a00\u3002|\u306f!|\u305d",
+    "Hindi": "\u0930\u093e\u092e \u0906\u092f\u093e\u0964 |\u0935\u0939 \u0917\u092f\u093e\u0964",
+    "Arabic": "\u0645\u0646 \u0647\u0648\u061f |\u0647\u0648 \u0647\u0646\u0627. |\u0646.",
+    "Urdu": "\u0648\u06c1 \u0622\u06cc\u0627\u06d4 |\u06c1\u0627\u06ba\u06d4",
+    "Armenian": "\u0531\u0575\u0578\u0589 |\u0548\u0579\u0589",
+}
+
+
+@pytest.mark.parametrize("backend", ["rules", "spacy"])
+@pytest.mark.parametrize("case", CASES)
+def test_sentences_end_where_a_reader_ends_them(case, backend):
+    expected = CASES[case].split("|")
+    assert pieces("".join(expected), Sentences(backend=backend)) == expected
+
+
+def test_leading_white_space_belongs_to_the_first_sentence():
+    assert pieces(" \n\n One. Two. ") == [" \n\n One. ", "Two. "]
+    assert pieces(" \n\n ") == [" \n\n "]
+
+
+@given(text=any_text)
+def test_rules_alone_and_rules_in_spacy_cut_alike(text):
+    assert RULES.cut(text).tolist() == Sentences(backend="spacy").cut(text).tolist()
+
+
+def test_the_component_serves_in_any_pipeline():
+    import segmenters.spacy_pipeline as spacy_pipeline
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe(spacy_pipeline.COMPONENT)
+    doc = nlp("Mr. Brown came. He left.")
+    assert [str(sentence) for sentence in doc.sents] == ["Mr. Brown came.", "He left."]
+
+
+def test_the_sentencizer_cuts_in_front_of_visible_characters():
+    segmenter = Sentences(backend="sentencizer", language="en")
+    text = "  One.\n Two!  Three\n\nFour"
+    assert pieces(text, segmenter) == ["  One.\n ", "Two!  ", "Three\n\n", "Four"]
+    assert segmenter.lookahead is None and RULES.lookahead == 1
+    assert segmenter.fingerprint()["versions"] == {"spacy": spacy.__version__}
+
+
+def test_a_model_on_disk_is_loaded_and_named_in_the_fingerprint(tmp_path):
+    nlp = spacy.blank("en", meta={"name": "tiny", "version": "1.2.3"})
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(tmp_path / "model")
+    segmenter = Sentences(backend=str(tmp_path / "model"))
+    assert pieces("One. Two.", segmenter) == ["One. ", "Two."]
+    assert segmenter.fingerprint()["versions"]["model"] == "en_tiny-1.2.3"
+
+
+def test_a_senter_that_the_model_disables_is_switched_on(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("senter")
+    nlp.initialize()
+    nlp.disable_pipe("senter")
+    nlp.to_disk(tmp_path / "model")
+    cuts = Sentences(backend=str(tmp_path / "model")).cut("One two. Three.\n\nFour")
+    assert {0, 17, 21} <= set(cuts.tolist())
+
+
+def test_a_missing_model_is_named_with_its_cure():
+    with pytest.raises(ValueError, match=r"no model 'fr_core_news_sm' is installed .*download"):
+        Sentences(backend="senter", language="fr").cut("Oui.")
+
+
+def test_a_model_without_sentences_is_refused(tmp_path):
+    spacy.blank("en").to_disk(tmp_path / "model")
+    with pytest.raises(ValueError, match="must have a pipe parser or senter or sentencizer"):
+        Sentences(backend=str(tmp_path / "model")).cut("One.")
+
+
+def test_wrong_parameters_are_named():
+    with pytest.raises(TypeError, match="backend must be a str, was: int"):
+        Sentences(backend=1)
+    with pytest.raises(ValueError, match="language must not be empty"):
+        Sentences(language="")
+
+
+def test_other_tables_make_another_fingerprint(monkeypatch):
+    before = RULES.fingerprint()
+    monkeypatch.setattr(sentence_rules, "MAY_END", frozenset({"co"}))
+    assert RULES.fingerprint() != before
+
+
+def test_spacy_reads_texts_beyond_its_usual_limit():
+    text = "A short sentence here. " * 50_000
+    assert len(text) > 1_000_000
+    assert len(Sentences(backend="spacy").cut(text)) == 50_001
+
+
+HOSTILE = [
+    "'\"",
+    ".",
+    " ",
+    ". ",
+    '."',
+    ".\n",
+    "\n ",
+    "1. ",
+    "a.",
+    ". [1",
+    "\u2022 ",
+    "\u3002",
+    "[",
+    "- 1. ",
+]
+
+
+@pytest.mark.parametrize("unit", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("tail", ["", "x"])
+def test_hostile_text_takes_linear_time(unit, tail):
+    def seconds(length):
+        text = (unit * length)[:length] + tail
+        runs = []
+        for _ in range(3):
+            start = time.process_time()
+            RULES.cut(text)
+            runs.append(time.process_time() - start)
+        return min(runs)
+
+    # Four times the text: 4 when linear, 16 when quadratic; the constant forgives the clock.
+    assert seconds(120_000) < 9 * seconds(30_000) + 0.02
+
+
+def test_cuts_of_a_long_text_are_dense_in_sentences():
+    cuts = RULES.cut("Every sentence ends here. " * 1000)
+    assert np.diff(cuts).tolist() == [26] * 1000

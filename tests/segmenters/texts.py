@@ -1,0 +1,18 @@
+"""Texts that segmenters find hard: strategies for hypothesis."""
+
+from hypothesis import strategies as st
+
+# What the rules look at, from many scripts, with white space of all kinds, NUL and lone surrogates.
+_PIECES = [
+    *".!?,;:=()[]'\"*-_ \t\n\r\f\v\0",
+    *"\u2026\u3002\uff01\uff0e\u300c\u300d\u0964\u061f\u06d4\u0589\u2022\u00ab\u00bb\u201c\u201d\u2019",
+    *"\u00a0\u2028\u2029\u3000\u0085\x1c\u200b\ufeff",
+    *"\ud800\udfff\U0001f600\u00e9e\u0301\u3042\u4e2d\u3068\u0915\u0627",
+    *"aBI1",
+    *(" .", ". ", ".\n\n", "\r\n", "==", "<= ", " = ", "...", "Mr. ", "e.g. ", "U.S. ", "5 p.m. "),
+    *("Yes", "no", "I. ", "1. ", " [1]", "am 3. ", "\u3002\u300d", "\u2022 x", "    "),
+]
+soup = st.lists(st.sampled_from(_PIECES), max_size=40).map("".join)
+any_text = st.one_of(soup, st.text(st.characters(codec=None), max_size=60))
+# What a tokenizer can read: no lone surrogates.
+utf8_text = any_text.map(lambda text: text.encode("utf-8", "replace").decode())
