@@ -161,6 +161,10 @@ def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
     filled = starts < ends
     leading = np.flatnonzero(filled)
     leading = leading[space[starts[leading]]]
+    # Most tokens that start with white space start with one blank: the search is for the rest.
+    anchors[leading] += 1
+    rest = (anchors[leading] == ends[leading]) | space.take(anchors[leading], mode="clip")
+    leading = leading[rest]
     if len(leading):
         visible = np.flatnonzero(~space)
         place = np.searchsorted(visible, starts[leading])
@@ -175,7 +179,7 @@ def _white_space(text: str) -> _Mask:
     if text.isascii():
         return table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return table[np.minimum(codes, _LAST_SPACE + 1)]
+    return table.take(codes, mode="clip")
 
 
 @lru_cache(maxsize=1)
