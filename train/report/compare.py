@@ -69,7 +69,7 @@ def highest(values: Iterable[float | None], write) -> str | None:
 
 def pairs(runs: Sequence[Run]) -> list[Pair]:
     """Flat and bilevel runs of one family and one seed, where there is exactly one of each."""
-    groups: dict[tuple[str, int], dict[str, list[Run]]] = {}
+    groups: dict[tuple[str, int | None], dict[str, list[Run]]] = {}
     for run in runs:
         group = groups.setdefault((run.model.family, run.training.seed), {})
         group.setdefault(run.model.levels, []).append(run)

@@ -10,6 +10,7 @@ DAGGER = "\N{DAGGER}"
 DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
+SPACE = "\N{NO-BREAK SPACE}"
 
 
 def short(value: float) -> str:
@@ -65,9 +66,9 @@ def change(ratio: float) -> str:
     return f"{sign}{abs(points):.1f}%"
 
 
-def count(value: int) -> str:
+def count(value: float) -> str:
     """A whole number with its thousands apart."""
-    return f"{value:,}"
+    return f"{value:,.0f}" if math.isfinite(value) else DAGGER
 
 
 def amount(value: float) -> str:
@@ -75,7 +76,7 @@ def amount(value: float) -> str:
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and unit != "k"):
             scaled = value / size
-            return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
+            return f"{scaled:.0f}{SPACE}{unit}" if scaled >= 100 else f"{scaled:.3g}{SPACE}{unit}"
     return f"{value:,.0f}"
 
 
@@ -84,13 +85,15 @@ def duration(seconds: float) -> str:
     if not math.isfinite(seconds):
         return DAGGER
     if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        return f"{seconds:.0f}{SPACE}s"
+    return f"{seconds / 60:.0f}{SPACE}min" if seconds < 7200 else f"{seconds / 3600:.1f}{SPACE}h"
 
 
 def spread(values: Iterable[float], write=amount) -> str:
-    """One value if all are written alike, otherwise the smallest to the largest."""
-    ordered = sorted(values)
+    """One value if all are written alike, otherwise the smallest to the largest finite one."""
+    ordered = sorted(value for value in values if math.isfinite(value))
+    if not ordered:
+        return DAGGER
     low, high = write(ordered[0]), write(ordered[-1])
     return low if low == high else f"{low} to {high}"
 

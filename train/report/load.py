@@ -98,15 +98,19 @@ def _training(entry: Entry) -> Training:
     points = [point.numbers(length=2) for point in entry["curve"].entries()]
     return Training(
         row_length=entry["row_length"].count(least=1),
-        tokens=entry["tokens"].count(),
-        steps=entry["steps"].count(),
+        tokens=_noted(entry, "tokens"),
+        steps=_noted(entry, "steps"),
         seconds=entry["seconds"].number(),
-        seed=entry["seed"].count(),
+        seed=None if entry["seed"].value is None else entry["seed"].count(),
         sources={name: share.number() for name, share in entry["sources"].items()},
         curve=tuple((tokens, loss) for tokens, loss in points),
         skipped_steps=entry["skipped_steps"].count(),
         clipped_share=clipped.number() if clipped else float("nan"),
     )
+
+
+def _noted(entry: Entry, name: str) -> float:
+    return math.nan if entry[name].value is None else entry[name].count()
 
 
 def _scores(entry: Entry) -> Scores:
@@ -212,12 +216,13 @@ def _sample(entry: Entry) -> Sample:
 
 def _unique(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """Runs of one name are told apart by seed, and where that is not enough by their order."""
-    for suffix in (lambda run, _: f"seed {run.training.seed}", lambda _, order: f"run {order}"):
+    for suffixes in (
+        [f"seed {'unknown' if run.training.seed is None else run.training.seed}" for run in runs],
+        [f"run {order}" for order in range(1, len(runs) + 1)],
+    ):
         seen = Counter(run.label for run in runs)
         runs = tuple(
-            replace(run, label=f"{run.label} ({suffix(run, order)})")
-            if seen[run.label] > 1
-            else run
-            for order, run in enumerate(runs, 1)
+            replace(run, label=f"{run.label} ({suffix})") if seen[run.label] > 1 else run
+            for run, suffix in zip(runs, suffixes, strict=True)
         )
     return runs

@@ -22,11 +22,11 @@ class Model:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     row_length: int  # tokens
-    tokens: int
-    steps: int
+    tokens: float  # this and the next are whole, or not a number where nobody noted them
+    steps: float
     seconds: float
-    seed: int
-    sources: Mapping[str, float]  # share of each
+    seed: int | None
+    sources: Mapping[str, float]  # weight of each
     curve: tuple[tuple[float, float], ...]  # (tokens seen, loss in nats a token)
     skipped_steps: int
     clipped_share: float

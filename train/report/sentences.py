@@ -23,26 +23,27 @@ from train.report.compare import (
     trained_length,
 )
 from train.report.formats import count, duration, listed, percent, short, spread
-from train.report.records import Run
+from train.report.records import Run, Training
 
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
 def trained_on(runs: Sequence[Run]) -> str:
-    """What was trained, on what, how long and on which machine."""
+    """What was trained, on what, how long, and on which machine it was evaluated."""
     models = _NUMBERS[len(runs)] if len(runs) < len(_NUMBERS) else count(len(runs))
     plural, each = ("s", "each ") if len(runs) > 1 else ("", "")
     training = [run.training for run in runs]
     rows = spread((t.row_length for t in training), count)
     mix = list(dict.fromkeys(name for t in training for name in t.sources))
-    shares = [f"{spread((t.sources.get(n, 0.0) for t in training), percent)} {n}" for n in mix]
+    shares = [f"{spread((_share(t, n) for t in training), percent)} {n}" for n in mix]
     of = f" ({listed(shares)})" if shares else ""
     machines = list(dict.fromkeys(_machine(run) for run in runs))
     return (
         f"{models} model{plural} of {spread(run.model.parameters for run in runs)} parameters, "
         f"{each}trained on {spread(t.tokens for t in training)} tokens{of} in rows of {rows} "
         f"tokens: {spread((t.steps for t in training), count)} steps, "
-        f"{spread((t.seconds for t in training), duration)} {each}on {listed(machines)}."
+        f"{spread((t.seconds for t in training), duration)}{each and ' each'}. "
+        f"Evaluated on {listed(machines)}."
     )
 
 
@@ -149,7 +150,14 @@ def _has(names: Sequence[str], one: str = "has", many: str = "have") -> str:
     return one if len(names) == 1 else many
 
 
+def _share(training: Training, source: str) -> float:
+    total = sum(training.sources.values())
+    return training.sources.get(source, 0.0) / total if total else math.nan
+
+
 def _machine(run: Run) -> str:
-    cpu = run.environment.get("cpu") or run.environment.get("platform") or "an unnamed machine"
-    threads = run.environment.get("threads")
-    return f"{cpu} ({threads} threads)" if threads else str(cpu)
+    told = run.environment
+    if told.get("gpu"):
+        return str(told["gpu"])
+    cpu = told.get("cpu") or told.get("platform") or "an unnamed machine"
+    return f"{cpu} ({told['threads']} threads)" if told.get("threads") else str(cpu)

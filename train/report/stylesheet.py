@@ -116,9 +116,20 @@ details pre { background: var(--panel); padding: 12px 16px; font-size: 12px; lin
   body { padding: 24px 18px 48px; }
   .pair { grid-template-columns: minmax(0, 1fr); }
   .pair .drawing { max-width: 680px; }
+  table { font-size: 12.5px; }
+  th, td { padding-left: 4px; padding-right: 4px; }
+  thead [scope="colgroup"] { padding-left: 12px; }
 }
+@page { margin: 14mm; }
 @media print {
-  body { max-width: none; padding: 0; font-size: 10.5pt; }
+  body { max-width: none; padding: 0; font-size: 9.5pt; }
+  .lead { font-size: 11pt; }
+  h2 { margin-top: 28px; }
+  table { font-size: 8.5pt; }
+  th, td { padding: 3px 5px; }
+  .table { overflow: visible; }
+  .pair .drawing { max-width: 430px; }
+  .maps { grid-template-columns: repeat(3, minmax(0, 1fr)); }
   nav { display: none; }
   h2, h3 { break-after: avoid; }
   figure, tr { break-inside: avoid; }

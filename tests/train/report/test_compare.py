@@ -99,8 +99,21 @@ def test_several_seeds_are_not_called_one(make):
 
 def test_the_first_paragraph_tells_size_mix_length_and_machine(make):
     said = trained_on(make.loaded())
-    for part in ("Four models", "1.54 M tokens", "33% prose", "rows of 512", "188 steps", "CPU"):
+    for part in (
+        "Four models",
+        "1.54\N{NO-BREAK SPACE}M tokens",
+        "33% prose",
+        "rows of 512",
+        "188 steps",
+        "CPU",
+    ):
         assert part in said
+
+
+def test_weights_of_sources_are_told_as_shares(make):
+    content = make.evaluation()
+    content["training"]["sources"] = {"prose": 3, "code": 1}
+    assert "(75% prose and 25% code)" in trained_on(make.loaded(content))
 
 
 def test_changes_are_signed_and_large_ones_are_multiples():

@@ -78,6 +78,13 @@ def test_a_wrong_value_is_named_by_file_and_key(make, key, value, rule):
     assert rule in message
 
 
+def test_what_nobody_noted_about_a_training_is_no_error(make):
+    content = make.evaluation()
+    content["training"] |= {"tokens": None, "steps": None, "seconds": None, "seed": None}
+    (run,) = make.loaded(content)
+    assert math.isnan(run.training.steps) and run.training.seed is None
+
+
 def test_a_missing_key_is_named_with_the_keys_that_are_there(make):
     content = make.evaluation()
     del content["training"]["seed"]

@@ -124,6 +124,14 @@ def test_one_run_without_retrieval_positions_and_data_is_a_page(make):
     assert "No prepared data set was given" in words(root)
 
 
+def test_a_training_of_which_nothing_was_noted_is_a_page(make):
+    content = make.evaluation()
+    content["training"] |= {"tokens": None, "steps": None, "seconds": None, "seed": None}
+    content["training"]["sources"] = {}
+    text = page(runs=make.loaded(content), statistics={}, title="t")
+    assert not re.search(r"\b(nan|None)\b", words(parsed(text)))
+
+
 def test_eight_runs_with_long_names_are_a_page(make):
     made = [make.evaluation(name="long name " * 9, seed=seed) for seed in range(8)]
     root = parsed(page(runs=make.loaded(*made), statistics={}, title="t"))

@@ -1,6 +1,5 @@
 """Perplexity and bits per byte against length, and loss against position."""
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -31,10 +30,11 @@ def perplexity(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
         "Perplexity against length",
         tag(
             "p",
-            "Each point is the perplexity over whole documents cut to that length, every token "
-            "weighing the same. Up to the line \u201ctrained at\u201d a model reads what it was "
-            "trained to read; beyond it, it extrapolates. Flat encodings are dashed, "
-            "bilevel ones solid; a family shares its colour.",
+            "Each point is the perplexity of a model that may look back over a context of that "
+            "many tokens, on held-out text; how it was measured stands at the end of the page. "
+            "Up to the line \u201ctrained at\u201d a model reads what it was trained to read; "
+            "beyond it, it extrapolates. Flat encodings are dashed, bilevel ones solid; a family "
+            "shares its colour.",
         ),
         *(_on_source(runs, looks, source) for source in sources(runs)),
         _bilevel_against_flat(runs),
@@ -65,7 +65,7 @@ def positions(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     return section(
         "positions",
         "Loss at each position",
-        tag("p", "The mean loss of the tokens at one place of the longest documents. A model that "
+        tag("p", "The mean loss of the tokens at one place of the longest context. A model that "
             "uses what it has read keeps falling to the right; one that only tolerates length "
             "stays level; one that does not extrapolate turns up beyond its training length."),
         *([part for part in drawn if part] or [empty]),
@@ -93,9 +93,9 @@ def _on_source(runs: Sequence[Run], looks: Mapping[str, Style], source: str) -> 
         if source in run.scores
     ]
     chart = line_chart(
-        title=f"Perplexity on {source} against document length",
+        title=f"Perplexity on {source} against context length",
         series=series,
-        x_name="tokens (log scale)",
+        x_name="context, tokens (log scale)",
         y_name=f"perplexity, {source}",
         guides=guides(runs),
     )
@@ -171,12 +171,12 @@ def _positions_on(runs: Sequence[Run], looks: Mapping[str, Style], source: str) 
         for label, values in means.items()
     ]  # fmt: skip
     chart = line_chart(
-        title=f"Loss on {source} against the position in documents of {count(longest)} tokens",
+        title=f"Loss on {source} against the position in a context of {count(longest)} tokens",
         series=[
             Series(label=label, style=looks[label], points=_points(place))
             for label, place in held.items()
         ],
-        x_name="position in the document, tokens (log scale)",
+        x_name="position in the context, tokens (log scale)",
         y_name=f"loss, nats a token, {source}",
         x_scale="octaves",
         guides=guides(shown),
@@ -188,8 +188,9 @@ def _positions_on(runs: Sequence[Run], looks: Mapping[str, Style], source: str) 
 
 def _points(place: ByPosition) -> tuple[tuple[float, float], ...]:
     middles = ((a + b) / 2 for a, b in pairwise(place.edges))
-    # A bin without tokens has no mean, whatever was stored for it.
+    # A bin in which no token was scored is no gap: there was nothing to measure.
     return tuple(
-        (middle, nll if tokens else math.nan)
+        (middle, nll)
         for middle, nll, tokens in zip(middles, place.nll, place.tokens, strict=True)
+        if tokens
     )

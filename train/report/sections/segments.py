@@ -51,7 +51,7 @@ def _facts(held: SourceStatistics) -> str:
         f"{amount(lengths.segments)} segments by the segmenter {_segmenter(held.segmenter)}. "
         f"Tokens a segment: mean {short(lengths.mean)}; {ranks}; longest "
         f"{count(lengths.longest)}; {percent(lengths.share_of_length_1, 1)} of the segments have "
-        f"one token. From {held.provenance.rstrip('.')}. "
+        f"one token. Provenance: {held.provenance.rstrip('.')}. "
         f"Licence: {(held.licence or 'not stated').rstrip('.')}."
     )
 

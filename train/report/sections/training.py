@@ -29,7 +29,7 @@ def training(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
         "Last loss: of the last logged batch, so it is noisy. Clipped: share of steps whose "
         "gradient was clipped. Skipped: steps whose loss was not a number."
     )
-    intro = tag("p", "The loss on training batches. Models that had not finished falling would "
+    intro = tag("p", "The loss on training batches. Models that had not finished falling might "
                 "change places with more training.")  # fmt: skip
     numbers = table(head=head, rows=rows, note=note)
     return section("training", "Training", intro, beside(chart, table=numbers))
