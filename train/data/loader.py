@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
+import numpy as np
+
 from train.data.batch import Batch, collate
 from train.data.documents import DataError
 from train.data.order import Mixture
@@ -74,13 +76,15 @@ class RowLoader:
         """The batches, read as they are asked for."""
         for step in range(self.start_row // self.global_batch, self.steps):
             first = step * self.global_batch
-            step_targets = self.mixture.targets(range(first, first + self.global_batch))
+            source, row = self.mixture.global_rows(np.arange(first, first + self.global_batch))
+            step_targets = self.mixture.targets(source, row)
             for micro in range(self.accumulation):
-                begin = first + (micro * self.world + self.rank) * self.micro_batch
-                read = [self.mixture.read(begin + place) for place in range(self.micro_batch)]
+                begin = (micro * self.world + self.rank) * self.micro_batch
+                sources = source[begin : begin + self.micro_batch].tolist()
+                rows = row[begin : begin + self.micro_batch].tolist()
                 yield collate(
-                    [row for _, row in read],
-                    sources=[source for source, _ in read],
+                    list(map(self.mixture.read, sources, rows)),
+                    sources=sources,
                     continues=self.mixture.continues,
                     step=step,
                     step_targets=step_targets,

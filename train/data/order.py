@@ -112,14 +112,12 @@ class Mixture:
         source, row = self.global_rows([number])
         return int(source[0]), int(row[0])
 
-    def read(self, number: int) -> tuple[int, Row]:
-        """Source and content of a global row."""
-        source, row = self.global_row(number)
-        return source, self.rows[source].row(row)
+    def read(self, source: int, row: int) -> Row:
+        """Content of a row of a source (index into `names`)."""
+        return self.rows[source].row(row)
 
-    def targets(self, numbers: npt.ArrayLike) -> int:
-        """Scored targets of these global rows together."""
-        source, row = self.global_rows(numbers)
+    def targets(self, source: Integers, row: Integers) -> int:
+        """Scored targets of these rows of these sources together."""
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )

@@ -106,7 +106,7 @@ def test_a_global_row_needs_no_past():
     assert [mixed.global_row(int(n)) for n in numbers] == list(
         zip(source.tolist(), row.tolist(), strict=True)
     )
-    assert mixed.targets(numbers) == int((row % 5).sum())
+    assert mixed.targets(source, row) == int((row % 5).sum())
 
 
 def test_equal_sources_are_not_in_step():
