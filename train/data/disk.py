@@ -39,6 +39,9 @@ class Output:
         self._hash.update(data)
         self.size += len(data)
 
+    def flush(self) -> None:
+        """For writers that want one (torch.save); `commit` does what matters."""
+
     def commit(self) -> dict[str, int | str]:
         """Put the file in its place; return its size (bytes) and sha256."""
         with full_disk(self.path):

@@ -83,28 +83,41 @@ def prepare(
     with Meter(show=progress) as meter, folder.staged(out) as part:
         meter.start("tokenizer")
         built = tokenizer.build(lambda characters: _training_texts(sources, characters))
-        write_whole(part / folder.TOKENIZER, built.json)
-        manifest: dict[str, Any] = {
-            "format": folder.FORMAT,
-            "version": folder.VERSION,
-            "request": request,
-            "tokenizer": built.fingerprint(),
-            "sources": {},
-        }
-        statistics: dict[str, Any] = {
-            "segment_edges": SEGMENT_EDGES,
-            "document_edges": DOCUMENT_EDGES,
-            "sources": {},
-        }
-        for name, source in sources.items():
-            meter.start(name)
-            entry, found = _SourceWork(name, source, built, part, meter).run()
-            manifest["sources"][name], statistics["sources"][name] = entry, found
-            meter.finish()
-        write_whole(part / folder.STATISTICS, json.dumps(statistics) + "\n")
-        write_whole(part / folder.CARD, card(manifest, statistics))
-        write_whole(part / folder.MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        manifest = _build(sources, built, part, meter, request=request)
     return Prepared(folder=out, manifest=manifest, kept=False)
+
+
+def _build(
+    sources: Mapping[str, Source],
+    tokenizer: Tokenizer,
+    part: Path,
+    meter: Meter,
+    *,
+    request: dict[str, Any],
+) -> dict[str, Any]:
+    """Write everything into `part`, the manifest last; return it."""
+    manifest: dict[str, Any] = {
+        "format": folder.FORMAT,
+        "version": folder.VERSION,
+        "request": request,
+        "tokenizer": tokenizer.fingerprint(),
+        "sources": {},
+    }
+    statistics: dict[str, Any] = {
+        "segment_edges": SEGMENT_EDGES,
+        "document_edges": DOCUMENT_EDGES,
+        "sources": {},
+    }
+    for name, source in sources.items():
+        meter.start(name)
+        entry, found = _SourceWork(name, source, tokenizer, part, meter).run()
+        manifest["sources"][name], statistics["sources"][name] = entry, found
+        meter.finish()
+    write_whole(part / folder.TOKENIZER, tokenizer.json)
+    write_whole(part / folder.STATISTICS, json.dumps(statistics) + "\n")
+    write_whole(part / folder.CARD, card(manifest, statistics))
+    write_whole(part / folder.MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    return manifest
 
 
 class _SourceWork:
