@@ -58,6 +58,7 @@ def save_model(
         save_file(state, fresh / WEIGHTS)
         (fresh / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
         for name in (WEIGHTS, CONFIG):
+            (fresh / name).chmod(0o644)
             _flush(fresh / name)
         _replace_folder(fresh, folder)
     except BaseException:

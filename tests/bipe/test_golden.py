@@ -53,9 +53,14 @@ def model_of(case: dict, dtype: torch.dtype) -> Decoder:
     return model.train()
 
 
+def marks_of(tokens: np.ndarray) -> Tensor:
+    """Marks by the released rule, on token ids."""
+    return torch.from_numpy(official_marks(tokens).astype(np.uint8) << 1)
+
+
 def positions_of(data: dict[str, Tensor]) -> Positions:
     """The ids of the release, which count padding like any token; attention does not see it."""
-    marks = torch.from_numpy(official_marks(data["input_ids"].numpy()))
+    marks = marks_of(data["input_ids"].numpy())
     at = Positions.from_marks(marks)
     if "attention_mask" not in data:
         return at
@@ -159,7 +164,7 @@ def test_ids_of_the_cases_equal_the_release(case):
 @pytest.mark.parametrize("index", range(len(read("bipe/position_ids.json"))))
 def test_position_ids_equal_the_release(index):
     entry = read("bipe/position_ids.json")[index]
-    marks = torch.from_numpy(official_marks(np.asarray(entry["input_ids"])))
+    marks = marks_of(np.asarray(entry["input_ids"]))
     at = Positions.from_marks(marks)
     assert at.inter.tolist() == entry["inter"]
     kinds = [key for key in entry if key.startswith("intra_ts")]

@@ -1,0 +1,1 @@
+"""The configuration: YAML that Hydra composes (`pkg://conf`), one file a choice."""

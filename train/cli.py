@@ -1,0 +1,203 @@
+"""The `bipe` command: each subcommand composes conf/config.yaml with Hydra and runs its stage.
+
+Help and faults of the command line import nothing heavy, so that they are instant. A composed
+configuration is checked as a whole before a stage starts (check.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+COMMANDS = {
+    "prepare": "documents -> segments -> tokens and marks on disk, once",
+    "pretrain": "train a model on prepared data; resumes exactly",
+    "evaluate": "perplexity against length, and passkey retrieval",
+    "report": "one HTML page of curves, with the numbers as CSV and JSON",
+}
+EXIT_FAULT = 2
+_OVERRIDE = re.compile(r"Could not override '([^']+)'")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run `bipe`; returns the exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0 if words else EXIT_FAULT
+    if words[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print(f"bipe {version('bipe')}")
+        return 0
+    command = words[0]
+    if command not in COMMANDS:
+        from train.check import nearest
+
+        return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
+    return _guarded(lambda: _run(command, words[1:]))
+
+
+def run_stage(command: str, config: Mapping[str, Any]) -> Any:
+    """Run one command on a composed and resolved configuration."""
+    from train.study import Study
+
+    study = Study.from_config(config)
+    if command == "prepare":
+        from train.stages.prepare import prepare_study
+
+        return prepare_study(study)
+    if command == "pretrain":
+        from train.stages.pretrain import pretrain
+
+        return pretrain(study, config=config)
+    if command == "evaluate":
+        from train.stages.evaluate import evaluate
+
+        return evaluate(study)
+    from train.stages.report import report
+
+    return report(study)
+
+
+def register_resolvers() -> None:
+    """The one function that YAML may call: ${head_width:width,n_head}."""
+    from omegaconf import OmegaConf
+
+    OmegaConf.register_new_resolver(
+        "head_width", lambda width, n_head: int(width) // max(1, int(n_head)), replace=True
+    )
+
+
+def _run(command: str, words: list[str]) -> int:
+    import hydra
+    from omegaconf import DictConfig, OmegaConf
+
+    register_resolvers()
+    if words[:1] == ["--config-file"]:
+        run_stage(command, _from_file(words[1:]))
+        return 0
+
+    faults: list[BaseException] = []
+
+    def task(config: DictConfig) -> None:
+        if faults:  # the rest of a sweep
+            return
+        try:
+            run_stage(command, OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+        except BaseException as fault:  # raised below: Hydra would print lines of its own first
+            faults.append(fault)
+
+    before = sys.argv
+    sys.argv = [before[0], *words]
+    try:
+        hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
+    finally:
+        sys.argv = before
+    if faults:
+        raise faults[0]
+    return 0
+
+
+def _from_file(words: list[str]) -> dict[str, Any]:
+    """A configuration as a run stored it, with overrides: FILE [key=value ...]."""
+    from pathlib import Path
+
+    from omegaconf import OmegaConf
+
+    if not words:
+        raise ValueError("--config-file needs the path of a run's config.yaml")
+    if not Path(words[0]).is_file():
+        raise ValueError(f"--config-file {words[0]}: there is no such file")
+    config = OmegaConf.merge(OmegaConf.load(words[0]), OmegaConf.from_dotlist(words[1:]))
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+
+
+def _guarded(run: Callable[[], int]) -> int:
+    """Turn faults of the user's making into one message; others keep their traceback."""
+    full = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return run()
+    except KeyboardInterrupt:
+        return _fault("interrupted; if_exists=resume goes on from the last checkpoint", status=130)
+    except (HydraException, OmegaConfBaseException) as error:
+        if full:
+            raise
+        return _fault(_explain(error))
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
+        if full or not _is_ours(error):
+            raise
+        return _fault(str(error))
+    finally:
+        os.environ["HYDRA_FULL_ERROR"] = "1" if full else "0"
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether this project raised an error, or the operating system did: both say what to do."""
+    if isinstance(error, OSError):
+        return True
+    trace = error.__traceback__
+    module = ""
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        trace = trace.tb_next
+    return module.partition(".")[0] in ("train", "bipe", "segmenters")
+
+
+def _explain(error: Exception) -> str:
+    """Hydra's message, with the nearest key where one is unknown."""
+    text = str(error)
+    unknown = _OVERRIDE.search(text)
+    if not unknown:
+        return text
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
+    from train.check import nearest
+
+    GlobalHydra.instance().clear()
+    with initialize_config_module("conf", version_base="1.3"):
+        config = OmegaConf.to_container(compose("config"), resolve=False)
+    path, _, name = unknown[1].rpartition(".")
+    node: Any = config
+    for part in filter(None, path.split(".")):
+        node = node.get(part) if isinstance(node, dict) else None
+    known = [f"{path}.{key}" if path else str(key) for key in node] if node else []
+    return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
+
+
+def _fault(message: str, *, status: int = EXIT_FAULT) -> int:
+    print(f"bipe: {message}", file=sys.stderr)
+    return status
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  bipe {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "bipe: position encodings that know how text is segmented",
+            "",
+            *lines,
+            "",
+            "  bipe COMMAND key=value ...     set anything in conf/ (encoding=bipe_rope steps=500)",
+            "  bipe COMMAND --cfg job         show the composed configuration and stop",
+            "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
+            "  bipe COMMAND --help            groups and keys",
+            "  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml",
+            "",
+            "HYDRA_FULL_ERROR=1 shows whole tracebacks.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What is measured on a trained model: perplexity against length, and retrieval."""

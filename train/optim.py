@@ -1,0 +1,87 @@
+"""AdamW and the learning-rate schedules, as plain functions of the step.
+
+A schedule is a factor on the learning rate: warm-up from 0, then its own shape, down to `floor`.
+Being a function of the step alone, it needs no state to resume.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+Schedule = Callable[[int], float]
+
+
+def adamw(
+    parameters: Iterable[nn.Parameter],
+    *,
+    lr: float,
+    betas: tuple[float, float] = (0.9, 0.95),
+    eps: float = 1e-8,
+    weight_decay: float = 0.1,
+    fused: bool = True,
+) -> torch.optim.AdamW:
+    """AdamW (Loshchilov and Hutter, 1711.05101); matrices decay, norms and vectors do not."""
+    parameters = [p for p in parameters if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=lr,
+        betas=tuple(betas),  # YAML has lists
+        eps=eps,
+        fused=fused,
+    )
+
+
+def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:
+    """Warm-up, then 1. `steps` is taken so that all schedules have the same signature."""
+    return lambda step: _warmed(step, warmup)
+
+
+def cosine(*, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
+    """Warm-up, then half a cosine from 1 to `floor` (Loshchilov and Hutter, 1608.03983)."""
+
+    def factor(step: int) -> float:
+        done = _progress(step, warmup, steps)
+        return _warmed(step, warmup) * (floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2)
+
+    return factor
+
+
+def linear(*, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
+    """Warm-up, then a line from 1 to `floor`: the schedule of the released BiPE."""
+
+    def factor(step: int) -> float:
+        done = _progress(step, warmup, steps)
+        return _warmed(step, warmup) * (floor + (1 - floor) * (1 - done))
+
+    return factor
+
+
+def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> Schedule:
+    """Warm-up, stable, decay (Hu et al., MiniCPM, 2404.06395).
+
+    decay: share of the steps that the final line from 1 to `floor` takes.
+    """
+    begin = max(warmup, steps - round(decay * steps))
+
+    def factor(step: int) -> float:
+        done = _progress(step, begin, steps)
+        return _warmed(step, warmup) * (floor + (1 - floor) * (1 - done))
+
+    return factor
+
+
+def _warmed(step: int, warmup: int) -> float:
+    return min(1.0, (step + 1) / (warmup + 1))
+
+
+def _progress(step: int, begin: int, end: int) -> float:
+    """Share of the way from `begin` to `end`, from 0 to 1."""
+    return min(1.0, max(0.0, (step - begin) / max(1, end - begin)))

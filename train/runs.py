@@ -1,0 +1,140 @@
+"""The folder of a run: what stands where, who may write into it.
+
+    RUN/config.yaml        the whole configuration, secrets left out
+    RUN/metrics.csv        one line every few steps
+    RUN/checkpoints/       to resume from
+    RUN/model/             the trained model (bipe.checkpoint)
+    RUN/evaluation.json    what `bipe evaluate` measured
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from train.data.disk import write_whole
+from train.data.folder import differences
+from train.study import IfExists
+
+CONFIG = "config.yaml"
+METRICS = "metrics.csv"
+CHECKPOINTS = "checkpoints"
+MODEL = "model"
+EVALUATION = "evaluation.json"
+
+# What may change between the parts of a run without changing what is trained.
+_FREE = {
+    "attention",
+    "checkpoint_every",
+    "compile",
+    "corpus",
+    "data",
+    "evaluate",
+    "if_exists",
+    "keep_checkpoints",
+    "log_every",
+    "logger",
+    "out",
+    "report",
+    "trainer",
+}
+_SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
+_NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key")
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used as asked; says what to set instead."""
+
+
+def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
+    """Take a folder for a run and note its configuration there.
+
+    refuse: the folder holds no run. resume: it holds none, or one of the same configuration.
+    overwrite: what an older run left is removed; other files stay.
+    """
+    path = folder / CONFIG
+    if path.exists():
+        if if_exists == "refuse":
+            raise RunError(
+                f"{folder} holds a run already: if_exists=resume goes on with it, "
+                f"if_exists=overwrite starts again, name=... takes another folder"
+            )
+        if if_exists == "resume":
+            _same_or_refuse(folder, read_config(folder), config)
+        else:
+            _remove_run(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration that a run was started with."""
+    try:
+        config = yaml.safe_load((folder / CONFIG).read_text())
+    except OSError as error:
+        raise RunError(f"{folder} is no run: {error}") from error
+    except yaml.YAMLError as error:
+        raise RunError(f"{folder / CONFIG} is not YAML: {error}") from error
+    if not isinstance(config, dict):
+        raise RunError(f"{folder / CONFIG} holds no configuration")
+    return config
+
+
+def find_runs(places: str | list[str]) -> list[Path]:
+    """Trained runs among paths, folders of runs, and glob patterns, in the order of their names.
+
+    Raises RunError where a place holds none.
+    """
+    found: list[Path] = []
+    for place in [places] if isinstance(places, str) else places:
+        paths = sorted(map(Path, glob.glob(place)))  # noqa: PTH207 (patterns may be absolute)
+        here = [
+            run
+            for path in paths
+            for run in ([path] if _is_trained(path) else sorted(filter(_is_trained, path.glob("*"))))
+        ]
+        if not here:
+            raise RunError(f"runs: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
+        found += [run for run in here if run not in found]
+    return found
+
+
+def redacted(value: Any, *, name: str = "") -> Any:
+    """A copy of a configuration without values whose key looks like a secret's."""
+    if isinstance(value, Mapping):
+        return {key: redacted(item, name=str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, name=name) for item in value]
+    secret = _SECRET.search(name) and not _NO_SECRET.search(name)
+    return "(redacted)" if secret and isinstance(value, str) else value
+
+
+def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    old, new = (
+        {key: value for key, value in redacted(config).items() if key not in _FREE}
+        for config in (old, new)
+    )
+    changed = list(differences(old, new))
+    if changed:
+        raise RunError(
+            f"{folder} holds a run of another configuration and cannot be resumed:\n"
+            + "\n".join(f"  {change}" for change in changed)
+            + "\nset these back, choose name=..., or start again with if_exists=overwrite"
+        )
+
+
+def _remove_run(folder: Path) -> None:
+    for name in (CHECKPOINTS, MODEL):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (METRICS, EVALUATION, CONFIG):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _is_trained(path: Path) -> bool:
+    return (path / MODEL).is_dir()

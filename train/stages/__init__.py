@@ -1,0 +1,1 @@
+"""What each command does with a study, one file a command."""

@@ -1,0 +1,210 @@
+"""`bipe evaluate`: measure trained runs on held-out documents; one evaluation.json a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bipe import Decoder, __version__
+from bipe.checkpoint import load_model
+from bipe.encodings import Bilevel
+from train import runs
+from train.callbacks import read_metrics
+from train.check import nearest
+from train.data import folder as data_folder
+from train.data.disk import write_whole
+from train.data.documents import DataError
+from train.data.shards import DataSet, open_dataset
+from train.data.split import SPLITS
+from train.data.tokenizers import Tokenizer
+from train.data.vocabulary import LoadTokenizer
+from train.evals.passkey import passkey
+from train.evals.perplexity import long_documents, perplexity_by_length
+from train.study import Study, encoding_name
+
+FORMAT = "bipe-evaluation/1"
+
+
+def evaluate(study: Study) -> list[Path]:
+    """Evaluate all the runs that a study names; return what was written."""
+    folders = runs.find_runs(study.evaluate.runs)
+    if study.evaluate.split not in SPLITS:
+        raise ValueError(
+            f"evaluate.split must be one of {', '.join(SPLITS)}, was: {study.evaluate.split!r}"
+        )
+    data = Path(study.data)
+    known = data_folder.read_top(data)["sources"]
+    sources = list(known) if study.evaluate.sources is None else study.evaluate.sources
+    for name in sources:
+        if name not in known:
+            raise ValueError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
+    splits = {name: open_dataset(data / name / study.evaluate.split) for name in sources}
+    tokenizer = LoadTokenizer(path=data, normaliser="drop").build()
+    written = []
+    for folder in folders:
+        written.append(_evaluate_run(study, folder, splits, tokenizer))
+    return written
+
+
+def _evaluate_run(
+    study: Study, folder: Path, splits: dict[str, DataSet], tokenizer: Tokenizer
+) -> Path:
+    begin = time.monotonic()
+    model, notes = load_model(folder / runs.MODEL, allowed=study.allowed)
+    model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    largest = max(int(data.manifest["vocab_size"]) for data in splits.values())
+    if model.config.vocab_size < largest:
+        raise DataError(
+            f"data={study.data} has a vocabulary of {largest}, {folder} one of "
+            f"{model.config.vocab_size}: it was trained on other data"
+        )
+    config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
+    row_length = int(notes.get("row_length", study.row_length))
+    result = {
+        "format": FORMAT,
+        "model": _describe_model(model),
+        "training": _describe_training(folder, notes, config, row_length),
+        "perplexity": _perplexities(study, model, splits, tokenizer, row_length, folder.name),
+        "passkey": _passkeys(study, model, splits, tokenizer, row_length, folder.name),
+        "environment": environment(),
+        "config": config,
+    }
+    path = folder / runs.EVALUATION
+    write_whole(path, json.dumps(result, indent=1, allow_nan=True) + "\n")
+    _say(f"{folder.name}: evaluated in {time.monotonic() - begin:.0f} s")
+    return path
+
+
+def _perplexities(
+    study: Study,
+    model: Decoder,
+    splits: dict[str, DataSet],
+    tokenizer: Tokenizer,
+    row_length: int,
+    name: str,
+) -> dict[str, Any]:
+    lengths = [factor * row_length for factor in study.evaluate.lengths]
+    measured, protocols = {}, {}
+    for source, data in splits.items():
+        texts = long_documents(
+            data, longest=lengths, limit=study.evaluate.documents, text=tokenizer.decode
+        )
+        found = perplexity_by_length(
+            model,
+            texts,
+            row_length=row_length,
+            lengths=lengths,
+            tokens_per_batch=study.evaluate.tokens_per_batch,
+        )
+        protocols.setdefault(found.pop("protocol"), []).append(source)
+        measured[source] = found
+        shown = "  ".join(f"{p:.2f}" for p in found["perplexity"])
+        _say(f"{name}: {source}: perplexity at {found['lengths']}: {shown}")
+    protocol = " ".join(
+        text if len(protocols) == 1 else f"{', '.join(names)}: {text}"
+        for text, names in protocols.items()
+    )
+    return {"protocol": protocol, "sources": measured}
+
+
+def _passkeys(
+    study: Study,
+    model: Decoder,
+    splits: dict[str, DataSet],
+    tokenizer: Tokenizer,
+    row_length: int,
+    name: str,
+) -> dict[str, Any] | None:
+    options = study.evaluate.passkey
+    if options is None:
+        return None
+    source = options.source or next(iter(splits))
+    if source not in splits:
+        raise ValueError(
+            f"evaluate.passkey.source must be one of {', '.join(splits)}, was: {source!r}"
+        )
+    found = passkey(
+        model,
+        splits[source],
+        tokenizer,
+        lengths=[factor * row_length for factor in study.evaluate.lengths],
+        depths=options.depths,
+        trials=options.trials,
+        candidates=options.candidates,
+        tokens_per_batch=study.evaluate.tokens_per_batch,
+        seed=study.seed,
+    )
+    means = [sum(row) / len(row) for row in found["accuracy"]]
+    shown = "  ".join(f"{mean:.2f}" for mean in means)
+    _say(f"{name}: passkey at {found['lengths']}: {shown} (chance {found['chance']:.2f})")
+    return found
+
+
+def _describe_model(model: Decoder) -> dict[str, Any]:
+    encoding = model.config.encoding
+    name = encoding_name(encoding)
+    inter = encoding.get("inter") if isinstance(model.scheme, Bilevel) else encoding
+    return {
+        "name": name,
+        "encoding": encoding,
+        "levels": "bilevel" if isinstance(model.scheme, Bilevel) else "flat",
+        "family": encoding_name(inter),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "config": dataclasses.asdict(model.config),
+    }
+
+
+def _describe_training(
+    folder: Path, notes: dict[str, Any], config: dict[str, Any], row_length: int
+) -> dict[str, Any]:
+    metrics = [row for row in read_metrics(folder / runs.METRICS) if row["loss"] is not None]
+    clipped = [row["clipped_share"] for row in metrics if row["clipped_share"] is not None]
+    return {
+        "row_length": row_length,
+        "tokens": notes.get("tokens"),
+        "steps": notes.get("steps"),
+        "seconds": metrics[-1]["seconds"] if metrics else None,
+        "seed": config.get("seed"),
+        "sources": notes.get("sources", {}),
+        "curve": [[row["tokens"], row["loss"]] for row in metrics],
+        "skipped_steps": notes.get("skipped_steps", 0),
+        "clipped_share": sum(clipped) / len(clipped) if clipped else None,
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine, as they stand in every result."""
+    return {
+        "bipe": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,30 @@
+"""`bipe prepare`: documents -> segments -> tokens and marks on disk, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bipe.build import build
+from train.data.prepare import Prepared
+from train.study import Study
+
+# What the one key if_exists means for data: a finished data set of the same request is kept.
+_IF_EXISTS = {"refuse": "refuse", "resume": "keep", "overwrite": "overwrite"}
+
+
+def prepare_study(study: Study) -> Prepared:
+    """Prepare the corpus of a study; print what came of it."""
+    prepare = build(study.corpus, allowed=study.allowed)
+    prepared: Prepared = prepare(out=Path(study.data), if_exists=_IF_EXISTS[study.if_exists])
+    state = "is there already" if prepared.kept else "is ready"
+    print(f"{prepared.folder} {state}:")
+    for name, source in prepared.manifest["sources"].items():
+        counts = {
+            key: sum(split[key] for split in source["splits"].values())
+            for key in ("documents", "tokens", "segments")
+        }
+        print(
+            f"  {name}: {counts['documents']:,} documents, {counts['tokens']:,} tokens, "
+            f"{counts['tokens'] / max(1, counts['segments']):.1f} tokens a segment"
+        )
+    return prepared

@@ -1,0 +1,168 @@
+"""`bipe pretrain`: train one model on prepared data; resume exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+from bipe.build import build
+from bipe.checkpoint import save_model
+from bipe.decoder import DecoderConfig
+from bipe.encodings import Flat, Learned
+from train import runs
+from train.callbacks import MetricsFile, ProgressBar
+from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
+from train.data.datamodule import LMDataModule
+from train.module import LMModule, full_state
+from train.study import Study, encoding_name, slug
+
+
+def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
+    """Train and return the run's folder. config: what is stored beside the run."""
+    name = study.name or slug(encoding_name(study.encoding))
+    folder = Path(study.out) / name
+    rows: LMDataModule = build(study.rows, allowed=study.allowed)(
+        folder=study.data, row_length=study.row_length, seed=study.seed
+    )
+    decoder = decoder_config(study, vocab_size=rows.vocab_size)
+    module = LMModule(
+        config=decoder,
+        optimizer=build(study.optimizer, allowed=study.allowed),
+        schedule=build(study.schedule, allowed=study.allowed),
+        seed=study.seed,
+        clip=study.clip,
+        patience=study.patience,
+        attention=study.attention,
+        compile=study.compile,
+        allowed=study.allowed,
+    )
+    _refuse_short_table(module, study)
+    if rank_zero_only.rank == 0:
+        runs.claim(folder, if_exists=study.if_exists, config=config)
+    trainer = make_trainer(study, folder=folder, name=name)
+    _set_accumulation(trainer, rows, validate_every=study.validate_every)
+    with _quiet(), _children_repeat(folder):
+        trainer.fit(module, rows, ckpt_path=latest_checkpoint(folder / runs.CHECKPOINTS))
+    state = full_state(module.model)
+    if trainer.is_global_zero:
+        notes = {
+            "row_length": study.row_length,
+            "tokens": rows.consumed_rows * study.row_length,
+            "steps": trainer.global_step,
+            "skipped_steps": module.skipped_steps,
+            "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
+            "tokenizer": rows.manifest["tokenizer"],
+        }
+        save_model(module.model, folder / runs.MODEL, state=state, notes=notes)
+    trainer.strategy.barrier()
+    return folder
+
+
+def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
+    """The model of a study, for data of a given vocabulary."""
+    own = study.model.get("vocab_size")
+    if own is not None and own < vocab_size:
+        raise ValueError(
+            f"model.vocab_size must be at least that of the data, {vocab_size}, was: {own}"
+        )
+    given = {} if own is not None else {"vocab_size": vocab_size}
+    fixed = {key: value for key, value in study.model.items() if not key.startswith("_")}
+    return DecoderConfig(**fixed, **given, encoding=dict(study.encoding))
+
+
+def make_trainer(study: Study, *, folder: Path, name: str) -> lightning.Trainer:
+    """A Lightning trainer with our own checkpoints, metrics and progress."""
+    logger = build(study.logger, allowed=study.allowed)
+    with _quiet():
+        return build(study.trainer, allowed=study.allowed)(
+            default_root_dir=folder,
+            max_steps=study.steps,
+            max_epochs=-1,
+            callbacks=[
+                MetricsFile(path=folder / runs.METRICS, every=study.log_every),
+                ProgressBar(title=name),
+                SaveCheckpoints(
+                    folder=folder / runs.CHECKPOINTS,
+                    every=study.checkpoint_every,
+                    keep=study.keep_checkpoints,
+                ),
+            ],
+            logger=logger(folder=folder, name=name) if callable(logger) else False,
+            log_every_n_steps=study.log_every,
+            plugins=[AtomicCheckpointIO()],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+        )
+
+
+def _set_accumulation(
+    trainer: lightning.Trainer, rows: LMDataModule, *, validate_every: int | None
+) -> None:
+    """Make an optimizer step of as many micro-batches as fill the global batch."""
+    at_once = rows.micro_batch * trainer.world_size
+    if rows.global_batch % at_once:
+        raise ValueError(
+            f"rows.global_batch must be a multiple of rows.micro_batch x devices ({at_once}), "
+            f"was: {rows.global_batch}"
+        )
+    trainer.accumulate_grad_batches = rows.global_batch // at_once
+    if validate_every is not None:
+        trainer.val_check_interval = validate_every * trainer.accumulate_grad_batches
+        trainer.check_val_every_n_epoch = None
+
+
+def _refuse_short_table(module: LMModule, study: Study) -> None:
+    scheme = module.model.scheme
+    table = scheme.encoding if isinstance(scheme, Flat) else None
+    if isinstance(table, Learned) and table.table.num_embeddings < study.row_length:
+        raise ValueError(
+            f"encoding.length must be at least row_length ({study.row_length}) for a flat learned "
+            f"table, was: {table.table.num_embeddings}"
+        )
+
+
+@contextlib.contextmanager
+def _children_repeat(folder: Path) -> Iterator[None]:
+    """Let the processes that Lightning starts for other devices run this very configuration.
+
+    They repeat the command line. Under Hydra that would compose anew: in a multirun each child
+    would run the whole sweep, and Lightning would give each a folder of its own.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.instance()
+    before, composed = sys.argv, hydra.cfg
+    sys.argv = [before[0], "pretrain", "--config-file", str(folder / runs.CONFIG)]
+    hydra.cfg = None
+    try:
+        yield
+    finally:
+        sys.argv, hydra.cfg = before, composed
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what Lightning says about devices, and advice that does not apply here."""
+    logger = logging.getLogger("lightning.pytorch")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        # Rows come from memory-mapped files through a thread: there is nothing for workers to do.
+        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        warnings.filterwarnings("ignore", message=".*Trainer already configured with.*")
+        warnings.filterwarnings("ignore", message=".*treespec.*LeafSpec.*")
+        try:
+            yield
+        finally:
+            logger.setLevel(level)

@@ -1,0 +1,27 @@
+"""`bipe report`: the numbers of evaluated runs as a page, as CSV and as JSON, and as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from train import runs
+from train.report import ReportFiles, load_runs, write_report
+from train.report.terminal import summary_table
+from train.study import Study
+
+
+def report(study: Study) -> ReportFiles:
+    """Write the report of a study and print its table."""
+    folders = runs.find_runs(study.report.runs)
+    data = Path(study.data)
+    files = write_report(
+        runs=folders,
+        data=data if data.is_dir() else None,
+        out=Path(study.report.out),
+        title=study.report.title,
+    )
+    Console().print(summary_table(load_runs(folders)))
+    print(f"\nreport: {files.html}\nnumbers: {files.csv}, {files.json}")
+    return files
