@@ -32,8 +32,10 @@ def check(
     """
     faults = [*_call_faults(schema, config, path="", partial=False)]
     faults += _nested_faults(config, path="", allowed=allowed)
+    if len(faults) == 1:
+        raise ConfigError(faults[0])
     if faults:
-        raise ConfigError("\n".join(faults))
+        raise ConfigError(f"{len(faults)} faults:\n" + "\n".join(f"  {f}" for f in faults))
 
 
 def _nested_faults(node: Any, *, path: str, allowed: tuple[str, ...]) -> Iterator[str]:

@@ -156,7 +156,7 @@ def _explain(error: Exception) -> str:
     text = str(error)
     unknown = _OVERRIDE.search(text)
     if not unknown:
-        return text
+        return text.partition("\nConfig search path")[0].strip()
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
@@ -166,7 +166,7 @@ def _explain(error: Exception) -> str:
     GlobalHydra.instance().clear()
     with initialize_config_module("conf", version_base="1.3"):
         config = OmegaConf.to_container(compose("config"), resolve=False)
-    path, _, name = unknown[1].rpartition(".")
+    path = unknown[1].rpartition(".")[0]
     node: Any = config
     for part in filter(None, path.split(".")):
         node = node.get(part) if isinstance(node, dict) else None

@@ -200,7 +200,7 @@ def positions_of(batch: Batch) -> Positions:
 def full_state(model: Decoder) -> dict[str, Tensor]:
     """All weights of a model on the host, gathered where each rank holds a part."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return get_model_state_dict(model, options=options)
+    return dict(get_model_state_dict(model, options=options))  # type: ignore[arg-type]
 
 
 def _intra_table(model: Decoder) -> Learned | None:

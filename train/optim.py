@@ -33,7 +33,7 @@ def adamw(
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=lr,
-        betas=tuple(betas),  # YAML has lists
+        betas=(betas[0], betas[1]),  # YAML has lists
         eps=eps,
         fused=fused,
     )

@@ -127,6 +127,14 @@ def test_a_bias_row_at_a_million_segments_loses_nothing():
     )
 
 
+def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
+    bias_row_works.cache_clear()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        state = torch.get_rng_state()
+        assert bias_row_works()
+        assert torch.equal(state, torch.get_rng_state())
+
+
 def test_the_fallback_equals_the_private_operator():
     assert bias_row_works()
     qkv, _ = inputs(4, torch.float32)

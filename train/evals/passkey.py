@@ -27,11 +27,48 @@ from train.data.tokenizers import Tokenizer
 
 STATEMENT = " The pass key is {key}."
 QUESTION = " The pass key is"
-WORDS = (
-    "river stone bread water house mother silver garden mountain window morning winter summer "
-    "letter number table field horse iron gold paper light night city road tree fire king door "
-    "ship voice heart hand tower bridge island forest valley castle village"
-).split()
+WORDS = [
+    "river",
+    "stone",
+    "bread",
+    "water",
+    "house",
+    "mother",
+    "silver",
+    "garden",
+    "mountain",
+    "window",
+    "morning",
+    "winter",
+    "summer",
+    "letter",
+    "number",
+    "table",
+    "field",
+    "horse",
+    "iron",
+    "gold",
+    "paper",
+    "light",
+    "night",
+    "city",
+    "road",
+    "tree",
+    "fire",
+    "king",
+    "door",
+    "ship",
+    "voice",
+    "heart",
+    "hand",
+    "tower",
+    "bridge",
+    "island",
+    "forest",
+    "valley",
+    "castle",
+    "village",
+]
 PROTOCOL = (
     "One of {candidates} words is named once in held-out text ({source}) at the given depth and "
     "asked for at the end; accuracy: it is the likeliest of the words by its first token (chance "

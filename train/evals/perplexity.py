@@ -12,6 +12,7 @@ changes from one length to the next.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,9 +101,7 @@ def perplexity_by_length(
     return result
 
 
-def window_nll(
-    model: Decoder, texts: Texts, *, length: int, tokens_per_batch: int
-) -> np.ndarray:
+def window_nll(model: Decoder, texts: Texts, *, length: int, tokens_per_batch: int) -> np.ndarray:
     """Loss of each token in nats, ``(document, time)``; 0 for the first of each window."""
     device = model.head.weight.device
     tokens = torch.from_numpy(texts.tokens).reshape(-1, length)
@@ -130,7 +129,7 @@ def _by_position(nll: np.ndarray, scored: np.ndarray) -> dict[str, Any]:
     longest = nll.shape[1]
     edges = np.unique(np.linspace(0, longest, min(BINS, longest) + 1).astype(int))
     means, counts = [], []
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in itertools.pairwise(edges):
         inside = nll[:, start:stop][:, scored[start:stop]]
         means.append(float(inside.mean()) if inside.size else None)
         counts.append(int(inside.size))

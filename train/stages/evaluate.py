@@ -94,7 +94,8 @@ def _perplexities(
     name: str,
 ) -> dict[str, Any]:
     lengths = [factor * row_length for factor in study.evaluate.lengths]
-    measured, protocols = {}, {}
+    measured: dict[str, Any] = {}
+    protocols: dict[str, list[str]] = {}
     for source, data in splits.items():
         texts = long_documents(
             data, longest=lengths, limit=study.evaluate.documents, text=tokenizer.decode

@@ -45,7 +45,7 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
         allowed=study.allowed,
     )
     _refuse_short_table(module, study)
-    if rank_zero_only.rank == 0:
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=study.if_exists, config=config)
     trainer = make_trainer(study, folder=folder, name=name)
     _set_accumulation(trainer, rows, validate_every=study.validate_every)
@@ -73,7 +73,7 @@ def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
         raise ValueError(
             f"model.vocab_size must be at least that of the data, {vocab_size}, was: {own}"
         )
-    given = {} if own is not None else {"vocab_size": vocab_size}
+    given: dict[str, Any] = {} if own is not None else {"vocab_size": vocab_size}
     fixed = {key: value for key, value in study.model.items() if not key.startswith("_")}
     return DecoderConfig(**fixed, **given, encoding=dict(study.encoding))
 
