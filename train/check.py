@@ -69,7 +69,7 @@ def _call_faults(
     parameters = inspect.signature(target).parameters
     hints = _hints(target)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    name = getattr(target, "__name__", str(target))
+    name = getattr(target, "__name__", str(target)) if path else "the configuration"
     for key, value in arguments.items():
         where = _join(path, key)
         if key in parameters:
@@ -90,7 +90,7 @@ def _call_faults(
         and p.name not in arguments
     ]
     if missing and not partial:
-        yield f"{path or 'configuration'}: {name} also needs {', '.join(missing)}"
+        yield f"{path}: {name} also needs {', '.join(missing)}".removeprefix(": ")
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -6,6 +6,7 @@ configuration is checked as a whole before a stage starts (check.py).
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -19,7 +20,8 @@ COMMANDS = {
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
 }
 EXIT_FAULT = 2
-_OVERRIDE = re.compile(r"Could not override '([^']+)'")
+_UNKNOWN = re.compile(r"Could not override '([^']+)'")
+_NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,6 +65,15 @@ def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     return report(study)
 
 
+def opened(word: str) -> str:
+    """Let a nested key be set whether or not the YAML spells it out.
+
+    Hydra wants "++" for the latter; whether the key exists is for check.py to say, which knows
+    the parameters of what is called.
+    """
+    return f"++{word}" if _NESTED.match(word) else word
+
+
 def register_resolvers() -> None:
     """The one function that YAML may call: ${head_width:width,n_head}."""
     from omegaconf import OmegaConf
@@ -77,6 +88,8 @@ def _run(command: str, words: list[str]) -> int:
     from omegaconf import DictConfig, OmegaConf
 
     register_resolvers()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("bipe").setLevel(logging.INFO)
     if words[:1] == ["--config-file"]:
         run_stage(command, _from_file(words[1:]))
         return 0
@@ -92,7 +105,7 @@ def _run(command: str, words: list[str]) -> int:
             faults.append(fault)
 
     before = sys.argv
-    sys.argv = [before[0], *words]
+    sys.argv = [before[0], *map(opened, words)]
     try:
         hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
     finally:
@@ -154,23 +167,15 @@ def _is_ours(error: BaseException) -> bool:
 def _explain(error: Exception) -> str:
     """Hydra's message, with the nearest key where one is unknown."""
     text = str(error)
-    unknown = _OVERRIDE.search(text)
+    unknown = _UNKNOWN.search(text)
     if not unknown:
         return text.partition("\nConfig search path")[0].strip()
-    from hydra import compose, initialize_config_module
-    from hydra.core.global_hydra import GlobalHydra
-    from omegaconf import OmegaConf
+    from dataclasses import fields
 
     from train.check import nearest
+    from train.study import Study
 
-    GlobalHydra.instance().clear()
-    with initialize_config_module("conf", version_base="1.3"):
-        config = OmegaConf.to_container(compose("config"), resolve=False)
-    path = unknown[1].rpartition(".")[0]
-    node: Any = config
-    for part in filter(None, path.split(".")):
-        node = node.get(part) if isinstance(node, dict) else None
-    known = [f"{path}.{key}" if path else str(key) for key in node] if node else []
+    known = [*(field.name for field in fields(Study)), "experiment"]
     return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
 
 

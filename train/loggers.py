@@ -9,9 +9,7 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 
 
-def wandb(
-    *, folder: Path, name: str, project: str = "bipe", offline: bool | None = None
-) -> Logger:
+def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | None = None) -> Logger:
     """Weights & Biases: online where there is a key, offline where there is none.
 
     offline: null decides by the key (WANDB_API_KEY or a netrc file). The configuration is not

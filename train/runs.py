@@ -1,10 +1,10 @@
 """The folder of a run: what stands where, who may write into it.
 
-    RUN/config.yaml        the whole configuration, secrets left out
-    RUN/metrics.csv        one line every few steps
-    RUN/checkpoints/       to resume from
-    RUN/model/             the trained model (bipe.checkpoint)
-    RUN/evaluation.json    what `bipe evaluate` measured
+RUN/config.yaml        the whole configuration, secrets left out
+RUN/metrics.csv        one line every few steps
+RUN/checkpoints/       to resume from
+RUN/model/             the trained model (bipe.checkpoint)
+RUN/evaluation.json    what `bipe evaluate` measured
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def find_runs(places: str | list[str]) -> list[Path]:
         here = [
             run
             for path in paths
-            for run in ([path] if _is_trained(path) else sorted(filter(_is_trained, path.glob("*"))))
+            for run in (
+                [path] if _is_trained(path) else sorted(filter(_is_trained, path.glob("*")))
+            )
         ]
         if not here:
             raise RunError(f"runs: {place!r} holds no trained run (a folder with {MODEL}/ in it)")

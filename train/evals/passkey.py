@@ -93,26 +93,31 @@ class Keys:
 def make_keys(tokenizer: Tokenizer, *, candidates: int) -> Keys:
     """Words whose first tokens tell them apart.
 
-    What all of them share belongs to the question: with a vocabulary of few words the space
-    before the word is a token of its own.
+    Where a vocabulary knows few words, many begin with the same token (the space before them):
+    then these are taken, and that token becomes the end of the question.
     """
-    asked = {word: _ids(tokenizer, f"{QUESTION} {word}") for word in WORDS}
+    asked = [(word, _ids(tokenizer, f"{QUESTION} {word}")) for word in WORDS]
     shared = 0
-    while len({int(ids[shared]) for ids in asked.values() if len(ids) > shared}) == 1:
+    while True:
+        groups: dict[int, list[tuple[str, np.ndarray]]] = {}
+        for word, ids in asked:
+            if len(ids) > shared:
+                groups.setdefault(int(ids[shared]), []).append((word, ids))
+        if len(groups) >= candidates:
+            break
+        asked = max(groups.values(), key=len, default=[])
+        if len(asked) < candidates:
+            raise DataError(
+                f"evaluate.passkey.candidates must be less than {candidates} with this tokenizer, "
+                f"which gives too few of the words a first token of their own"
+            )
         shared += 1
-    found: dict[int, tuple[str, np.ndarray]] = {}
-    for word, ids in asked.items():
-        if len(ids) > shared:
-            found.setdefault(int(ids[shared]), (word, ids[shared:]))
-    if len(found) < candidates:
-        raise DataError(
-            f"evaluate.passkey.candidates must be at most {len(found)} with this tokenizer, "
-            f"was: {candidates}"
-        )
     # Short keys first: fewer tokens to spell.
-    chosen = sorted(found.values(), key=lambda pair: len(pair[1]))[:candidates]
-    question = next(iter(asked.values()))[:shared]
-    return Keys(question, [word for word, _ in chosen], [ids for _, ids in chosen])
+    firsts = sorted((group[0] for group in groups.values()), key=lambda pair: len(pair[1]))
+    chosen = firsts[:candidates]
+    return Keys(
+        chosen[0][1][:shared], [word for word, _ in chosen], [ids[shared:] for _, ids in chosen]
+    )
 
 
 def passkey(
