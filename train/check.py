@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
-import difflib
 import inspect
 import types
 import typing
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Union
 
 from bipe.build import PARTIAL, TARGET, find
+from train.nearest import nearest
 
 
 class ConfigError(ValueError):
@@ -125,13 +125,6 @@ def section_of(hint: Any) -> Any | None:
     union = typing.get_origin(hint) in (Union, types.UnionType)
     kinds = typing.get_args(hint) if union else (hint,)
     return next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
-
-
-def nearest(key: str, known: collections.abc.Iterable[str]) -> str:
-    """'did you mean ...', or the list of what there is."""
-    known = sorted(known)
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
 
 
 def _mapping_fits(value: Mapping[str, Any], kind: Any, parts: tuple[Any, ...]) -> bool:

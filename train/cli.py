@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     command = words[0]
     if command not in COMMANDS:
-        from train.check import nearest
+        from train.nearest import nearest
 
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
     return _guarded(lambda: _run(command, words[1:]))
@@ -172,7 +172,7 @@ def _explain(error: Exception) -> str:
         return text.partition("\nConfig search path")[0].strip()
     from dataclasses import fields
 
-    from train.check import nearest
+    from train.nearest import nearest
     from train.study import Study
 
     known = [*(field.name for field in fields(Study)), "experiment"]

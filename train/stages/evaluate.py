@@ -20,7 +20,6 @@ from bipe.checkpoint import load_model
 from bipe.encodings import Bilevel
 from train import runs
 from train.callbacks import read_metrics
-from train.check import nearest
 from train.data import folder as data_folder
 from train.data.disk import write_whole
 from train.data.documents import DataError
@@ -30,6 +29,7 @@ from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import LoadTokenizer
 from train.evals.passkey import passkey
 from train.evals.perplexity import long_documents, perplexity_by_length
+from train.nearest import nearest
 from train.study import Study, encoding_name
 
 FORMAT = "bipe-evaluation/1"
