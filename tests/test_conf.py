@@ -1,0 +1,229 @@
+"""Every YAML of conf/ is composed, checked against the signatures, and built as far as it goes
+without a corpus, the hub or an accelerator."""
+
+import functools
+from pathlib import Path
+
+import lightning
+import pytest
+import torch
+import yaml
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+import conf
+from bipe import Decoder, Positions
+from bipe.build import build
+from bipe.layouts import to_official
+from segmenters import Segmenter
+from train.cli import register_resolvers
+from train.data.documents import Reader
+from train.data.packing import PACKINGS
+from train.stages.pretrain import decoder_config
+from train.study import Study, encoding_name, slug
+
+ROOT = Path(conf.__file__).parent
+CHOICES = {
+    group.name: sorted(path.stem for path in group.glob("*.yaml"))
+    for group in sorted(ROOT.iterdir())
+    if group.is_dir() and group.name != "__pycache__"
+}
+EXPERIMENTS = CHOICES["experiment"]
+PILE = [name for name in EXPERIMENTS if name.startswith("pile_151m_")]
+NAMES = {
+    "alibi": "ALiBi",
+    "bilevel": "BiPE-RoPE",
+    "bipe_alibi": "BiPE-ALiBi",
+    "bipe_rope": "BiPE-RoPE",
+    "learned": "Learned",
+    "nope": "NoPE",
+    "rope": "RoPE",
+    "sinusoidal": "Sinusoidal",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hydra():
+    GlobalHydra.instance().clear()
+    register_resolvers()
+    with initialize_config_module("conf", version_base="1.3"):
+        yield
+
+
+def composed(*words):
+    return OmegaConf.to_container(compose("config", overrides=list(words)), resolve=True)
+
+
+@functools.cache
+def study(*words):
+    return Study.from_config(composed(*words))
+
+
+def test_every_file_is_a_choice_of_a_group():
+    here = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.yaml")}
+    reached = {f"{group}/{name}.yaml" for group in CHOICES for name in CHOICES[group]}
+    assert here == reached | {"config.yaml"}
+
+
+@pytest.mark.parametrize("group", [group for group in CHOICES if group != "experiment"])
+def test_every_group_has_a_default(group):
+    defaults = yaml.safe_load((ROOT / "config.yaml").read_text())["defaults"]
+    assert any(group in entry for entry in defaults if isinstance(entry, dict))
+
+
+@pytest.mark.parametrize(
+    "choice", [f"{group}={name}" for group in CHOICES for name in CHOICES[group]]
+)
+def test_every_choice_passes_the_check(choice):
+    assert study(choice).row_length >= 1
+
+
+@pytest.mark.parametrize("encoding", CHOICES["encoding"])
+def test_every_encoding_makes_a_model_that_runs(encoding):
+    made = study(f"encoding={encoding}", "model=tiny", "row_length=16")
+    decoder = Decoder(decoder_config(made, vocab_size=31))
+    marks = torch.zeros(2, 16, dtype=torch.uint8)
+    marks[:, ::5] = 2
+    tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
+    assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
+    assert encoding_name(made.encoding) == NAMES[encoding]
+
+
+def test_both_levels_of_a_bilevel_encoding_can_be_chosen():
+    words = ["encoding=bilevel", "encoding@encoding.intra=sinusoidal"]
+    made = study(*words, "encoding@encoding.inter=alibi")
+    assert encoding_name(made.encoding) == "Bilevel(Sinusoidal, ALiBi)"
+    Decoder(decoder_config(made, vocab_size=31))
+
+
+@pytest.mark.parametrize("schedule", CHOICES["schedule"])
+def test_every_schedule_and_the_optimizer_are_built(schedule):
+    made = study(f"schedule={schedule}", "steps=300")
+    factor = build(made.schedule)
+    assert [0 < factor(step) <= 1 for step in (0, 99, 150)] == [True] * 3
+    layer = torch.nn.Linear(2, 2)
+    optimizer = build(made.optimizer)(layer.parameters())
+    assert isinstance(optimizer, torch.optim.AdamW)
+
+
+@pytest.mark.parametrize("trainer", CHOICES["trainer"])
+def test_every_trainer_is_built_on_a_cpu(trainer, tmp_path):
+    words = ["trainer.accelerator=cpu", "trainer.devices=1"]
+    made = study(f"trainer={trainer}", *words)
+    built = build(made.trainer, allowed=made.allowed)(
+        default_root_dir=tmp_path, logger=False, enable_checkpointing=False, max_steps=1
+    )
+    assert isinstance(built, lightning.Trainer)
+    assert built.world_size == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("corpus", CHOICES["corpus"])
+def test_every_corpus_has_readers_segmenters_and_a_tokenizer(corpus):
+    made = study(f"corpus={corpus}")
+    assert made.corpus["_partial_"] is True
+    sources = {name: build(source) for name, source in made.corpus["sources"].items()}
+    assert sources
+    for source in sources.values():
+        assert isinstance(source.documents, Reader)
+        assert isinstance(source.segmenter, Segmenter)
+        assert source.segmenter.cut("1+2 = 3\n")[-1] == 8
+    assert hasattr(build(made.corpus["tokenizer"]), "build")
+
+
+@pytest.mark.parametrize("rows", CHOICES["rows"])
+def test_every_way_of_packing_is_one_that_the_data_module_knows(rows):
+    made = study(f"rows={rows}")
+    assert made.rows["packing"] == rows
+    assert rows in PACKINGS
+    assert made.rows["global_batch"] % made.rows["micro_batch"] == 0
+
+
+@pytest.mark.parametrize("logger", CHOICES["logger"])
+def test_every_logger_is_built_or_says_what_to_install(logger, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    made = study(f"logger={logger}")
+    built = build(made.logger)
+    assert built == {} or isinstance(
+        built(folder=tmp_path, name="x"), lightning.pytorch.loggers.Logger
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_says_first_how_it_is_run(experiment):
+    first, second, *_ = (ROOT / "experiment" / f"{experiment}.yaml").read_text().splitlines()
+    assert first == "# @package _global_"
+    assert second.startswith("# ")
+    runs = ("bipe prepare experiment=", "bipe pretrain experiment=", f"make {experiment}")
+    assert any(f"{run}{experiment}" in second or run == second[2:] for run in runs) or (
+        experiment == "pile_151m" and f"{experiment}_{{rope,bipe_rope,alibi,bipe_alibi}}" in second
+    )
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_what_an_experiment_evaluates_is_in_its_corpus(experiment):
+    made = study(f"experiment={experiment}")
+    sources = set(made.corpus["sources"])
+    assert set(made.rows["sources"] or {}) <= sources
+    assert set(made.evaluate.sources or []) <= sources
+    assert made.evaluate.passkey.source in {None, *sources}
+
+
+def test_the_paper_is_reproduced_by_four_experiments():
+    names = [name.removeprefix("pile_151m_") for name in PILE]
+    assert names == ["alibi", "bipe_alibi", "bipe_rope", "rope"]
+
+
+@pytest.mark.parametrize("experiment", PILE)
+def test_the_pile_experiments_hold_the_recipe_of_the_paper(experiment):
+    made = study(f"experiment={experiment}")
+    assert slug(encoding_name(made.encoding)) == experiment.removeprefix("pile_151m_")
+    config = decoder_config(made, vocab_size=32000)
+    assert (config.n_layer, config.n_head, config.width, config.mlp_width) == (12, 12, 768, 3072)
+    assert not config.tied_head
+    assert made.row_length == 1024
+    assert made.steps == 500_000
+    assert made.rows["global_batch"] == 256
+    assert made.clip == 1.0
+    assert made.optimizer["lr"] == 1e-4
+    assert made.optimizer["weight_decay"] == 0.01
+    assert made.schedule["_target_"] == "train.optim.linear"
+    assert (made.schedule["warmup"], made.schedule["steps"]) == (10_000, 500_000)
+    assert made.corpus["sources"]["pile"]["documents"]["path"] == "monology/pile-uncopyrighted"
+    factor = build(made.schedule)
+    assert factor(10_000) == 1.0
+    assert factor(255_000) == pytest.approx(0.5)
+
+
+def test_the_pile_encodings_have_the_constants_of_the_release():
+    encodings = {name: study(f"experiment={name}").encoding for name in PILE}
+    assert encodings["pile_151m_rope"]["theta"] == 10000.0
+    assert encodings["pile_151m_bipe_rope"]["inter"]["theta"] == 10000.0
+    assert encodings["pile_151m_bipe_rope"]["intra"]["length"] == 1024
+    assert encodings["pile_151m_bipe_alibi"]["inter"]["multiplier"] == 96.0
+    slopes = build(encodings["pile_151m_bipe_alibi"]["inter"]).slopes
+    expected = [48, 24, 12, 6, 3, 1.5, 0.75, 0.375, 67.88, 33.94, 16.97, 8.49]
+    assert slopes.tolist() == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "count"),
+    [
+        ("rope", 162_417_408),
+        ("alibi", 162_417_408),
+        ("bipe_rope", 163_203_840),
+        ("bipe_alibi", 163_203_840),
+    ],
+)
+def test_the_pile_models_have_the_size_and_the_names_of_the_release(experiment, count):
+    made = study(f"experiment=pile_151m_{experiment}")
+    with torch.device("meta"):
+        state = to_official(Decoder(decoder_config(made, vocab_size=32000)))
+    blocks = 12 * (4 * 768**2 + 3 * 768 * 3072 + 2 * 768)
+    outside = 768 + 2 * 32000 * 768
+    table = 1024 * 768 if experiment.startswith("bipe") else 0
+    assert blocks + outside + table == count
+    assert sum(tensor.numel() for tensor in state.values()) == count
+    assert ("model.embeds.0.weight" in state) == bool(table)
