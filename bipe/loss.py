@@ -13,7 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 IGNORE = -100
-CHUNK = 1024
+# Tokens a chunk: few enough for the caches of a CPU, enough to fill a GPU.
+CPU_CHUNK = 256
+DEVICE_CHUNK = 4096
 
 
 def summed_cross_entropy(
@@ -21,16 +23,17 @@ def summed_cross_entropy(
     head: Float[Tensor, "vocab width"],
     targets: Int[Tensor, " token"],
     *,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> Float[Tensor, ""]:
     """Sum of the negative log-likelihoods of the targets, in nats and float32; differentiable.
 
-    targets: -100 is ignored. chunk: tokens whose logits are in memory together.
+    targets: -100 is ignored. chunk: tokens whose logits are in memory together;
+    by default what suits the device.
     """
     if torch.is_autocast_enabled(hidden.device.type):
         hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
     with torch.autocast(hidden.device.type, enabled=False):
-        return _ChunkedCrossEntropy.apply(hidden, head, targets, chunk)
+        return _ChunkedCrossEntropy.apply(hidden, head, targets, chunk or _chunk(hidden))
 
 
 @torch.no_grad()
@@ -39,14 +42,19 @@ def token_nll(
     head: Float[Tensor, "vocab width"],
     targets: Int[Tensor, " token"],
     *,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> Float[Tensor, " token"]:
     """Negative log-likelihood of each target in nats, 0 where the target is ignored."""
     pieces = []
+    chunk = chunk or _chunk(hidden)
     for x, y in zip(hidden.split(chunk), targets.split(chunk), strict=True):
         logits = _logits(x, head.to(x.dtype))
         pieces.append(torch.nn.functional.cross_entropy(logits, y, reduction="none"))
     return torch.cat(pieces)
+
+
+def _chunk(hidden: Tensor) -> int:
+    return CPU_CHUNK if hidden.device.type == "cpu" else DEVICE_CHUNK
 
 
 def _logits(x: Tensor, head: Tensor) -> Tensor:
