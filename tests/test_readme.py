@@ -1,0 +1,59 @@
+"""What the README shows, runs; what it says is there, is there."""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import torch
+
+from bipe import Decoder, DecoderConfig, Positions
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def run(code: str) -> dict:
+    names: dict = {}
+    exec(compile(code, "README.md", "exec"), names)
+    return names
+
+
+def test_the_twenty_lines_run(capsys):
+    names = run(BLOCKS[0])
+    assert capsys.readouterr().out.split() == ["tensor(2)", "tensor(14)"]
+    assert names["cuts"].tolist() == [0, 17, 38, 53]
+    assert names["logits"].shape == (1, 53, 256)
+
+
+def test_the_encoding_of_the_readme_trains_flat_and_bilevel(monkeypatch):
+    module = types.ModuleType("yours")
+    module.Kerple = run(BLOCKS[1])["Kerple"]
+    monkeypatch.setitem(sys.modules, "yours", module)
+    kerple = {"_target_": "yours.Kerple", "n_head": 4}
+    intra = {"_target_": "bipe.encodings.Learned", "width": 16, "length": 8}
+    bilevel = {"_target_": "bipe.encodings.Bilevel", "intra": intra, "inter": kerple}
+    sizes = {"vocab_size": 11, "width": 16, "n_layer": 1, "n_head": 4, "mlp_width": 16}
+    at = Positions.from_marks(torch.tensor([[3, 0, 2, 0, 3, 0, 2]], dtype=torch.uint8))
+    outs = []
+    for encoding in (kerple, bilevel):
+        config = DecoderConfig(**sizes, encoding=encoding)
+        model = Decoder(config, allowed=("bipe.", "yours."))
+        model.init_weights(seed=0)
+        out = model.logits(torch.arange(7)[None], at)
+        out.square().sum().backward()
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+        outs.append(out)
+    assert not torch.allclose(*outs)
+
+
+def test_every_place_that_the_readme_links_to_exists():
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert links
+    for link in links:
+        assert (ROOT / link).exists(), link
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 200
