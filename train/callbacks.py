@@ -12,7 +12,7 @@ from typing import Any
 
 import lightning
 
-from train.data.disk import write_whole
+from train.data.disk import full_disk, write_whole
 
 COLUMNS = (
     "step",
@@ -31,6 +31,7 @@ COLUMNS = (
 class MetricsFile(lightning.Callback):
     """Append a line to metrics.csv every few optimizer steps; always on, whatever the loggers.
 
+    A validation is noted in the line of the step after which it was made, which gets one for it.
     A resumed run drops the lines after the step that it resumes from, so that the file reads as
     if the run had never stopped; `seconds` is then the time of all its parts.
     """
@@ -61,21 +62,27 @@ class MetricsFile(lightning.Callback):
         self._last = step
         self._clock.count(module.metrics["tokens"])
         if trainer.is_global_zero and (step % self.every == 0 or step == trainer.max_steps):
-            self._append(trainer, module)
+            self._rows.append(self._row(module))
+            with full_disk(self.path), self.path.open("a", newline="") as file:
+                _writer(file).writerow(self._rows[-1])
 
-    def _append(self, trainer: lightning.Trainer, module: Any) -> None:
+    def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
+        if not trainer.is_global_zero:
+            return
+        if not self._rows or self._rows[-1]["step"] != trainer.global_step:
+            self._rows.append(self._row(module))
+        self._rows[-1]["validation_loss"] = float(trainer.callback_metrics["validation/loss"])
+        self._rewrite()
+
+    def _row(self, module: Any) -> dict[str, Any]:
         row = {name: module.metrics.get(name) for name in COLUMNS}
         row["tokens_per_second"] = round(self._clock.rate(), 1)
         row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
-        validation = trainer.callback_metrics.get("validation/loss")
-        row["validation_loss"] = None if validation is None else float(validation)
-        self._rows.append(row)
-        with self.path.open("a", newline="") as file:
-            csv.DictWriter(file, COLUMNS).writerow(row)
+        return row
 
     def _rewrite(self) -> None:
         text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, COLUMNS)
+        writer = _writer(text)
         writer.writeheader()
         writer.writerows(self._rows)
         write_whole(self.path, text.getvalue())
@@ -169,14 +176,21 @@ class Clock:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics file as numbers; None where a column is empty."""
+    """The lines of a metrics file as numbers; None where a column is empty.
+
+    A last line without its end was being written when the run was stopped: it is left out.
+    """
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return [
-            {name: float(value) if value else None for name, value in row.items()}
-            for row in csv.DictReader(file)
-        ]
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [
+        {name: float(value) if value else None for name, value in row.items()}
+        for row in csv.DictReader(io.StringIO(whole))
+    ]
+
+
+def _writer(file: Any) -> csv.DictWriter[str]:
+    return csv.DictWriter(file, COLUMNS, lineterminator="\n")
 
 
 def _bar() -> Any:

@@ -58,15 +58,25 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class SaveCheckpoints(lightning.Callback):
     """Write a checkpoint every so many optimizer steps and at the end; keep the newest few.
 
-    every: optimizer steps. keep: how many stay.
+    every: optimizer steps. keep: how many stay. validate_every: optimizer steps between two
+    validations, None for one at the end: a checkpoint of the same step is written after it, since
+    a run that resumes there does not validate again.
     """
 
-    def __init__(self, *, folder: str | os.PathLike[str], every: int, keep: int = 2) -> None:
+    def __init__(
+        self,
+        *,
+        folder: str | os.PathLike[str],
+        every: int,
+        keep: int = 2,
+        validate_every: int | None = None,
+    ) -> None:
         if every < 1 or keep < 1:
             raise ValueError(f"every and keep must be at least 1, were: {every} and {keep}")
         self.folder = Path(folder)
         self.every = every
         self.keep = keep
+        self.validate_every = validate_every
         self._last = -1
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
@@ -75,12 +85,26 @@ class SaveCheckpoints(lightning.Callback):
     def on_train_batch_end(
         self, trainer: lightning.Trainer, module: lightning.LightningModule, *_: Any
     ) -> None:
-        step = trainer.global_step
-        if step != self._last and step % self.every == 0:
-            self._save(trainer)
+        if not self._validates(trainer):
+            self._save_if_due(trainer)
+
+    def on_validation_end(
+        self, trainer: lightning.Trainer, module: lightning.LightningModule
+    ) -> None:
+        self._save_if_due(trainer)
 
     def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         if trainer.global_step != self._last:
+            self._save(trainer)
+
+    def _validates(self, trainer: lightning.Trainer) -> bool:
+        """Whether a validation follows this step."""
+        step, every = trainer.global_step, self.validate_every or trainer.max_steps
+        return step % every == 0 and sum(trainer.num_val_batches) > 0
+
+    def _save_if_due(self, trainer: lightning.Trainer) -> None:
+        step = trainer.global_step
+        if step != self._last and step % self.every == 0:
             self._save(trainer)
 
     def _save(self, trainer: lightning.Trainer) -> None:

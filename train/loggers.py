@@ -19,7 +19,6 @@ def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | Non
 
     if offline is None:
         offline = not _has_wandb_key()
-    folder.mkdir(parents=True, exist_ok=True)
     # The command line is stored by wandb otherwise, values of keys included.
     os.environ.setdefault("WANDB_DISABLE_CODE", "true")
     import wandb as client

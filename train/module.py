@@ -168,6 +168,9 @@ class LMModule(lightning.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.skipped_steps, self.skipped_in_a_row = checkpoint["skipped_steps"]
+        _recount_batches(
+            checkpoint, batches=checkpoint["global_step"] * self.trainer.accumulate_grad_batches
+        )
 
     def _skip_step(self, parameters: list[nn.Parameter]) -> None:
         for parameter in parameters:
@@ -177,8 +180,8 @@ class LMModule(lightning.LightningModule):
         if self.skipped_in_a_row >= self.patience:
             raise TrainingDiverged(
                 f"loss or gradient was not finite for {self.skipped_in_a_row} steps in a row "
-                f"(patience), last at step {self.global_step}: lower optim.lr, raise the warm-up, "
-                f"or resume from an older checkpoint"
+                f"(patience), last at step {self.global_step}: lower optimizer.lr, raise "
+                f"schedule.warmup, or resume from an older checkpoint"
             )
 
     def _count_clipped(self, at: Positions) -> None:
@@ -208,6 +211,18 @@ def _intra_table(model: Decoder) -> Learned | None:
     if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
         return scheme.intra
     return None
+
+
+def _recount_batches(checkpoint: dict[str, Any], *, batches: int) -> None:
+    """Make Lightning's count of micro-batches that of so many done.
+
+    It decides where an optimizer step ends; the run may go on with another micro-batch or other
+    devices, hence with another number of micro-batches a step.
+    """
+    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+    for counts in (progress["total"], progress["current"]):
+        more = batches - counts["processed"]
+        counts.update({name: count + more for name, count in counts.items()})
 
 
 def _stream(seed: int, step: int, rank: int) -> int:

@@ -9,10 +9,11 @@ RUN/evaluation.json    what `bipe evaluate` measured
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ _FREE = {
     "report",
     "trainer",
 }
+_FREE_OF_ROWS = {"micro_batch", "verify"}
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 _NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key")
 
@@ -73,6 +75,20 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
     write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
 
 
+@contextlib.contextmanager
+def withdrawn_on_failure(folder: Path) -> Iterator[None]:
+    """If what happens inside fails before anything is trained, leave nothing behind."""
+    try:
+        yield
+    except BaseException:
+        lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
+        if lines <= 1 and not _is_trained(folder) and not any((folder / CHECKPOINTS).glob("*")):
+            _remove_run(folder)
+            with contextlib.suppress(OSError):  # gone already, or it holds what is not ours
+                folder.rmdir()
+        raise
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """The configuration that a run was started with."""
     try:
@@ -86,8 +102,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def find_runs(places: str | list[str]) -> list[Path]:
+def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
     """Trained runs among paths, folders of runs, and glob patterns, in the order of their names.
+
+    key: what the places are called in the configuration.
 
     Raises RunError where a place holds none.
     """
@@ -102,7 +120,7 @@ def find_runs(places: str | list[str]) -> list[Path]:
             )
         ]
         if not here:
-            raise RunError(f"runs: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
+            raise RunError(f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
         found += [run for run in here if run not in found]
     return found
 
@@ -118,17 +136,21 @@ def redacted(value: Any, *, name: str = "") -> Any:
 
 
 def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    old, new = (
-        {key: value for key, value in redacted(config).items() if key not in _FREE}
-        for config in (old, new)
-    )
-    changed = list(differences(old, new))
+    changed = list(differences(_decisive(old), _decisive(new)))
     if changed:
         raise RunError(
             f"{folder} holds a run of another configuration and cannot be resumed:\n"
             + "\n".join(f"  {change}" for change in changed)
             + "\nset these back, choose name=..., or start again with if_exists=overwrite"
         )
+
+
+def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that decides what is trained."""
+    kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
+    if isinstance(rows := kept.get("rows"), dict):
+        kept["rows"] = {key: value for key, value in rows.items() if key not in _FREE_OF_ROWS}
+    return kept
 
 
 def _remove_run(folder: Path) -> None:

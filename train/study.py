@@ -12,11 +12,40 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bipe.attention import Path as AttentionPath
-from bipe.build import ALLOWED, TARGET
+from bipe.build import ALLOWED, TARGET, build
 from train.check import check, section_of
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
+
+# What a section may not set, since another key decides it.
+_DECIDED_BY = {
+    "accumulate_grad_batches": "rows.global_batch and rows.micro_batch",
+    "check_val_every_n_epoch": "validate_every",
+    "default_root_dir": "out and name",
+    "encoding": "encoding",
+    "folder": "data, or out and name",
+    "gradient_clip_val": "clip",
+    "if_exists": "if_exists",
+    "log_every_n_steps": "log_every",
+    "logger": "logger",
+    "max_epochs": "steps",
+    "max_steps": "steps",
+    "name": "name",
+    "out": "data",
+    "row_length": "row_length",
+    "seed": "seed",
+    "val_check_interval": "validate_every",
+}
+_COUNTS = (
+    "row_length",
+    "steps",
+    "patience",
+    "log_every",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "validate_every",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +56,12 @@ class Passkey:
     depths: list[float]
     trials: int
     candidates: int
+
+    def __post_init__(self) -> None:
+        inside = all(0 <= depth <= 1 for depth in self.depths)
+        _require("passkey.depths", self.depths, bool(self.depths) and inside, "shares from 0 to 1")
+        _require("passkey.trials", self.trials, self.trials >= 1, "at least 1")
+        _require("passkey.candidates", self.candidates, self.candidates >= 2, "at least 2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +75,15 @@ class Evaluate:
     sources: list[str] | None
     tokens_per_batch: int
     passkey: Passkey | None
+
+    def __post_init__(self) -> None:
+        whole = bool(self.lengths) and min(self.lengths) >= 1
+        _require("lengths", self.lengths, whole, "multiples of row_length, from 1 up")
+        _require("documents", self.documents, self.documents >= 1, "at least 1")
+        _require(
+            "tokens_per_batch", self.tokens_per_batch, self.tokens_per_batch >= 1, "at least 1"
+        )
+        _require("sources", self.sources, self.sources != [], "null for all, or name some")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +127,29 @@ class Study:
     allowed_targets: list[str]
 
     def __post_init__(self) -> None:
-        for name in ("row_length", "steps", "patience", "log_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, was: {getattr(self, name)}")
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, was: {value}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be above 0, or null for no clipping, was: {self.clip}")
 
     @property
     def allowed(self) -> tuple[str, ...]:
         """Prefixes of what the configuration may build."""
         return allowed_prefixes(self.allowed_targets)
+
+    def call(self, section: str, **given: Any) -> Any:
+        """Build a section that is an open call, and complete it with what bipe itself decides.
+
+        Raises ValueError for a key of the section that would be overruled.
+        """
+        for key in getattr(self, section):
+            if key in given or (section == "trainer" and key in _DECIDED_BY):
+                decides = _DECIDED_BY.get(key)
+                cure = f"set {decides} instead" if decides else "bipe sets it"
+                raise ValueError(f"{section}.{key} cannot be set; {cure}")
+        return build(getattr(self, section), allowed=self.allowed)(**given)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Study:
@@ -127,6 +186,11 @@ def slug(name: str) -> str:
     """A folder name: BiPE-RoPE -> bipe_rope."""
     words = "".join(c.lower() if c.isalnum() else " " for c in name).split()
     return "_".join(words) or "run"
+
+
+def _require(key: str, value: Any, holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"evaluate.{key} must be {rule}, was: {value}")
 
 
 def _from_mapping(kind: Any, values: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from train.data.shards import DataSet, open_dataset
 from train.data.split import SPLITS
 from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import LoadTokenizer
-from train.evals.passkey import passkey
+from train.evals.passkey import make_keys, passkey
 from train.evals.perplexity import long_documents, perplexity_by_length
 from train.nearest import nearest
 from train.study import Study, encoding_name
@@ -37,7 +38,7 @@ FORMAT = "bipe-evaluation/1"
 
 def evaluate(study: Study) -> list[Path]:
     """Evaluate all the runs that a study names; return what was written."""
-    folders = runs.find_runs(study.evaluate.runs)
+    folders = runs.find_runs(study.evaluate.runs, key="evaluate.runs")
     if study.evaluate.split not in SPLITS:
         raise ValueError(
             f"evaluate.split must be one of {', '.join(SPLITS)}, was: {study.evaluate.split!r}"
@@ -50,10 +51,21 @@ def evaluate(study: Study) -> list[Path]:
             raise ValueError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
     splits = {name: open_dataset(data / name / study.evaluate.split) for name in sources}
     tokenizer = LoadTokenizer(path=data, normaliser="drop").build()
-    written = []
-    for folder in folders:
-        written.append(_evaluate_run(study, folder, splits, tokenizer))
-    return written
+    _refuse_bad_passkey(study, sources, tokenizer)
+    return [_evaluate_run(study, folder, splits, tokenizer) for folder in folders]
+
+
+def _refuse_bad_passkey(study: Study, sources: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Before minutes of perplexity, not after."""
+    options = study.evaluate.passkey
+    if options is None:
+        return
+    if options.source is not None and options.source not in sources:
+        raise ValueError(
+            f"evaluate.passkey.source: {options.source!r} is no source; "
+            f"{nearest(options.source, sources)}"
+        )
+    make_keys(tokenizer, candidates=options.candidates)
 
 
 def _evaluate_run(
@@ -130,10 +142,6 @@ def _passkeys(
     if options is None:
         return None
     source = options.source or next(iter(splits))
-    if source not in splits:
-        raise ValueError(
-            f"evaluate.passkey.source must be one of {', '.join(splits)}, was: {source!r}"
-        )
     found = passkey(
         model,
         splits[source],

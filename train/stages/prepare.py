@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bipe.build import build
 from train.data.prepare import Prepared
 from train.study import Study
 
@@ -14,8 +13,9 @@ _IF_EXISTS = {"refuse": "refuse", "resume": "keep", "overwrite": "overwrite"}
 
 def prepare_study(study: Study) -> Prepared:
     """Prepare the corpus of a study; print what came of it."""
-    prepare = build(study.corpus, allowed=study.allowed)
-    prepared: Prepared = prepare(out=Path(study.data), if_exists=_IF_EXISTS[study.if_exists])
+    prepared: Prepared = study.call(
+        "corpus", out=Path(study.data), if_exists=_IF_EXISTS[study.if_exists]
+    )
     state = "is there already" if prepared.kept else "is ready"
     print(f"{prepared.folder} {state}:")
     for name, source in prepared.manifest["sources"].items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from bipe.build import build
@@ -29,8 +30,8 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     """Train and return the run's folder. config: what is stored beside the run."""
     name = study.name or slug(encoding_name(study.encoding))
     folder = Path(study.out) / name
-    rows: LMDataModule = build(study.rows, allowed=study.allowed)(
-        folder=study.data, row_length=study.row_length, seed=study.seed
+    rows: LMDataModule = study.call(
+        "rows", folder=study.data, row_length=study.row_length, seed=study.seed
     )
     decoder = decoder_config(study, vocab_size=rows.vocab_size)
     module = LMModule(
@@ -45,11 +46,12 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
         allowed=study.allowed,
     )
     _refuse_short_table(module, study)
-    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        runs.claim(folder, if_exists=study.if_exists, config=config)
+    module.configure_optimizers()  # whatever it refuses, it refuses before the folder is taken
     trainer = make_trainer(study, folder=folder, name=name)
     _set_accumulation(trainer, rows, validate_every=study.validate_every)
-    with _quiet(), _children_repeat(folder):
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        runs.claim(folder, if_exists=study.if_exists, config=config)
+    with runs.withdrawn_on_failure(folder), _quiet(), _interruptible(), _children_repeat(folder):
         trainer.fit(module, rows, ckpt_path=latest_checkpoint(folder / runs.CHECKPOINTS))
     state = full_state(module.model)
     if trainer.is_global_zero:
@@ -68,6 +70,8 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
 
 def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
     """The model of a study, for data of a given vocabulary."""
+    if "encoding" in study.model:
+        raise ValueError("model.encoding cannot be set; set encoding instead")
     own = study.model.get("vocab_size")
     if own is not None and own < vocab_size:
         raise ValueError(
@@ -80,9 +84,10 @@ def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
 
 def make_trainer(study: Study, *, folder: Path, name: str) -> lightning.Trainer:
     """A Lightning trainer with our own checkpoints, metrics and progress."""
-    logger = build(study.logger, allowed=study.allowed)
-    with _quiet():
-        return build(study.trainer, allowed=study.allowed)(
+    logger = study.call("logger", folder=folder, name=name) if study.logger else False
+    with _quiet(), _refusals_name("trainer"):
+        return study.call(
+            "trainer",
             default_root_dir=folder,
             max_steps=study.steps,
             max_epochs=-1,
@@ -93,9 +98,10 @@ def make_trainer(study: Study, *, folder: Path, name: str) -> lightning.Trainer:
                     folder=folder / runs.CHECKPOINTS,
                     every=study.checkpoint_every,
                     keep=study.keep_checkpoints,
+                    validate_every=study.validate_every,
                 ),
             ],
-            logger=logger(folder=folder, name=name) if callable(logger) else False,
+            logger=logger,
             log_every_n_steps=study.log_every,
             plugins=[AtomicCheckpointIO()],
             enable_checkpointing=False,
@@ -133,6 +139,15 @@ def _refuse_short_table(module: LMModule, study: Study) -> None:
 
 
 @contextlib.contextmanager
+def _refusals_name(section: str) -> Iterator[None]:
+    """Name the section of the configuration that Lightning refuses."""
+    try:
+        yield
+    except MisconfigurationException as error:
+        raise ValueError(f"{section}: {error}") from error
+
+
+@contextlib.contextmanager
 def _children_repeat(folder: Path) -> Iterator[None]:
     """Let the processes that Lightning starts for other devices run this very configuration.
 
@@ -152,6 +167,17 @@ def _children_repeat(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lightning turns an interruption by the user into an exit without a word: turn it back."""
+    try:
+        yield
+    except SystemExit as exit:
+        if isinstance(exit.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from exit
+        raise
+
+
+@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep back what Lightning says about devices, and advice that does not apply here."""
     logger = logging.getLogger("lightning.pytorch")
@@ -160,6 +186,8 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         # Rows come from memory-mapped files through a thread: there is nothing for workers to do.
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        # The data module resumes (consumed_rows), not its loader.
+        warnings.filterwarnings("ignore", message=".*your dataloader is not resumable.*")
         warnings.filterwarnings("ignore", message=".*Trainer already configured with.*")
         warnings.filterwarnings("ignore", message=".*treespec.*LeafSpec.*")
         try:

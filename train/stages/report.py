@@ -14,7 +14,7 @@ from train.study import Study
 
 def report(study: Study) -> ReportFiles:
     """Write the report of a study and print its table."""
-    folders = runs.find_runs(study.report.runs)
+    folders = runs.find_runs(study.report.runs, key="report.runs")
     data = Path(study.data)
     files = write_report(
         runs=folders,

@@ -1,0 +1,30 @@
+"""The prepared data of the smoke experiment, once for all tests of this room."""
+
+import pytest
+import torch
+
+from tests.train.studies import composed
+from train.cli import run_stage
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Threads that wait for each other cost these small models most of their time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """The folder that `bipe prepare experiment=smoke` writes."""
+    folder = tmp_path_factory.mktemp("smoke") / "data"
+    run_stage("prepare", composed(f"data={folder}"))
+    return folder
+
+
+@pytest.fixture
+def smoke(data, tmp_path):
+    """Overrides that train on it, into a folder of this test."""
+    return (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope")

@@ -1,0 +1,53 @@
+"""Small studies for the tests: the smoke experiment, composed and run in this process."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+from safetensors.numpy import load_file
+
+from train import runs
+from train.callbacks import read_metrics
+from train.cli import register_resolvers, run_stage
+
+TIMES = ("tokens_per_second", "seconds")
+
+
+@functools.cache
+def composed(*words):
+    """The smoke experiment with overrides, as `bipe` would compose it."""
+    GlobalHydra.instance().clear()
+    register_resolvers()
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", overrides=["experiment=smoke", *words])
+    return OmegaConf.to_container(config, resolve=True)
+
+
+def pretrain(*words):
+    """Train in this process; returns the run's folder."""
+    return run_stage("pretrain", composed(*words))
+
+
+def curve(run: Path):
+    """The lines of a run's metrics without what the clock says."""
+    return [
+        {name: value for name, value in row.items() if name not in TIMES}
+        for row in read_metrics(run / runs.METRICS)
+    ]
+
+
+def losses(run: Path):
+    return np.array([row["loss"] for row in curve(run)])
+
+
+def weights(run: Path):
+    return load_file(run / runs.MODEL / "model.safetensors")
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two trained models are the same bit for bit."""
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
