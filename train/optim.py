@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,6 +26,11 @@ def adamw(
     fused: bool = True,
 ) -> torch.optim.AdamW:
     """AdamW (Loshchilov and Hutter, 1711.05101); matrices decay, norms and vectors do not."""
+    _require("optimizer.lr", lr, lr > 0, "above 0")
+    good = len(betas) == 2 and all(0 <= beta < 1 for beta in betas)
+    _require("optimizer.betas", betas, good, "two numbers from 0 to below 1")
+    _require("optimizer.eps", eps, eps > 0, "above 0")
+    _require("optimizer.weight_decay", weight_decay, weight_decay >= 0, "at least 0")
     parameters = [p for p in parameters if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
@@ -41,11 +47,13 @@ def adamw(
 
 def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:
     """Warm-up, then 1. `steps` is taken so that all schedules have the same signature."""
+    _check_schedule(warmup)
     return lambda step: _warmed(step, warmup)
 
 
 def cosine(*, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
     """Warm-up, then half a cosine from 1 to `floor` (Loshchilov and Hutter, 1608.03983)."""
+    _check_schedule(warmup, floor)
 
     def factor(step: int) -> float:
         done = _progress(step, warmup, steps)
@@ -56,6 +64,7 @@ def cosine(*, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
 
 def linear(*, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
     """Warm-up, then a line from 1 to `floor`: the schedule of the released BiPE."""
+    _check_schedule(warmup, floor)
 
     def factor(step: int) -> float:
         done = _progress(step, warmup, steps)
@@ -69,13 +78,25 @@ def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> S
 
     decay: share of the steps that the final line from 1 to `floor` takes.
     """
-    begin = max(warmup, steps - round(decay * steps))
+    _check_schedule(warmup, floor)
+    _require("schedule.decay", decay, 0 < decay <= 1, "above 0 and at most 1")
+    begin = max(warmup, steps - max(1, round(decay * steps)))
 
     def factor(step: int) -> float:
         done = _progress(step, begin, steps)
         return _warmed(step, warmup) * (floor + (1 - floor) * (1 - done))
 
     return factor
+
+
+def _check_schedule(warmup: int, floor: float = 0.0) -> None:
+    _require("schedule.warmup", warmup, warmup >= 0, "at least 0")
+    _require("schedule.floor", floor, 0 <= floor <= 1, "from 0 to 1")
+
+
+def _require(key: str, value: Any, holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"{key} must be {rule}, was: {value}")
 
 
 def _warmed(step: int, warmup: int) -> float:

@@ -1,0 +1,133 @@
+"""Schedules as laws, and which weights decay."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from bipe.build import build
+from train.optim import adamw, constant, cosine, linear, wsd
+
+ALL = {"constant": constant, "cosine": cosine, "linear": linear, "wsd": wsd}
+FALLING = {"cosine": cosine, "linear": linear, "wsd": wsd}
+warmups = st.integers(0, 60)
+later = st.integers(1, 400)
+floors = st.floats(0, 1)
+
+
+def factors(schedule, steps):
+    return [schedule(step) for step in range(steps + 1)]
+
+
+def pairs(values):
+    return list(itertools.pairwise(values))
+
+
+@given(warmup=warmups, more=later, name=st.sampled_from(sorted(ALL)))
+def test_a_warm_up_rises_in_equal_steps_from_above_0_to_1(warmup, more, name):
+    up = factors(ALL[name](warmup=warmup, steps=warmup + more), warmup)
+    assert up[0] > 0
+    assert up[-1] == 1.0
+    assert all(b - a == pytest.approx(1 / (warmup + 1)) for a, b in pairs(up))
+
+
+@given(warmup=warmups, more=later, floor=floors, name=st.sampled_from(sorted(FALLING)))
+def test_after_the_warm_up_a_schedule_never_rises_and_ends_at_its_floor(warmup, more, floor, name):
+    steps = warmup + more
+    down = factors(FALLING[name](warmup=warmup, steps=steps, floor=floor), steps)[warmup:]
+    assert all(a >= b - 1e-12 for a, b in pairs(down))
+    assert down[-1] == pytest.approx(floor)
+
+
+@given(warmup=warmups, more=later, name=st.sampled_from(sorted(FALLING)))
+def test_beyond_its_end_a_schedule_stays_where_it_is(warmup, more, name):
+    steps = warmup + more
+    schedule = FALLING[name](warmup=warmup, steps=steps)
+    assert schedule(steps + 1) == schedule(steps) == schedule(10 * steps)
+
+
+@given(warmup=warmups, more=st.integers(10, 400), decay=st.floats(0.05, 0.9))
+def test_wsd_is_stable_between_warm_up_and_decay(warmup, more, decay):
+    steps = warmup + more
+    values = factors(wsd(warmup=warmup, steps=steps, decay=decay), steps)
+    begin = max(warmup, steps - max(1, round(decay * steps)))
+    assert set(values[warmup : begin + 1]) == {1.0}
+    line = pairs(values[begin:])
+    assert all(a - b == pytest.approx(1 / (steps - begin)) for a, b in line)
+
+
+def test_constant_stays():
+    assert set(factors(constant(warmup=3), 50)[3:]) == {1.0}
+
+
+def test_cosine_is_half_way_at_half_time():
+    assert cosine(warmup=10, steps=110, floor=0.2)(60) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("name", FALLING)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"warmup": -1}, "schedule.warmup must be at least 0, was: -1"),
+        ({"floor": 1.5}, "schedule.floor must be from 0 to 1, was: 1.5"),
+        ({"floor": -0.1}, "schedule.floor must be from 0 to 1, was: -0.1"),
+    ],
+)
+def test_a_schedule_refuses_what_makes_no_sense(name, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        FALLING[name](**{"warmup": 0, "steps": 10} | wrong)
+
+
+def test_wsd_refuses_a_share_that_is_none():
+    with pytest.raises(ValueError, match=r"schedule.decay must be above 0 and at most 1, was: 0"):
+        wsd(warmup=0, steps=10, decay=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lr": -1.0}, "optimizer.lr must be above 0, was: -1.0"),
+        ({"lr": float("nan")}, "optimizer.lr must be above 0, was: nan"),
+        ({"betas": (0.9, 1.0)}, r"optimizer.betas must be two numbers from 0 to below 1"),
+        ({"eps": 0.0}, "optimizer.eps must be above 0, was: 0.0"),
+        ({"weight_decay": -0.1}, "optimizer.weight_decay must be at least 0, was: -0.1"),
+    ],
+)
+def test_the_optimizer_refuses_what_makes_no_sense(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        adamw(nn.Linear(2, 2).parameters(), **{"lr": 0.1} | wrong)
+
+
+def test_matrices_decay_and_vectors_do_not():
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 4), nn.RMSNorm(4))
+    decayed, kept = adamw(model.parameters(), lr=0.1, weight_decay=0.3).param_groups
+    assert decayed["weight_decay"] == 0.3
+    assert [p.ndim for p in decayed["params"]] == [2, 2]
+    assert kept["weight_decay"] == 0.0
+    assert [p.ndim for p in kept["params"]] == [1, 1]
+
+
+def test_frozen_weights_are_left_out():
+    model = nn.Linear(3, 3)
+    model.bias.requires_grad = False
+    assert [len(group["params"]) for group in adamw(model.parameters(), lr=0.1).param_groups] == [1]
+
+
+def test_without_a_gradient_only_the_decay_would_move_and_vectors_stay():
+    model = nn.Linear(3, 3)
+    nn.init.ones_(model.weight)
+    nn.init.ones_(model.bias)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    adamw(model.parameters(), lr=0.1, weight_decay=0.5).step()
+    assert torch.allclose(model.weight, torch.full((3, 3), 1 - 0.1 * 0.5))
+    assert torch.equal(model.bias, torch.ones(3))
+
+
+def test_betas_may_be_a_list_as_yaml_has_them():
+    description = {"_target_": "train.optim.adamw", "_partial_": True, "lr": 0.1}
+    optimizer = build(description | {"betas": [0.8, 0.9]})(nn.Linear(2, 2).parameters())
+    assert optimizer.defaults["betas"] == (0.8, 0.9)
