@@ -22,6 +22,7 @@ import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from train.data.disk import Output, write_whole
+from train.data.documents import DataError
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,11 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         try:
             torch.save(checkpoint, output)  # type: ignore[arg-type]
             digest = output.commit()
-        except BaseException:
+        except BaseException as error:
             output.discard()
+            # torch ends its archive even after a failed write, and that fails in other words.
+            if isinstance(error.__context__, DataError):
+                raise error.__context__ from None
             raise
         write_whole(_manifest(path), json.dumps(digest) + "\n")
 
@@ -144,9 +148,9 @@ def _manifest(path: Path) -> Path:
 def _fault(path: Path) -> str | None:
     """What is wrong with a checkpoint, or None."""
     try:
-        manifest = json.loads(_manifest(path).read_text())
-    except (OSError, ValueError):
+        expected = json.loads(_manifest(path).read_text())["sha256"]
+    except (OSError, ValueError, TypeError, KeyError):
         return "it has no manifest (the run was stopped while it was written)"
-    if sha256(path) != manifest["sha256"]:
+    if sha256(path) != expected:
         return "its checksum is not the one in its manifest"
     return None

@@ -1,0 +1,212 @@
+"""Checkpoints are there whole or not at all, and the newest whole one is found."""
+
+import errno
+import json
+import logging
+import os
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, checkpoints, latest_checkpoint
+from train.data.disk import Output
+from train.data.documents import DataError
+
+IO = AtomicCheckpointIO()
+
+
+def write(folder, *steps):
+    for step in steps:
+        IO.save_checkpoint({"step": step, "x": torch.full((100,), step)}, path(folder, step))
+
+
+def path(folder, step):
+    return folder / f"step={step:08d}.ckpt"
+
+
+def names(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    write(tmp_path / "new" / "folder", 3)
+    found = IO.load_checkpoint(path(tmp_path / "new" / "folder", 3))
+    assert found["step"] == 3
+    assert torch.equal(found["x"], torch.full((100,), 3))
+
+
+def test_nothing_but_tensors_and_plain_data_is_loaded(tmp_path):
+    torch.save({"evil": os.system}, path(tmp_path, 1))
+    with pytest.raises(Exception, match="weights_only"):
+        IO.load_checkpoint(path(tmp_path, 1), weights_only=False)
+
+
+def test_a_checkpoint_and_its_manifest_are_all_there_is(tmp_path):
+    write(tmp_path, 2)
+    assert names(tmp_path) == ["step=00000002.ckpt", "step=00000002.json"]
+    manifest = json.loads((tmp_path / "step=00000002.json").read_text())
+    assert manifest["bytes"] == path(tmp_path, 2).stat().st_size
+
+
+def test_the_newest_is_found(tmp_path):
+    assert latest_checkpoint(tmp_path / "none") is None
+    write(tmp_path, 8, 10, 9)
+    assert latest_checkpoint(tmp_path) == path(tmp_path, 10)
+    assert checkpoints(tmp_path) == [path(tmp_path, step) for step in (8, 9, 10)]
+
+
+def truncate(file):
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def flip(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def empty(file):
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [truncate, flip, empty])
+def test_a_spoiled_one_is_named_and_passed_over(spoil, tmp_path, caplog):
+    write(tmp_path, 2, 4)
+    spoil(path(tmp_path, 4))
+    with caplog.at_level(logging.WARNING):
+        assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
+    assert str(path(tmp_path, 4)) in caplog.text
+    assert "checksum" in caplog.text
+
+
+@pytest.mark.parametrize("manifest", [None, "", "{", "[]", "{}", "3"])
+def test_one_without_a_manifest_is_passed_over(manifest, tmp_path, caplog):
+    write(tmp_path, 2, 4)
+    file = path(tmp_path, 4).with_suffix(".json")
+    file.unlink() if manifest is None else file.write_text(manifest)
+    assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
+    assert str(path(tmp_path, 4)) in caplog.text
+
+
+def test_where_all_are_spoiled_there_is_none(tmp_path):
+    write(tmp_path, 2)
+    empty(path(tmp_path, 2))
+    assert latest_checkpoint(tmp_path) is None
+
+
+def test_other_files_are_no_checkpoints(tmp_path):
+    write(tmp_path, 2)
+    (tmp_path / "step=9.ckpt.part").write_text("")
+    (tmp_path / "step=last.ckpt").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
+
+
+def full_after(monkeypatch, size):
+    """A disk with room for so many bytes."""
+    write = Output.write
+
+    def refuse(output, data):
+        if output.size + len(data) > size:
+            real = output._file
+            output._file = SimpleNamespace(write=no_room, close=real.close)
+        write(output, data)
+
+    def no_room(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Output, "write", refuse)
+
+
+@pytest.mark.parametrize("size", [0, 500])
+def test_a_full_disk_is_told_and_leaves_what_was_there(size, tmp_path, monkeypatch):
+    write(tmp_path, 2)
+    before = names(tmp_path)
+    full_after(monkeypatch, size)
+    with pytest.raises(DataError, match=r"step=00000004.ckpt: no room is left .*out="):
+        write(tmp_path, 4)
+    assert names(tmp_path) == before
+    assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
+
+
+def test_a_kill_between_file_and_manifest_leaves_the_one_before(tmp_path, monkeypatch):
+    write(tmp_path, 2)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("train.checkpoints.write_whole", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, 4)
+    assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
+
+
+def test_removing_takes_the_manifest_too(tmp_path):
+    write(tmp_path, 2)
+    IO.remove_checkpoint(path(tmp_path, 2))
+    assert names(tmp_path) == []
+
+
+class FakeTrainer:
+    """As much of a trainer as the callback asks for."""
+
+    is_global_zero = True
+    max_steps = 7
+
+    def __init__(self, validation=0):
+        self.global_step = 0
+        self.num_val_batches = [validation]
+
+    def save_checkpoint(self, path):
+        IO.save_checkpoint({"step": self.global_step}, path)
+
+
+def go_through(callback, trainer, *, validate_every=None, start=0):
+    """The hooks of a run in their order, two micro-batches a step."""
+    trainer.global_step = start
+    callback.on_train_start(trainer, None)
+    for step in range(start + 1, trainer.max_steps + 1):
+        callback.on_train_batch_end(trainer, None, None, None, 0)
+        trainer.global_step = step
+        callback.on_train_batch_end(trainer, None, None, None, 1)
+        if validate_every and step % validate_every == 0:
+            callback.on_validation_end(trainer, None)
+    callback.on_train_end(trainer, None)
+
+
+@pytest.mark.parametrize(
+    ("keep", "steps"), [(1, [7]), (2, [6, 7]), (3, [4, 6, 7]), (9, [2, 4, 6, 7])]
+)
+def test_the_newest_few_are_kept_and_the_last_step_is_saved(keep, steps, tmp_path):
+    go_through(SaveCheckpoints(folder=tmp_path, every=2, keep=keep), FakeTrainer())
+    assert checkpoints(tmp_path) == [path(tmp_path, step) for step in steps]
+    assert len(names(tmp_path)) == 2 * len(steps)
+
+
+def test_each_step_is_saved_once(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(FakeTrainer, "save_checkpoint", lambda self, path: saved.append(path.name))
+    go_through(SaveCheckpoints(folder=tmp_path, every=1), FakeTrainer(), start=4)
+    assert saved == [f"step={step:08d}.ckpt" for step in (5, 6, 7)]
+
+
+def test_a_step_with_a_validation_is_saved_after_it(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(FakeTrainer, "save_checkpoint", lambda self, path: seen.append("saved"))
+    callback = SaveCheckpoints(folder=tmp_path, every=1, validate_every=2)
+    validated = callback.on_validation_end
+
+    def on_validation_end(trainer, module):
+        seen.append("validated")
+        validated(trainer, module)
+
+    monkeypatch.setattr(callback, "on_validation_end", on_validation_end)
+    go_through(callback, FakeTrainer(validation=3), validate_every=2)
+    assert seen == ["saved", "validated", "saved"] * 3 + ["saved"]
+
+
+@pytest.mark.parametrize("wrong", [{"every": 0}, {"keep": 0}])
+def test_at_least_one_of_each(wrong, tmp_path):
+    with pytest.raises(ValueError, match="at least 1"):
+        SaveCheckpoints(folder=tmp_path, **{"every": 1, "keep": 1} | wrong)
