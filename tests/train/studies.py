@@ -4,6 +4,7 @@ import functools
 from pathlib import Path
 
 import numpy as np
+import torch
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
@@ -51,3 +52,8 @@ def same_weights(one: Path, other: Path) -> bool:
     """Whether two trained models are the same bit for bit."""
     a, b = weights(one), weights(other)
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def sgd(parameters, *, lr):
+    """A step is the learning rate times the gradient, so that tests can see the gradient."""
+    return torch.optim.SGD(parameters, lr=lr)

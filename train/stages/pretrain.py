@@ -13,6 +13,7 @@ from typing import Any
 import lightning
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
+from safetensors import SafetensorError
 
 from bipe.build import build
 from bipe.checkpoint import save_model
@@ -22,6 +23,7 @@ from train import runs
 from train.callbacks import MetricsFile, ProgressBar
 from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
 from train.data.datamodule import LMDataModule
+from train.data.disk import full_disk
 from train.module import LMModule, full_state
 from train.study import Study, encoding_name, slug
 
@@ -63,7 +65,8 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
             "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
             "tokenizer": rows.manifest["tokenizer"],
         }
-        save_model(module.model, folder / runs.MODEL, state=state, notes=notes)
+        with _room_for_model(folder / runs.MODEL):
+            save_model(module.model, folder / runs.MODEL, state=state, notes=notes)
     trainer.strategy.barrier()
     return folder
 
@@ -145,6 +148,19 @@ def _refusals_name(section: str) -> Iterator[None]:
         yield
     except MisconfigurationException as error:
         raise ValueError(f"{section}: {error}") from error
+
+
+@contextlib.contextmanager
+def _room_for_model(path: Path) -> Iterator[None]:
+    """safetensors has errors of its own, which name no file."""
+    try:
+        with full_disk(path):
+            yield
+    except SafetensorError as error:
+        raise runs.RunError(
+            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then "
+            f"if_exists=resume"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -1,0 +1,243 @@
+"""A training step: its loss, its gradient, and what happens to steps that are not finite."""
+
+import math
+
+import lightning
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bipe import Decoder, Positions
+from bipe.checkpoint import load_model
+from tests.train.studies import composed, curve, losses, pretrain, weights
+from train.data.batch import IGNORED
+from train.data.datamodule import LMDataModule
+from train.data.loader import RowLoader
+from train.module import LMModule, TrainingDiverged, positions_of
+from train.runs import CHECKPOINTS, MODEL
+from train.stages.pretrain import decoder_config
+from train.study import Study
+
+ENCODINGS = ("rope", "bipe_rope", "bipe_alibi")
+
+
+def by_hand(words, *, step):
+    """Loss and gradient norm of the fresh model on a global batch: the plain mean over targets."""
+    study = Study.from_config(composed(*words))
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
+    model.init_weights(seed=study.seed)
+    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=step + 1)
+    batch = list(loader.batches())[step]
+    logits = model.logits(batch.tokens, positions_of(batch))
+    loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
+    loss.backward()
+    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+    return float(loss.detach()), float(gradient.norm())
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("micro_batch", [4, 2, 1])
+def test_the_loss_is_the_mean_over_the_targets_of_the_global_batch(smoke, encoding, micro_batch):
+    words = (*smoke, f"encoding={encoding}", "steps=1")
+    loss, norm = by_hand(words, step=0)
+    (row,) = curve(pretrain(*words, f"rows.micro_batch={micro_batch}", "validate_every=9"))
+    assert row["loss"] == pytest.approx(loss, abs=2e-6)
+    assert row["grad_norm"] == pytest.approx(norm, rel=1e-5)
+
+
+def test_the_micro_batch_changes_nothing_but_rounding(smoke):
+    runs = [pretrain(*smoke, f"rows.micro_batch={size}", f"name=m{size}") for size in (4, 2, 1)]
+    for other in runs[1:]:
+        assert np.allclose(losses(runs[0]), losses(other), atol=1e-5)
+        for name, value in weights(runs[0]).items():
+            assert np.allclose(value, weights(other)[name], atol=1e-4), name
+
+
+def test_packed_documents_of_unequal_length_count_by_their_tokens(smoke):
+    """Best-fit rows are padded, so that micro-batches have unequal numbers of targets."""
+    words = (*smoke, "rows=best_fit", "row_length=900", "steps=3")
+    study = Study.from_config(composed(*words))
+    data = study.call("rows", folder=study.data, row_length=900, seed=0)
+    rows = data.rows("train")["proofs"]
+    assert len(set(rows.targets(np.arange(len(rows))).tolist())) > 3
+    one = pretrain(*words, "rows.micro_batch=4", "name=one")
+    two = pretrain(*words, "rows.micro_batch=1", "name=two")
+    assert np.allclose(losses(one), losses(two), atol=1e-5)
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Make the loss of some steps NaN; keep the weights at the end of each step."""
+
+    def poison(*steps):
+        step, end = LMModule.training_step, LMModule.on_train_batch_end
+        after = {}
+
+        def training_step(module, batch, batch_idx):
+            loss = step(module, batch, batch_idx)
+            return loss * float("nan") if batch.step in steps else loss
+
+        def on_train_batch_end(module, outputs, batch, batch_idx):
+            end(module, outputs, batch, batch_idx)
+            state = module.model.state_dict()
+            after[batch.step] = {name: value.clone() for name, value in state.items()}
+
+        monkeypatch.setattr(LMModule, "training_step", training_step)
+        monkeypatch.setattr(LMModule, "on_train_batch_end", on_train_batch_end)
+        return after
+
+    return poison
+
+
+def changed(before, after):
+    return [name for name in before if not torch.equal(before[name], after[name])]
+
+
+@pytest.mark.parametrize("micro_batch", [4, 2])
+def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(smoke, poisoned, micro_batch):
+    after = poisoned(2, 4)
+    run = pretrain(*smoke, f"rows.micro_batch={micro_batch}")
+    assert [row["skipped_steps"] for row in curve(run)] == [0, 0, 1, 1, 2, 2]
+    assert changed(after[1], after[2]) == []
+    assert changed(after[3], after[4]) == []
+    assert len(changed(after[2], after[3])) == len(after[2])
+    assert all(np.isfinite(value).all() for value in weights(run).values())
+    assert load_model(run / MODEL)[1]["skipped_steps"] == 2
+
+
+def test_skipped_steps_in_a_row_end_the_run(smoke, poisoned, tmp_path):
+    poisoned(1, 3, 4, 5)
+    with pytest.raises(TrainingDiverged, match=r"3 steps in a row \(patience\), last at step 5"):
+        pretrain(*smoke, "patience=3")
+    run = tmp_path / "bipe_rope"
+    assert [row["skipped_steps"] for row in curve(run)] == [0, 1, 1, 2, 3]
+    assert [math.isnan(row["loss"]) for row in curve(run)] == [False] * 5
+    assert not (run / MODEL).exists()
+    assert (run / CHECKPOINTS / "step=00000004.ckpt").exists()
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_poisoned_weight_ends_the_run_after_patience(smoke, monkeypatch, value, tmp_path):
+    init = Decoder.init_weights
+
+    def spoil(model, *, seed):
+        init(model, seed=seed)
+        with torch.no_grad():
+            model.norm.weight[3] = value
+
+    monkeypatch.setattr(Decoder, "init_weights", spoil)
+    with pytest.raises(TrainingDiverged, match=r"not finite for 2 steps .*lower optimizer.lr"):
+        pretrain(*smoke, "patience=2")
+
+
+@pytest.mark.parametrize("encoding", ["bipe_rope", "bipe_alibi"])
+def test_bfloat16_mixed_precision_trains_float32_weights(smoke, encoding):
+    words = (*smoke, f"encoding={encoding}", "steps=4", "optimizer.lr=1e-2")
+    whole = pretrain(*words, "name=whole")
+    mixed = pretrain(*words, "name=mixed", "trainer.precision=bf16-mixed")
+    assert losses(mixed)[-1] < losses(mixed)[0] - 0.1
+    assert np.allclose(losses(whole), losses(mixed), atol=0.05)
+    assert not np.array_equal(losses(whole), losses(mixed))
+    assert {value.dtype for value in weights(mixed).values()} == {np.dtype("float32")}
+
+
+def test_a_tied_head_trains_and_is_saved_once(smoke):
+    run = pretrain(*smoke, "+model.tied_head=true", "optimizer.lr=1e-2")
+    assert losses(run)[-1] < losses(run)[0] - 0.1
+    assert "head.weight" not in weights(run)
+    model, _ = load_model(run / MODEL)
+    assert model.head.weight is model.tokens.weight
+
+
+def test_grouped_heads_train(smoke):
+    run = pretrain(*smoke, "+model.n_kv_head=2", "steps=2")
+    assert weights(run)["blocks.0.attention.key.weight"].shape == (16, 32)
+
+
+def test_models_that_differ_in_their_encoding_start_from_the_same_weights(smoke):
+    def fresh(encoding):
+        study = Study.from_config(composed(*smoke, f"encoding={encoding}"))
+        model = Decoder(decoder_config(study, vocab_size=300))
+        model.init_weights(seed=0)
+        return model.state_dict()
+
+    rope, bipe = fresh("rope"), fresh("bipe_rope")
+    assert set(bipe) - set(rope) == {"scheme.intra.table.weight"}
+    assert all(torch.equal(rope[name], bipe[name]) for name in rope)
+
+
+def test_clipping_bounds_the_step_and_null_leaves_it_alone(smoke):
+    words = (*smoke, "steps=2", "optimizer._target_=tests.train.studies.sgd")
+    words += (
+        "allowed_targets=[tests.train.studies]",
+        "~optimizer.betas",
+        "~optimizer.weight_decay",
+    )
+    clipped = weights(pretrain(*words, "clip=1e-6", "name=clipped", "optimizer.lr=1.0"))
+    free = weights(pretrain(*words, "clip=null", "name=free", "optimizer.lr=1.0"))
+    start = by_hand_weights(smoke)
+    assert max(np.abs(clipped[name] - start[name]).max() for name in start) < 1e-5
+    assert max(np.abs(free[name] - start[name]).max() for name in start) > 1e-3
+
+
+def by_hand_weights(words):
+    study = Study.from_config(composed(*words))
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    model = Decoder(decoder_config(study, vocab_size=data.vocab_size))
+    model.init_weights(seed=study.seed)
+    return {name: value.numpy() for name, value in model.state_dict().items()}
+
+
+def test_the_share_of_clamped_positions_is_counted(smoke):
+    short = curve(pretrain(*smoke, "encoding.intra.length=2", "steps=2", "name=short"))
+    long = curve(pretrain(*smoke, "steps=2", "name=long"))
+    assert 0.2 < short[0]["clipped_share"] < 1
+    assert long[0]["clipped_share"] == 0
+    flat = curve(pretrain(*smoke, "encoding=rope", "steps=2", "name=flat"))
+    assert flat[0]["clipped_share"] is None
+
+
+def test_validation_is_the_mean_over_all_held_out_targets(smoke):
+    run = pretrain(*smoke, "steps=1", "validate_every=1", "optimizer.lr=1e-12")
+    study = Study.from_config(composed(*smoke))
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    model, _ = load_model(run / MODEL)
+    rows = data.rows("validation")["proofs"]
+    total = count = 0
+    for index in range(min(4, len(rows))):
+        row = rows.row(index)
+        tokens, marks = torch.from_numpy(row.tokens[None]), torch.from_numpy(row.marks[None])
+        at = Positions.from_marks(marks[:, :-1])
+        logits = model.logits(tokens[:, :-1], at)[0].detach()
+        targets = torch.where(marks[0, 1:] & 1 == 1, IGNORED, tokens[0, 1:])
+        nll = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+        total, count = total + float(nll), count + int((targets != IGNORED).sum())
+    assert curve(run)[0]["validation_loss"] == pytest.approx(total / count, abs=1e-5)
+
+
+def test_the_module_needs_no_hydra(smoke, tmp_path):
+    """As a notebook would use it: Lightning alone."""
+    study = Study.from_config(composed(*smoke))
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    module = LMModule(
+        config=decoder_config(study, vocab_size=data.vocab_size),
+        optimizer=torch.optim.SGD,
+        schedule=lambda step: 1.0,
+    )
+    trainer = lightning.Trainer(
+        max_steps=2,
+        max_epochs=-1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+        limit_val_batches=0,
+        num_sanity_val_steps=0,
+    )
+    trainer.fit(module, data)
+    assert module.metrics["step"] == 2
+    assert data.consumed_rows == 8
