@@ -206,7 +206,7 @@ def test_validation_is_the_mean_over_all_held_out_targets(smoke):
     model, _ = load_model(run / MODEL)
     rows = data.rows("validation")["proofs"]
     total = count = 0
-    for index in range(min(4, len(rows))):
+    for index in (np.arange(4) * len(rows) // 4).tolist():  # evenly spaced
         row = rows.row(index)
         tokens, marks = torch.from_numpy(row.tokens[None]), torch.from_numpy(row.marks[None])
         at = Positions.from_marks(marks[:, :-1])
