@@ -46,8 +46,13 @@ _FREE = {
     "trainer",
 }
 _FREE_OF_ROWS = {"micro_batch", "verify"}
-_SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
-_NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key")
+_SECRET = re.compile(r"key|token|secret|passw|passphrase|credential", re.IGNORECASE)
+_NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key|passkey")
+# ://user:password@ and ?token=... in addresses
+_IN_ADDRESS = re.compile(
+    r"(?<=://)[^/@\s]+(?=@)|(?<=[?&])[^=&\s]*(?:key|token|secret|sig)[^=&\s]*=[^&\s]+",
+    re.IGNORECASE,
+)
 
 
 class RunError(ValueError):
@@ -111,7 +116,8 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
     """
     found: list[Path] = []
     for place in [places] if isinstance(places, str) else places:
-        paths = sorted(map(Path, glob.glob(place)))  # noqa: PTH207 (patterns may be absolute)
+        matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
+        paths = sorted(map(Path, matches))
         here = [
             run
             for path in paths
@@ -126,13 +132,18 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
 
 
 def redacted(value: Any, *, name: str = "") -> Any:
-    """A copy of a configuration without values whose key looks like a secret's."""
+    """A copy of a configuration without values whose key looks like a secret's.
+
+    Nor does it hold what stands in an address as a password, or in its query as a key.
+    """
     if isinstance(value, Mapping):
         return {key: redacted(item, name=str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [redacted(item, name=name) for item in value]
     secret = _SECRET.search(name) and not _NO_SECRET.search(name)
-    return "(redacted)" if secret and isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return "(redacted)" if secret else _IN_ADDRESS.sub("(redacted)", value)
 
 
 def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

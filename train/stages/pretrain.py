@@ -204,6 +204,7 @@ def _quiet() -> Iterator[None]:
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
         # The data module resumes (consumed_rows), not its loader.
         warnings.filterwarnings("ignore", message=".*your dataloader is not resumable.*")
+        warnings.filterwarnings("ignore", message=".*across ranks is zero.*")  # no validation
         warnings.filterwarnings("ignore", message=".*Trainer already configured with.*")
         warnings.filterwarnings("ignore", message=".*treespec.*LeafSpec.*")
         try:
