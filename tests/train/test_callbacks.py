@@ -1,0 +1,198 @@
+"""What a run shows and writes while it goes."""
+
+import csv
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from train.callbacks import COLUMNS, Clock, MetricsFile, ProgressBar, read_metrics
+from train.data.documents import DataError
+
+
+class Run:
+    """As much of a trainer and a module as the callbacks ask for."""
+
+    is_global_zero = True
+
+    def __init__(self, *callbacks, max_steps=10, step=0):
+        self.callbacks, self.max_steps, self.global_step = callbacks, max_steps, step
+        self.callback_metrics = {}
+        self.metrics = {}
+
+    def train(self, until, *, validate_every=None):
+        """Two micro-batches a step, in the order of Lightning's hooks."""
+        self.call("on_train_start")
+        while self.global_step < until:
+            self.call("on_train_batch_end", None, None, 0)
+            self.global_step += 1
+            step = self.global_step
+            self.metrics = {
+                "step": step,
+                "tokens": 100 * step,
+                "loss": 5 - step / 10,
+                "lr": 0.1 / step,
+                "grad_norm": 1.5,
+                "skipped_steps": step // 8,
+            }
+            self.on_step()
+            self.call("on_train_batch_end", None, None, 1)
+            if validate_every and step % validate_every == 0:
+                self.callback_metrics["validation/loss"] = 6 - step / 10
+                self.call("on_validation_end")
+        return self
+
+    def on_step(self):
+        """What happens at each step beside."""
+
+    def call(self, hook, *rest):
+        for callback in self.callbacks:
+            getattr(callback, hook)(self, self, *rest)
+
+
+def lines(path):
+    return [
+        {name: value for name, value in row.items() if name not in ("seconds", "tokens_per_second")}
+        for row in read_metrics(path)
+    ]
+
+
+def test_a_line_every_few_steps_and_one_at_the_end(tmp_path):
+    path = tmp_path / "metrics.csv"
+    Run(MetricsFile(path=path, every=4)).train(10)
+    assert [row["step"] for row in read_metrics(path)] == [4, 8, 10]
+    assert lines(path)[0] == {
+        "step": 4,
+        "tokens": 400,
+        "loss": 4.6,
+        "lr": 0.025,
+        "grad_norm": 1.5,
+        "clipped_share": None,
+        "skipped_steps": 0,
+        "validation_loss": None,
+    }
+
+
+def test_the_file_is_plain_csv_with_the_columns_that_are_named(tmp_path):
+    path = tmp_path / "metrics.csv"
+    Run(MetricsFile(path=path, every=1)).train(2, validate_every=1)
+    assert b"\r" not in path.read_bytes()
+    rows = list(csv.reader(io.StringIO(path.read_text())))
+    assert tuple(rows[0]) == COLUMNS
+    assert [len(row) for row in rows] == [len(COLUMNS)] * 3
+
+
+def test_a_validation_stands_in_the_line_of_its_step(tmp_path):
+    path = tmp_path / "metrics.csv"
+    Run(MetricsFile(path=path, every=4)).train(10, validate_every=5)
+    found = [(row["step"], row["validation_loss"]) for row in read_metrics(path)]
+    assert found == [(4, None), (5, 5.5), (8, None), (10, 5.0)]
+
+
+@pytest.mark.parametrize(("stopped", "resumed"), [(7, 4), (10, 4), (8, 8), (5, 0), (6, 5)])
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_after_a_resume_it_reads_as_if_nothing_had_happened(tmp_path, stopped, resumed, every):
+    whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
+    Run(MetricsFile(path=whole, every=every)).train(10, validate_every=5)
+    Run(MetricsFile(path=parts, every=every)).train(stopped, validate_every=5)
+    Run(MetricsFile(path=parts, every=every), step=resumed).train(10, validate_every=5)
+    assert lines(parts) == lines(whole)
+
+
+def test_the_time_of_all_parts_is_counted(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Run, "on_step", lambda self: now.__setitem__(0, now[0] + 2.0))
+    path = tmp_path / "metrics.csv"
+    Run(MetricsFile(path=path, every=1)).train(3)
+    now[0] += 1000.0  # between the parts
+    Run(MetricsFile(path=path, every=1), step=2).train(5)
+    assert [row["seconds"] for row in read_metrics(path)] == [2.0, 4.0, 6.0, 8.0, 10.0]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 30])
+def test_a_line_that_was_being_written_is_left_out(tmp_path, cut):
+    path = tmp_path / "metrics.csv"
+    Run(MetricsFile(path=path, every=1)).train(4)
+    path.write_text(path.read_text()[:-cut])
+    assert [row["step"] for row in read_metrics(path)] == [1, 2, 3]
+
+
+def test_no_file_no_lines(tmp_path):
+    assert read_metrics(tmp_path / "metrics.csv") == []
+
+
+def test_only_one_process_writes(tmp_path):
+    run = Run(MetricsFile(path=tmp_path / "metrics.csv", every=1))
+    run.is_global_zero = False
+    run.train(3, validate_every=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is always full")
+def test_a_full_disk_is_told(tmp_path):
+    file = MetricsFile(path=tmp_path / "metrics.csv", every=1)
+    run = Run(file).train(1)
+    file.path = Path("/dev/full")
+    run.global_step += 1
+    with pytest.raises(DataError, match="/dev/full: no room is left to write it"):
+        run.call("on_train_batch_end", None, None, 0)
+
+
+def test_without_a_terminal_progress_is_plain_lines(capsys):
+    Run(ProgressBar(title="bipe_rope", every=4)).train(10)
+    out, err = capsys.readouterr()
+    assert out == ""
+    shown = err.splitlines()
+    assert [line.split("  ")[:3] for line in shown] == [
+        ["bipe_rope", "step 4/10", "loss 4.600"],
+        ["bipe_rope", "step 8/10", "loss 4.200"],
+        ["bipe_rope", "step 10/10", "loss 4.000"],
+    ]
+    assert all("tokens/s" in line and line.endswith("left") for line in shown)
+    assert "steps skipped" in shown[-1]
+    assert "\x1b" not in err
+
+
+def test_on_a_terminal_there_is_a_bar(monkeypatch):
+    from rich.console import Console
+
+    from train import callbacks
+
+    screen = io.StringIO()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    make = callbacks._bar
+
+    def on_screen():
+        bar = make()
+        bar.live.console = Console(file=screen, force_terminal=True, width=120)
+        return bar
+
+    monkeypatch.setattr(callbacks, "_bar", on_screen)
+    bar = ProgressBar(title="bipe_rope")
+    run = Run(bar).train(10)
+    run.call("on_train_end")
+    assert "10/10" in screen.getvalue()
+    assert "loss 4.000" in screen.getvalue()
+    assert bar._bar is None
+
+
+def test_a_bar_is_taken_down_when_training_fails(monkeypatch):
+    bar = ProgressBar(title="x")
+    stopped = []
+    bar._bar = SimpleNamespace(stop=lambda: stopped.append(True))
+    bar.on_exception(None, None, RuntimeError())
+    assert stopped == [True]
+    assert bar._bar is None
+
+
+def test_the_clock_gives_rate_and_time_left(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    clock = Clock()
+    for step in range(1, 5):
+        now[0] += 2.0
+        clock.count(1000 * step)
+    assert clock.rate() == 500.0
+    assert clock.left(4, 40) == "1:12 left"

@@ -1,0 +1,167 @@
+"""Who may write into a run's folder, what is left out of it, and how runs are found."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from train import runs
+from train.runs import RunError, claim, find_runs, read_config, redacted, withdrawn_on_failure
+
+CONFIG = {"seed": 0, "optimizer": {"lr": 0.1}, "rows": {"micro_batch": 4}, "out": "here"}
+
+
+def trained(folder, config=CONFIG):
+    """A folder as a finished run leaves it."""
+    claim(folder, if_exists="refuse", config=config)
+    (folder / runs.MODEL).mkdir()
+    (folder / runs.CHECKPOINTS).mkdir()
+    (folder / runs.METRICS).write_text("step\n1\n2\n")
+    (folder / runs.EVALUATION).write_text("{}")
+    (folder / "notes.txt").write_text("mine")
+    return folder
+
+
+def test_a_free_folder_is_claimed_by_its_configuration(tmp_path):
+    claim(tmp_path / "a" / "b", if_exists="refuse", config=CONFIG)
+    assert read_config(tmp_path / "a" / "b") == CONFIG
+
+
+def test_another_run_is_refused_and_left_alone(tmp_path):
+    folder = trained(tmp_path / "run")
+    with pytest.raises(RunError, match=r"run holds a run already: if_exists=resume .*overwrite"):
+        claim(folder, if_exists="refuse", config=CONFIG)
+    assert (folder / runs.MODEL).exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"out": "there"}, {"rows": {"micro_batch": 1}}, {"log_every": 3}, {"trainer": {"devices": 2}}],
+)
+def test_what_does_not_decide_what_is_trained_may_change_on_resume(tmp_path, change):
+    folder = trained(tmp_path / "run")
+    claim(folder, if_exists="resume", config=CONFIG | change)
+    assert read_config(folder) == CONFIG | change
+    assert (folder / runs.MODEL).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 1}, "seed was 0, is 1"),
+        ({"optimizer": {"lr": 0.2}}, "optimizer.lr was 0.1, is 0.2"),
+        ({"new": "x"}, 'new was null, is "x"'),
+        ({"rows": {"micro_batch": 4, "global_batch": 8}}, "rows.global_batch was null, is 8"),
+    ],
+)
+def test_what_decides_may_not_and_is_told(tmp_path, change, told):
+    folder = trained(tmp_path / "run")
+    with pytest.raises(RunError, match=told):
+        claim(folder, if_exists="resume", config=CONFIG | change)
+    assert read_config(folder) == CONFIG
+
+
+def test_overwriting_removes_the_old_run_and_nothing_else(tmp_path):
+    folder = trained(tmp_path / "run")
+    claim(folder, if_exists="overwrite", config={"seed": 3})
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "notes.txt"]
+    assert read_config(folder) == {"seed": 3}
+
+
+def test_a_failure_before_training_withdraws_the_claim(tmp_path):
+    folder = tmp_path / "run"
+    claim(folder, if_exists="refuse", config=CONFIG)
+    with pytest.raises(KeyError), withdrawn_on_failure(folder):
+        (folder / runs.METRICS).write_text("step,loss\n")
+        raise KeyError
+    assert not folder.exists()
+
+
+def test_a_failure_while_training_leaves_what_was_trained(tmp_path):
+    folder = trained(tmp_path / "run")
+    before = sorted(folder.iterdir())
+    with pytest.raises(KeyError), withdrawn_on_failure(folder):
+        raise KeyError
+    assert sorted(folder.iterdir()) == before
+
+
+def test_what_is_not_ours_stays(tmp_path):
+    claim(tmp_path, if_exists="refuse", config=CONFIG)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(KeyError), withdrawn_on_failure(tmp_path):
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("seed: [", "is not YAML"), ("- 1\n", "holds no configuration"), ("", "no configuration")],
+)
+def test_a_spoiled_configuration_is_named(tmp_path, text, told):
+    (tmp_path / runs.CONFIG).write_text(text)
+    with pytest.raises(RunError, match=f"config.yaml.* {told}"):
+        claim(tmp_path, if_exists="resume", config=CONFIG)
+
+
+SECRETS = ["api_key", "WANDB_API_KEY", "hf_token", "token", "auth_token", "client_secret"]
+SECRETS += ["password", "credentials", "use_auth_token", "aws_secret_access_key", "passphrase"]
+PLAIN = ["tokenizer", "text_key", "id_key", "kind_key", "tokens_per_batch", "max_tokens", "passkey"]
+PLAIN += ["n_head", "name", "path", "source", "keep_checkpoints"]
+
+
+@pytest.mark.parametrize("key", SECRETS)
+def test_values_of_secrets_are_left_out(key):
+    config = {"logger": {key: "s3cret", "deep": [{key: "s3cret"}], key.upper(): ["s3cret"]}}
+    assert "s3cret" not in yaml.safe_dump(redacted(config))
+
+
+@pytest.mark.parametrize("key", PLAIN)
+def test_values_of_other_keys_are_kept(key):
+    assert redacted({key: "value"}) == {key: "value"}
+
+
+def test_a_secret_inside_an_address_is_left_out():
+    config = {"path": "https://user:s3cret@host/data.jsonl?token=s3cret&x=1"}
+    assert "s3cret" not in str(redacted(config))
+    assert "host/data.jsonl" in redacted(config)["path"]
+
+
+@given(
+    config=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("ab/ :"),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(PLAIN), inner),
+        max_leaves=5,
+    )
+)
+def test_without_secrets_nothing_changes(config):
+    assert redacted(config) == config
+
+
+def test_what_is_stored_holds_no_secret(tmp_path):
+    claim(tmp_path, if_exists="refuse", config={"logger": {"api_key": "s3cret"}})
+    assert "s3cret" not in (tmp_path / runs.CONFIG).read_text()
+    claim(tmp_path, if_exists="resume", config={"logger": {"api_key": "0ther"}})
+
+
+def test_runs_are_found_by_path_folder_and_pattern(tmp_path):
+    a, b, c = (trained(tmp_path / "study" / name) for name in "abc")
+    (tmp_path / "study" / "data").mkdir()
+    claim(tmp_path / "study" / "unfinished", if_exists="refuse", config=CONFIG)
+    study = str(tmp_path / "study")
+    assert find_runs(study) == [a, b, c]
+    assert find_runs(str(b)) == [b]
+    assert find_runs(f"{study}/[ac]") == [a, c]
+    assert find_runs([str(c), study, f"{study}/*"]) == [c, a, b]
+
+
+@pytest.mark.parametrize("place", ["nowhere", "empty", "em*", "[x", "unfinished"])
+def test_a_place_without_runs_is_named(tmp_path, place):
+    (tmp_path / "empty").mkdir()
+    claim(tmp_path / "unfinished", if_exists="refuse", config=CONFIG)
+    with pytest.raises(RunError, match=r"evaluate.runs: .* holds no trained run"):
+        find_runs(str(tmp_path / place), key="evaluate.runs")
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_found(tmp_path):
+    run = trained(tmp_path / "lr[0.1]")
+    assert find_runs(str(run)) == [run]
