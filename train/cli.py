@@ -75,12 +75,19 @@ def opened(word: str) -> str:
 
 
 def register_resolvers() -> None:
-    """The one function that YAML may call: ${head_width:width,n_head}."""
+    """What YAML may call: ${head_width:width,n_head} and ${fast_precision:}."""
     from omegaconf import OmegaConf
 
-    OmegaConf.register_new_resolver(
-        "head_width", lambda width, n_head: int(width) // max(1, int(n_head)), replace=True
-    )
+    def head_width(width: int, n_head: int) -> int:
+        return int(width) // max(1, int(n_head))
+
+    def precision() -> str:
+        from train.machine import fast_precision
+
+        return fast_precision()
+
+    OmegaConf.register_new_resolver("head_width", head_width, replace=True)
+    OmegaConf.register_new_resolver("fast_precision", precision, replace=True)
 
 
 def _run(command: str, words: list[str]) -> int:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bipe import Decoder, __version__
+from bipe import Decoder
 from bipe.checkpoint import load_model
 from bipe.encodings import Bilevel
 from train import runs
@@ -30,6 +26,7 @@ from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import LoadTokenizer
 from train.evals.passkey import make_keys, passkey
 from train.evals.perplexity import long_documents, perplexity_by_length
+from train.machine import environment
 from train.nearest import nearest
 from train.study import Study, encoding_name
 
@@ -189,30 +186,6 @@ def _describe_training(
         "skipped_steps": notes.get("skipped_steps", 0),
         "clipped_share": sum(clipped) / len(clipped) if clipped else None,
     }
-
-
-def environment() -> dict[str, Any]:
-    """Versions and machine, as they stand in every result."""
-    return {
-        "bipe": __version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
-        "platform": platform.platform(),
-        "cpu": _cpu_name(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,50 @@
+"""The machine that a run is on: what it is, and which precision is fast there."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bipe import __version__
+
+
+def fast_precision() -> str:
+    """bf16-mixed where the machine computes in bfloat16, else 32-true, in Lightning's words.
+
+    A CPU without instructions for bfloat16 emulates it, several times slower than float32.
+    """
+    if torch.cuda.is_available():
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bf16-mixed" if native else "32-true"
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine, as they stand in every result."""
+    return {
+        "bipe": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
