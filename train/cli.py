@@ -74,6 +74,10 @@ def opened(word: str) -> str:
     return f"++{word}" if _NESTED.match(word) else word
 
 
+def _is_override(word: str) -> bool:
+    return not word.startswith("-") and ("=" in word or word.startswith("~"))
+
+
 def register_resolvers() -> None:
     """What YAML may call: ${head_width:width,n_head} and ${fast_precision:}."""
     from omegaconf import OmegaConf
@@ -112,7 +116,8 @@ def _run(command: str, words: list[str]) -> int:
             faults.append(fault)
 
     before = sys.argv
-    sys.argv = [before[0], *map(opened, words)]
+    # Options first: argparse does not take overrides on both sides of one.
+    sys.argv = [before[0], *map(opened, sorted(words, key=_is_override))]
     try:
         hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
     finally:
@@ -126,13 +131,20 @@ def _from_file(words: list[str]) -> dict[str, Any]:
     """A configuration as a run stored it, with overrides: FILE [key=value ...]."""
     from pathlib import Path
 
-    from omegaconf import OmegaConf
+    import yaml
+    from omegaconf import DictConfig, OmegaConf
 
     if not words:
         raise ValueError("--config-file needs the path of a run's config.yaml")
     if not Path(words[0]).is_file():
         raise ValueError(f"--config-file {words[0]}: there is no such file")
-    config = OmegaConf.merge(OmegaConf.load(words[0]), OmegaConf.from_dotlist(words[1:]))
+    try:
+        stored = OmegaConf.load(words[0])
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--config-file {words[0]}: is not YAML: {error}") from error
+    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
+    if not isinstance(config, DictConfig):
+        raise ValueError(f"--config-file {words[0]}: holds no configuration")
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
 
@@ -160,7 +172,7 @@ def _guarded(run: Callable[[], int]) -> int:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether this project raised an error, or the operating system did: both say what to do."""
+    """Whether it was raised here, by Hydra or by the operating system: these say what is wrong."""
     if isinstance(error, OSError):
         return True
     trace = error.__traceback__
@@ -168,7 +180,7 @@ def _is_ours(error: BaseException) -> bool:
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")
         trace = trace.tb_next
-    return module.partition(".")[0] in ("train", "bipe", "segmenters")
+    return module.partition(".")[0] in ("train", "bipe", "segmenters", "hydra")
 
 
 def _explain(error: Exception) -> str:

@@ -35,6 +35,7 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     rows: LMDataModule = study.call(
         "rows", folder=study.data, row_length=study.row_length, seed=study.seed
     )
+    _refuse_long_rows(rows, study)
     decoder = decoder_config(study, vocab_size=rows.vocab_size)
     module = LMModule(
         config=decoder,
@@ -129,6 +130,16 @@ def _set_accumulation(
     if validate_every is not None:
         trainer.val_check_interval = validate_every * trainer.accumulate_grad_batches
         trainer.check_val_every_n_epoch = None
+
+
+def _refuse_long_rows(rows: LMDataModule, study: Study) -> None:
+    for name in rows.source_names:
+        tokens = rows.manifest["sources"][name]["splits"]["train"]["tokens"]
+        if study.row_length > tokens:
+            raise ValueError(
+                f"row_length must be at most the training tokens of each source ({name}: "
+                f"{tokens}), was: {study.row_length}"
+            )
 
 
 def _refuse_short_table(module: LMModule, study: Study) -> None:

@@ -1,0 +1,329 @@
+"""The command line: what a wrong word gets is one clear message, and nothing is left behind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.train.studies import curve
+from train.cli import main
+
+ROOT = Path(__file__).parents[2]
+KEYS = ["there is no key", "no such key"]
+
+
+@pytest.fixture
+def bipe(smoke, tmp_path, monkeypatch, capsys):
+    """Run a command on the smoke experiment in an empty folder; status, stdout, stderr."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def run(command, *words, study=True):
+        options = ["experiment=smoke", *smoke] if study else []
+        status = main([command, *options, *words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(bipe, tmp_path):
+    """Run a command that must be refused: its message, after the laws of refusals are checked."""
+
+    def run(command, *words, **options):
+        before = sorted(tmp_path.rglob("*"))
+        status, out, err = bipe(command, *words, **options)
+        assert status == 2
+        assert out == ""
+        assert err.startswith("bipe: ")
+        assert "Traceback" not in err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err.removeprefix("bipe: ").strip()
+
+    return run
+
+
+def test_help_names_the_commands(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in ("prepare", "pretrain", "evaluate", "report"):
+        assert f"  bipe {command}" in out
+    assert main([]) == 2
+
+
+def test_the_version_is_told(capsys, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "1.2.3")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "bipe 1.2.3\n"
+
+
+def test_an_unknown_command(refused):
+    told = refused("pretrian", study=False)
+    assert told == "there is no command 'pretrian'; did you mean 'pretrain'?"
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("model.n_layr=3", "model.n_layr: DecoderConfig has no such key; did you mean 'n_layer'?"),
+        ("stepz=3", "there is no key 'stepz'; did you mean 'steps'?"),
+        ("+foo=1", "foo: the configuration has no such key; there are: allowed_targets, "),
+        ("rows.foo=1", "rows.foo: LMDataModule has no such key; there are: "),
+        (
+            "evaluate.length=[1]",
+            "evaluate.length: Evaluate has no such key; did you mean 'lengths'?",
+        ),
+        (
+            "trainer.max_step=1",
+            "trainer.max_step: Trainer has no such key; did you mean 'max_steps'?",
+        ),
+        ("optimizer.weight_decy=0", "adamw has no such key; did you mean 'weight_decay'?"),
+        ("schedule.worm=1", "schedule.worm: cosine has no such key; "),
+        ("encoding.inter.thetta=1", "RoPE has no such key; did you mean 'theta'?"),
+        ("corpus.sources.proofs.documents.chain=1", "no such key; did you mean 'chains'?"),
+    ],
+)
+def test_an_unknown_key(refused, word, told):
+    assert told in refused("pretrain", word)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("model.n_layer=abc", "model.n_layer: must be int, was: 'abc'"),
+        ("steps=1.5", "steps: must be int, was: 1.5"),
+        ("optimizer.lr=fast", "optimizer.lr: must be float, was: 'fast'"),
+        ("optimizer.betas=[0.9]", "optimizer.betas: must be tuple[float, float], was: [0.9]"),
+        ("compile=3", "compile: must be bool, was: 3"),
+        ("if_exists=ask", "if_exists: must be one of refuse, resume, overwrite, was: 'ask'"),
+        ("attention=flash", "attention: must be one of "),
+        ("evaluate.runs=3", "evaluate.runs: must be str or list[str], was: 3"),
+        ("encoding=null", "Config group override must be a string"),
+        ("model.encoding={}", "model.encoding cannot be set; set encoding instead"),
+    ],
+)
+def test_a_wrong_type_or_choice(refused, word, told):
+    assert told in refused("pretrain", word)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("steps=0", "steps must be at least 1, was: 0"),
+        ("keep_checkpoints=0", "keep_checkpoints must be at least 1, was: 0"),
+        ("validate_every=0", "validate_every must be at least 1, was: 0"),
+        ("clip=0", "clip must be above 0, or null for no clipping, was: 0"),
+        ("optimizer.lr=-1", "optimizer.lr must be above 0, was: -1"),
+        ("schedule.warmup=-1", "schedule.warmup must be at least 0, was: -1"),
+        ("model.n_head=3", "width must be a multiple of n_head (3), was: 32"),
+        ("model.vocab_size=10", "model.vocab_size must be at least that of the data, "),
+        (
+            "rows.micro_batch=3",
+            "rows.global_batch must be a multiple of rows.micro_batch x devices",
+        ),
+        ("rows.packing=tight", "packing must be one of concat, best_fit, long_first, was: tight"),
+        ("rows.sources={prose: 1.0}", "prose"),
+        ("trainer.max_steps=3", "trainer.max_steps cannot be set; set steps instead"),
+        ("trainer.gradient_clip_val=3", "cannot be set; set clip instead"),
+        ("trainer.accumulate_grad_batches=2", "set rows.global_batch and rows.micro_batch instead"),
+        ("rows.seed=3", "rows.seed cannot be set; set seed instead"),
+        ("rows.row_length=3", "rows.row_length cannot be set; set row_length instead"),
+        ("trainer.accelerator=gpu", "trainer: No supported gpu backend found!"),
+        ("trainer.devices=0", "trainer: "),
+        ("encoding._target_=os.system", "encoding._target_: _target_ must start with one of "),
+        ("trainer._target_=pathlib.Path.unlink", "was: 'pathlib.Path.unlink'"),
+        ("data=/nowhere", "/nowhere/manifest.json: there is none"),
+    ],
+)
+def test_a_value_that_makes_no_sense(refused, word, told):
+    assert told in refused("pretrain", word)
+
+
+def test_all_faults_are_told_at_once(refused):
+    told = refused("pretrain", "model.n_layer=abc", "seed=x", "optimizer.lrr=1")
+    assert told.splitlines()[0] == "3 faults:"
+    assert len(told.splitlines()) == 4
+
+
+def test_an_unknown_choice_of_a_group(refused):
+    told = refused("pretrain", "encoding=rop")
+    assert "Could not find 'encoding/rop'" in told
+    assert "bipe_rope" in told
+    told = refused("pretrain", "experiment=smok")
+    assert "pile_151m_bipe_rope" in told
+
+
+def test_what_is_no_override_at_all(refused):
+    assert "Error parsing override 'steps'" in refused("pretrain", "steps")
+
+
+def test_a_flat_learned_table_shorter_than_the_row(refused):
+    words = ("encoding=learned", "encoding.length=10")
+    assert refused("pretrain", *words) == (
+        "encoding.length must be at least row_length (64) for a flat learned table, was: 10"
+    )
+
+
+def test_rows_longer_than_all_documents_together(refused):
+    told = refused("pretrain", "row_length=10000000")
+    assert told.startswith(
+        "row_length must be at most the training tokens of each source (proofs: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("evaluate.runs=/nowhere", "evaluate.runs: '/nowhere' holds no trained run"),
+        ("evaluate.lengths=[]", "evaluate.lengths must be multiples of row_length, from 1 up"),
+        ("evaluate.lengths=[0]", "evaluate.lengths must be multiples of row_length, from 1 up"),
+        ("evaluate.lengths=[a]", "evaluate.lengths: must be list[int], was: ['a']"),
+        ("evaluate.passkey.trials=0", "evaluate.passkey.trials must be at least 1, was: 0"),
+        ("evaluate.passkey.depths=[2]", "evaluate.passkey.depths must be shares from 0 to 1"),
+    ],
+)
+def test_an_evaluation_that_makes_no_sense(refused, word, told):
+    assert told in refused("evaluate", word)
+
+
+def test_a_report_of_nothing(refused):
+    assert "report.runs: '/nowhere' holds no trained run" in refused(
+        "report", "report.runs=/nowhere"
+    )
+
+
+def test_a_missing_corpus(refused):
+    told = refused("prepare", "corpus=text", "out=new", study=False)
+    assert "text: there is no such file or folder" in told
+
+
+def test_data_that_is_there_is_refused_kept_or_overwritten(bipe, data, tmp_path):
+    there = (f"data={tmp_path / 'data'}",)
+    assert bipe("prepare", *there)[0] == 0
+    before = (tmp_path / "data" / "manifest.json").read_bytes()
+    status, _, err = bipe("prepare", *there)
+    assert status == 2
+    assert "if_exists=overwrite" in err
+    status, out, _ = bipe("prepare", *there, "if_exists=resume")
+    assert status == 0
+    assert "is there already" in out
+    status, _, err = bipe("prepare", *there, "if_exists=resume", "corpus.tokenizer.vocab_size=270")
+    assert status == 2
+    assert "vocab_size" in err
+    assert (tmp_path / "data" / "manifest.json").read_bytes() == before
+    assert bipe("prepare", *there, "if_exists=overwrite")[0] == 0
+
+
+def test_an_output_that_holds_a_run_is_refused_resumed_or_overwritten(bipe, tmp_path):
+    assert bipe("pretrain", "steps=2")[0] == 0
+    run = tmp_path / "bipe_rope"
+    before = curve(run)
+    status, _, err = bipe("pretrain", "steps=2")
+    assert status == 2
+    assert "if_exists=resume goes on with it, if_exists=overwrite starts again" in err
+    assert bipe("pretrain", "steps=2", "if_exists=resume")[0] == 0
+    assert curve(run) == before
+    status, _, err = bipe("pretrain", "steps=3", "if_exists=resume")
+    assert status == 2
+    assert "steps was 2, is 3" in err
+    assert bipe("pretrain", "steps=3", "if_exists=overwrite")[0] == 0
+    assert len(curve(run)) == 3
+
+
+def test_nothing_is_written_beside_the_output(bipe, tmp_path):
+    assert bipe("pretrain", "steps=1")[0] == 0
+    assert list((tmp_path / "here").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bipe_rope", "here"]
+
+
+def test_a_run_can_be_repeated_from_its_own_configuration(bipe, tmp_path):
+    assert bipe("pretrain", "steps=2", "seed=3")[0] == 0
+    config = tmp_path / "bipe_rope" / "config.yaml"
+    words = ("--config-file", str(config), "name=again")
+    assert bipe("pretrain", *words, study=False)[0] == 0
+    assert curve(tmp_path / "again") == curve(tmp_path / "bipe_rope")
+    stored = yaml.safe_load((tmp_path / "again" / "config.yaml").read_text())
+    assert stored == yaml.safe_load(config.read_text()) | {"name": "again"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "--config-file needs the path of a run's config.yaml"),
+        (["/nowhere.yaml"], "--config-file /nowhere.yaml: there is no such file"),
+    ],
+)
+def test_a_missing_configuration_file(refused, words, told):
+    assert refused("pretrain", "--config-file", *words, study=False) == told
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", "", "steps: 3\n", "steps: ${nothing}\n"])
+def test_a_file_that_is_no_configuration(refused, tmp_path, text):
+    (tmp_path / "here" / "x.yaml").write_text(text)
+    assert refused("pretrain", "--config-file", "x.yaml", study=False)
+
+
+def test_the_composed_configuration_is_shown(bipe):
+    status, out, _ = bipe("pretrain", "--cfg", "job", "steps=7")
+    assert status == 0
+    shown = yaml.safe_load(out)
+    assert shown["steps"] == 7
+    assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
+
+
+def test_a_sweep_makes_one_run_each(bipe, tmp_path):
+    status, _, err = bipe("pretrain", "-m", "encoding=rope,alibi", "steps=1")
+    assert status == 0, err
+    assert {"rope", "alibi"} <= {path.name for path in tmp_path.iterdir()}
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_sweep_ends_at_its_first_fault(bipe, tmp_path):
+    status, _, err = bipe("pretrain", "-m", "optimizer.lr=-1,1e-3", "steps=1")
+    assert status == 2
+    assert "optimizer.lr must be above 0" in err
+    assert not (tmp_path / "bipe_rope").exists()
+
+
+def test_an_interruption_says_how_to_go_on(bipe, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("train.module.LMModule.training_step", interrupted)
+    status, _, err = bipe("pretrain")
+    assert status == 130
+    assert "if_exists=resume goes on from the last checkpoint" in err
+
+
+def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("train.module.LMModule.training_step", broken)
+    with pytest.raises(ZeroDivisionError):
+        bipe("pretrain")
+
+
+def test_divergence_is_told_in_one_message(bipe, monkeypatch):
+    step = "train.module.summed_cross_entropy"
+    monkeypatch.setattr(step, lambda hidden, *_: hidden.sum() * float("nan"))
+    status, _, err = bipe("pretrain", "patience=2")
+    assert status == 2
+    assert "bipe: loss or gradient was not finite for 2 steps in a row (patience)" in err
+
+
+@pytest.mark.slow
+def test_the_command_itself_fails_with_a_message_and_a_status(tmp_path):
+    """As a shell sees it."""
+    words = ["pretrain", "experiment=smoke", f"out={tmp_path}", "model.n_layr=3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "train.cli", *words], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "bipe: model.n_layr: DecoderConfig has no such key; did you mean 'n_layer'?\n"
+    )
+    assert list(tmp_path.iterdir()) == []
