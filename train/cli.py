@@ -99,8 +99,7 @@ def _run(command: str, words: list[str]) -> int:
     from omegaconf import DictConfig, OmegaConf
 
     register_resolvers()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("bipe").setLevel(logging.INFO)
+    _log_to_stderr()
     if words[:1] == ["--config-file"]:
         run_stage(command, _from_file(words[1:]))
         return 0
@@ -125,6 +124,19 @@ def _run(command: str, words: list[str]) -> int:
     if faults:
         raise faults[0]
     return 0
+
+
+def _log_to_stderr() -> None:
+    """Show warnings, and which backends were chosen."""
+
+    class CurrentStderr(logging.Handler):
+        """Asks for stderr anew each time: a progress bar puts itself in its place."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            print(self.format(record), file=sys.stderr)
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[CurrentStderr()])
+    logging.getLogger("bipe").setLevel(logging.INFO)
 
 
 def _from_file(words: list[str]) -> dict[str, Any]:
