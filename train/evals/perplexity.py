@@ -28,9 +28,10 @@ from train.data.documents import DataError
 from train.data.shards import DataSet
 
 PROTOCOL = (
-    "Windows of each length that do not overlap, over the same first {longest} tokens of each of "
-    "the held-out documents; the same tokens are scored at every length (all but those at "
-    "multiples of {row}); perplexity is exp of the mean over scored tokens."
+    "Windows of each length that do not overlap (the last of a document may be shorter), over the "
+    "same first {longest} tokens of each of the held-out documents; the same tokens are scored at "
+    "every length (all but those at multiples of {row}); perplexity is exp of the mean over scored "
+    "tokens."
 )
 BINS = 32
 
@@ -103,15 +104,25 @@ def perplexity_by_length(
 
 def window_nll(model: Decoder, texts: Texts, *, length: int, tokens_per_batch: int) -> np.ndarray:
     """Loss of each token in nats, ``(document, time)``; 0 for the first of each window."""
+    longest = texts.tokens.shape[1]
+    whole = longest // length * length
+    parts = []
+    for inside, size in ((slice(whole), length), (slice(whole, longest), longest - whole)):
+        if size:  # of the windows; those at the end of the documents may be shorter
+            tokens = torch.from_numpy(texts.tokens[:, inside].reshape(-1, size))
+            marks = torch.from_numpy(texts.marks[:, inside].reshape(-1, size))
+            nll = _nll_of_windows(model, tokens, marks, rows=max(1, tokens_per_batch // size))
+            parts.append(nll.reshape(len(texts.tokens), -1))
+    return np.concatenate(parts, axis=1)
+
+
+def _nll_of_windows(model: Decoder, tokens: Tensor, marks: Tensor, *, rows: int) -> np.ndarray:
     device = model.head.weight.device
-    tokens = torch.from_numpy(texts.tokens).reshape(-1, length)
-    marks = torch.from_numpy(texts.marks).reshape(-1, length)
-    size = max(1, tokens_per_batch // length)
     losses = [
         _nll(model, t.to(device), m.to(device)).cpu()
-        for t, m in zip(tokens.split(size), marks.split(size), strict=True)
+        for t, m in zip(tokens.split(rows), marks.split(rows), strict=True)
     ]
-    return torch.cat(losses).reshape(texts.tokens.shape).double().numpy()
+    return torch.cat(losses).double().numpy()
 
 
 @torch.no_grad()

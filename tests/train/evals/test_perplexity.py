@@ -1,0 +1,202 @@
+"""Perplexity against length is what a plain loop over windows and tokens gives."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bipe import Decoder, DecoderConfig, Positions
+from train.data.documents import DataError
+from train.data.shards import open_dataset
+from train.data.vocabulary import LoadTokenizer
+from train.evals.perplexity import Texts, long_documents, perplexity_by_length, window_nll
+
+ROW, LENGTHS = 16, [16, 32, 64]
+PARTS = (slice(64), slice(64, 96))
+SCHEMES = {
+    "rope": {"_target_": "bipe.encodings.RoPE", "head_width": 8},
+    "bipe_alibi": {
+        "_target_": "bipe.encodings.Bilevel",
+        "intra": {"_target_": "bipe.encodings.Learned", "width": 16, "length": 32},
+        "inter": {"_target_": "bipe.encodings.ALiBi", "n_head": 2, "multiplier": 96.0},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def test_split(data):
+    return open_dataset(data / "proofs" / "test")
+
+
+@pytest.fixture(scope="module")
+def decode(data):
+    return LoadTokenizer(path=data, normaliser="drop").build().decode
+
+
+@pytest.fixture(scope="module")
+def texts(test_split, decode):
+    return long_documents(test_split, longest=LENGTHS, limit=2, text=decode)
+
+
+def model_of(name, vocab_size, *, init_std=0.3):
+    config = DecoderConfig(
+        vocab_size=vocab_size,
+        width=16,
+        n_layer=2,
+        n_head=2,
+        mlp_width=24,
+        encoding=SCHEMES[name],
+        init_std=init_std,
+    )
+    model = Decoder(config).eval()
+    model.init_weights(seed=0)
+    return model
+
+
+def measured(model, texts, *, lengths=LENGTHS, row=ROW, tokens_per_batch=128):
+    return perplexity_by_length(
+        model, texts, row_length=row, lengths=lengths, tokens_per_batch=tokens_per_batch
+    )
+
+
+@torch.no_grad()
+def by_loop(model, texts, *, length):
+    """Mean loss by windows one after the other, each token from the logits before it."""
+    losses = []
+    for tokens, marks in zip(texts.tokens, texts.marks, strict=True):
+        for start in range(0, len(tokens), length):
+            window = torch.from_numpy(tokens[start : start + length])[None]
+            inside = torch.from_numpy(marks[start : start + length].copy())[None] & 0xFE
+            log_p = model.logits(window, Positions.from_marks(inside))[0].log_softmax(-1)
+            for place in range(1, length):
+                if (start + place) % ROW:
+                    losses.append(-float(log_p[place - 1, window[0, place]]))
+    return sum(losses) / len(losses), len(losses)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, test_split):
+    model = model_of(name, test_split.manifest["vocab_size"])
+    found = measured(model, texts)
+    assert found["lengths"] == LENGTHS
+    for i, length in enumerate(LENGTHS):
+        mean, count = by_loop(model, texts, length=length)
+        assert found["nll"][i] == pytest.approx(mean, rel=1e-5)
+        assert found["perplexity"][i] == pytest.approx(math.exp(mean), rel=1e-5)
+        assert found["tokens_scored"][i] == count
+
+
+def test_the_same_tokens_are_scored_at_every_length(texts, test_split):
+    """A model that looks at the last token only cannot tell one length from another."""
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    for block in model.blocks:
+        torch.nn.init.zeros_(block.attention.output.weight)
+    found = measured(model, texts)
+    assert len(set(found["tokens_scored"])) == 1
+    assert found["nll"] == pytest.approx([found["nll"][0]] * len(LENGTHS), rel=1e-6)
+
+
+def test_the_first_window_is_the_same_at_every_length(texts, test_split):
+    """Only what a token may look back on changes."""
+    model = model_of("bipe_alibi", test_split.manifest["vocab_size"])
+    short, long = (window_nll(model, texts, length=n, tokens_per_batch=64) for n in (16, 64))
+    assert np.allclose(short[:, 1:16], long[:, 1:16], atol=1e-5)
+    assert not np.allclose(short[:, 17:32], long[:, 17:32], atol=1e-3)
+    assert (short[:, ::16] == 0).all()
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 64, 10_000])
+def test_the_size_of_a_batch_changes_nothing(tokens_per_batch, texts, test_split):
+    model = model_of("bipe_alibi", test_split.manifest["vocab_size"])
+    one = measured(model, texts, tokens_per_batch=128)["nll"]
+    assert measured(model, texts, tokens_per_batch=tokens_per_batch)["nll"] == pytest.approx(one)
+
+
+def test_bits_a_byte_count_the_bytes_of_the_text(texts, test_split, decode):
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    found = measured(model, texts)
+    size = sum(len(decode(row).encode()) for row in texts.tokens)
+    assert texts.bytes == size
+    expected = found["nll"][0] / math.log(2) * texts.tokens.size / size
+    assert found["bits_per_byte"][0] == pytest.approx(expected)
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, test_split):
+    vocab_size = test_split.manifest["vocab_size"]
+    model = model_of("rope", vocab_size)
+    torch.nn.init.zeros_(model.head.weight)
+    found = measured(model, texts)
+    assert found["perplexity"] == pytest.approx([vocab_size] * 3, rel=1e-5)
+    assert [n for n in found["by_position"]["nll"] if n is not None] == pytest.approx(
+        [math.log(vocab_size)] * len(found["by_position"]["nll"]), rel=1e-5
+    )
+
+
+def test_a_model_that_is_sure_and_wrong_has_an_infinite_perplexity(texts, test_split):
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    with torch.no_grad():
+        model.head.weight.mul_(1e6)
+    assert measured(model, texts)["perplexity"][0] == math.inf
+
+
+def test_the_loss_by_position_covers_the_longest_length(texts, test_split):
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    found = measured(model, texts)["by_position"]
+    assert found["length"] == 64
+    assert (found["edges"][0], found["edges"][-1]) == (0, 64)
+    assert sum(found["tokens"]) == measured(model, texts)["tokens_scored"][0]
+    total = sum(n * t for n, t in zip(found["nll"], found["tokens"], strict=True) if t)
+    assert total / sum(found["tokens"]) == pytest.approx(measured(model, texts)["nll"][-1])
+
+
+def test_the_protocol_is_told_with_its_numbers(texts, test_split):
+    found = measured(model_of("rope", test_split.manifest["vocab_size"]), texts)
+    assert "first 64 tokens" in found["protocol"]
+    assert "multiples of 16" in found["protocol"]
+
+
+def test_lengths_beyond_the_texts_are_left_out(texts, test_split):
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    assert measured(model, texts, lengths=[16, 64, 4096])["lengths"] == [16, 64]
+
+
+def test_a_length_that_does_not_divide_the_longest_leaves_a_shorter_window(test_split, decode):
+    texts = long_documents(test_split, longest=[96], limit=2, text=decode)
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    found = measured(model, texts, lengths=[16, 64, 96])
+    assert len(set(found["tokens_scored"])) == 1
+    nll = window_nll(model, texts, length=64, tokens_per_batch=64)
+    first, rest = (Texts(texts.tokens[:, part], texts.marks[:, part], 1) for part in PARTS)
+    whole = window_nll(model, first, length=64, tokens_per_batch=64)
+    end = window_nll(model, rest, length=32, tokens_per_batch=64)
+    assert np.allclose(nll, np.concatenate((whole, end), axis=1), atol=1e-6)
+
+
+def test_documents_are_taken_from_their_start_up_to_a_limit(test_split, decode):
+    all_of_them = long_documents(test_split, longest=[64], limit=99, text=decode)
+    two = long_documents(test_split, longest=[64], limit=2, text=decode)
+    assert len(all_of_them.tokens) == len(test_split)
+    assert np.array_equal(two.tokens, all_of_them.tokens[:2])
+    start, _ = test_split.span(1)
+    assert np.array_equal(two.tokens[1], test_split.tokens[start : start + 64])
+
+
+def test_where_no_document_reaches_the_longest_length_the_next_is_taken(test_split, decode):
+    texts = long_documents(test_split, longest=[16, 10**6], limit=2, text=decode)
+    assert texts.tokens.shape == (2, 16)
+
+
+def test_no_long_document_at_all_is_told(test_split, decode):
+    with pytest.raises(DataError, match=r"no document has 100000 tokens \(row_length\)"):
+        long_documents(test_split, longest=[100_000], limit=2, text=decode)
+
+
+def test_what_a_text_was_packed_with_plays_no_part(test_split):
+    model = model_of("rope", test_split.manifest["vocab_size"])
+    tokens = np.arange(64).reshape(1, 64) % 50
+    marks = np.zeros((1, 64), np.uint8)
+    marked = marks.copy()
+    marked[0, 20] = 1  # a document starts
+    plain, other = (measured(model, Texts(tokens, m, 64))["nll"] for m in (marks, marked))
+    assert plain == other
