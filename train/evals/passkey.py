@@ -134,10 +134,14 @@ def passkey(
 ) -> dict[str, Any]:
     """Scores by length (tokens) and depth (0: the start of the text). Deterministic in `seed`.
 
-    Lengths beyond the held-out text are left out.
+    Lengths beyond the held-out text, or too short for statement and question, are left out.
     """
     keys = make_keys(tokenizer, candidates=candidates)
-    lengths = [length for length in lengths if length < len(data.tokens)]
+    shortest = len(keys.question) + max(
+        len(_ids(tokenizer, STATEMENT.format(key=word))) + len(answer)
+        for word, answer in zip(keys.words, keys.answers, strict=True)
+    )
+    lengths = [length for length in lengths if shortest <= length < len(data.tokens)]
     result: dict[str, Any] = {"accuracy": [], "exact": []}
     for length in lengths:
         cells = []
@@ -190,7 +194,7 @@ def _trial(
     key = int(rng.integers(len(keys.words)))
     answer, question = keys.answers[key], keys.question
     statement = _ids(tokenizer, STATEMENT.format(key=keys.words[key]))
-    room = max(0, length - len(statement) - len(question) - len(answer))
+    room = length - len(statement) - len(question) - len(answer)
     start = int(rng.integers(max(1, len(data.tokens) - room)))
     hay = data.tokens[start : start + room].astype(np.int64)
     marks = data.marks(start, start + len(hay)) & SEGMENT
