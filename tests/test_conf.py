@@ -29,6 +29,11 @@ CHOICES = {
     for group in sorted(ROOT.iterdir())
     if group.is_dir() and group.name != "__pycache__"
 }
+# Groups that fill a place inside another group.
+INSIDE = {
+    "segmenter": "segmenter@corpus.sources.text.segmenter",
+    "tokenizer": "tokenizer@corpus.tokenizer",
+}
 EXPERIMENTS = CHOICES["experiment"]
 PILE = [name for name in EXPERIMENTS if name.startswith("pile_151m_")]
 NAMES = {
@@ -66,7 +71,7 @@ def test_every_file_is_a_choice_of_a_group():
     assert here == reached | {"config.yaml"}
 
 
-@pytest.mark.parametrize("group", [group for group in CHOICES if group != "experiment"])
+@pytest.mark.parametrize("group", sorted({*CHOICES} - {"experiment", *INSIDE}))
 def test_every_group_has_a_default(group):
     defaults = yaml.safe_load((ROOT / "config.yaml").read_text())["defaults"]
     assert any(group in entry for entry in defaults if isinstance(entry, dict))
@@ -76,7 +81,17 @@ def test_every_group_has_a_default(group):
     "choice", [f"{group}={name}" for group in CHOICES for name in CHOICES[group]]
 )
 def test_every_choice_passes_the_check(choice):
-    assert study(choice).row_length >= 1
+    group, _, name = choice.partition("=")
+    words = ["corpus=text", f"{INSIDE[group]}={name}"] if group in INSIDE else [choice]
+    assert study(*words).row_length >= 1
+
+
+@pytest.mark.parametrize("name", CHOICES["segmenter"])
+def test_every_segmenter_of_the_configuration_cuts(name):
+    source = study("corpus=text", f"{INSIDE['segmenter']}={name}").corpus["sources"]["text"]
+    text = "One. Two = 2.\nThree!\n"
+    cuts = build(source["segmenter"]).cut(text)
+    assert cuts[0] == 0 and cuts[-1] == len(text)
 
 
 @pytest.mark.parametrize("encoding", CHOICES["encoding"])
