@@ -200,7 +200,9 @@ def _explain(error: Exception) -> str:
     text = str(error)
     unknown = _UNKNOWN.search(text)
     if not unknown:
-        return text.partition("\nConfig search path")[0].strip()
+        text = text.partition("\nConfig search path")[0].strip()
+        quoting = "\nquote a value with special characters: \"key='a <value>'\""
+        return text + quoting * text.startswith("Error parsing override")
     from dataclasses import fields
 
     from train.nearest import nearest
