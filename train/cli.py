@@ -202,7 +202,7 @@ def _explain(error: Exception) -> str:
     if not unknown:
         text = text.partition("\nConfig search path")[0].strip()
         quoting = "\nquote a value with special characters: \"key='a <value>'\""
-        return text + quoting * text.startswith("Error parsing override")
+        return text + quoting * ("override_grammar" in text)
     from dataclasses import fields
 
     from train.nearest import nearest

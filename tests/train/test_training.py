@@ -109,7 +109,7 @@ def test_the_numbers_of_the_report_are_those_of_the_evaluations(study):
                 assert {
                     int(row["length"]): float(row["value"])
                     for row in rows
-                    if (row["model"], row["measure"]) == of_this
+                    if (row.get("model"), row["measure"]) == of_this
                 } == expected
 
 
