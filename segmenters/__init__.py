@@ -11,13 +11,29 @@ from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
 from segmenters.lines import Lines
 from segmenters.pattern import Newline, Official, Pattern, RandomCuts, Stride, official_marks
-from segmenters.proofs import ArithmeticSteps
+from segmenters.proofs import (
+    ArithmeticSteps,
+    ChainOfThought,
+    Coq,
+    Isabelle,
+    LaTeXProofs,
+    Lean,
+    Metamath,
+    Mizar,
+)
 from segmenters.sentences import Sentences
 
 __all__ = [
     "ArithmeticSteps",
     "ByteTable",
+    "ChainOfThought",
+    "Coq",
+    "Isabelle",
+    "LaTeXProofs",
+    "Lean",
     "Lines",
+    "Metamath",
+    "Mizar",
     "Newline",
     "Official",
     "Pattern",

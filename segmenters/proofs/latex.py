@@ -1,0 +1,232 @@
+r"""Statements, proofs and prose in LaTeX.
+
+A segment starts at `\item`, at a heading and behind it, at `\begin` and behind `\end` of an
+environment of text (theorem, proof, enumerate, ...), after a blank line, and where a sentence
+starts by the causal rules of `sentence_rules`, which see neither mathematics nor comments; `\end`
+itself stays with what it ends. A
+display (`$$`, `\[`, equation, align and their kin, with every `\\` in them) is kept whole in its
+sentence; the sentence ends with it if the display ends with a period, or with no mark at all and a
+capital follows. Tables and pictures are kept whole, listings are cut into lines.
+
+Mathematics that nobody closes ends at a blank line, where TeX itself gives up. A comment stays
+with the sentence before it, unless a blank line parts them. Sources: Lamport, LaTeX (1994);
+amsmath user's guide (2020), "Displayed equations". Macros are not expanded, so an environment
+under another name (\bea) is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from segmenters import sentence_rules
+from segmenters.base import Segmenter
+
+DISPLAYS = (
+    *("equation", "align", "gather", "multline", "eqnarray", "alignat", "flalign", "displaymath"),
+    *("math", "dmath", "IEEEeqnarray", "subequations", "xalignat", "xxalignat"),
+)
+WHOLE = (
+    *("tabular", "tabularx", "longtable", "array", "tikzpicture", "tikzcd", "picture", "xy"),
+    *("CD", "pspicture"),
+)
+LISTINGS = ("verbatim", "lstlisting", "minted", "Verbatim", "alltt", "comment", "filecontents")
+_HEADINGS = "part|chapter|(?:sub){0,2}section|(?:sub)?paragraph"
+_LONGEST_NAME = 20
+# A name that is cut off by the end of the text is not told from another one before this many
+# characters: "\begin{", the name, its star and "}".
+_LOOKAHEAD = len(r"\begin{}") + _LONGEST_NAME + 2
+
+_TOKEN = re.compile(
+    r"(?P<comment>%[^\n\r]*+(?:\r\n?|\n)?[ \t]*+)|(?P<dollars>\$\$?)"
+    r"|\\(?:(?P<round>\()|(?P<square>\[)|(?P<start>(?:(?:bib)?item|par)(?![A-Za-z]))"
+    rf"|(?P<heading>(?:{_HEADINGS})\*?(?=[\[{{]))"
+    rf"|begin\{{(?P<begin>[A-Za-z]{{1,{_LONGEST_NAME}}})\*?\}}(?P<about>\[)?"
+    rf"|(?P<end>end\{{[A-Za-z]{{1,{_LONGEST_NAME}}}\*?\}})"
+    r"|verb\*?(?P<verb>[^A-Za-z\s*])|[A-Za-z]++(?P<option>\[)|.)",
+    re.DOTALL,
+)
+_BLANK_LINE = r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\r\n[^\S\r\n]*+\r\n"
+# Up to what closes; escapes and comments close nothing.
+_SKIPPED = r"\\.|%[^\n\r]*+"
+_CLOSES = {
+    "$": re.compile(rf"(?P<close>\$)|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
+    "$$": re.compile(rf"(?P<close>\$\$)|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
+    "(": re.compile(rf"(?P<close>\\\))|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
+    "[": re.compile(rf"(?P<close>\\\])|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
+    "option": re.compile(rf"(?P<close>\])|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
+}
+_CLOSES |= {
+    name: re.compile(
+        rf"(?P<close>\\end\{{{name}\*?\}})|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL
+    )
+    for name in DISPLAYS
+}
+_CLOSES |= {name: re.compile(rf"(?P<close>\\end\{{{name}\*?\}})") for name in (*WHOLE, *LISTINGS)}
+
+_AFTER_BLANK_LINE = re.compile(rf"(?:{_BLANK_LINE})[ \t]*\Z")
+_ARGUMENT = re.compile(r"[{}\n\r]|\\.", re.DOTALL)
+_LINE_END = re.compile(r"\r\n?|\n")
+_SPACE = re.compile(r"\s*+")
+_END = "\\end{"
+_HIDDEN, _SHOWN = "$", "."
+# What may stand between the last mark of a display and its end, looked for in a bounded window.
+_WINDOW = 160
+_BEHIND_MARK = re.compile(
+    r"(?:\s|\\\]|\$\$|\\(?:qedhere|nonumber|notag|qquad|quad|displaybreak|right\.?|[,;:! \\])"
+    r"|\\(?:label|tag\*?|eqno|leqno|end)\{[^{}]*\}|%[^\n]*\n|\})*\Z"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaTeXProofs(Segmenter):
+    """Ends a segment after each sentence, item, heading and environment, never inside of a formula.
+
+    Causal, but the name of an environment is read in front of it.
+    """
+
+    @property
+    def lookahead(self) -> int | None:
+        return _LOOKAHEAD
+
+    def versions(self) -> dict[str, str]:
+        return {"tables": sentence_rules.tables()}
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return _Scan(text).run()
+
+
+class _Scan:
+    """One pass over a text: the ends that LaTeX states, and a shadow of it for the sentences.
+
+    The shadow is as long as the text; mathematics is hidden in it and comments are blanks.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.shadow: list[str] = []
+        self.copied = 0  # up to here the shadow is written
+        self.line_end = 0  # of the line that a \\verb was last seen on
+        self.headed = 0  # up to here the arguments of headings are read
+        self.ends: list[int] = []
+
+    def run(self) -> list[int]:
+        r"""All ends, in no order; \end stays with what it ends, and white space in front too."""
+        place = 0
+        while match := _TOKEN.search(self.text, place):
+            place = self.take(match)
+        self.copy(len(self.text))
+        self.ends += sentence_rules.sentence_ends("".join(self.shadow))
+        first = self.after_space(0)
+        return [end for end in self.ends if end > first and not self.text.startswith(_END, end)]
+
+    def take(self, match: re.Match[str]) -> int:
+        """Deal with one token; return where to go on."""
+        kind = match.lastgroup
+        start, place = match.span()
+        if kind == "comment":
+            self.comment(start, place)
+        elif kind in ("dollars", "round", "square"):
+            opening = match[kind]
+            place = self.mathematics(start, place, opening, display=opening in ("$$", "["))
+        elif kind in ("begin", "about"):
+            place = self.environment(start, place, match["begin"])
+            if kind == "about" and match["begin"] not in _CLOSES:
+                place = self.hide(place, self.closing(place, "option"))
+        elif kind == "start":
+            self.ends.append(start)
+        elif kind == "heading":
+            self.ends.append(start)
+            self.heading(place)
+        elif kind == "verb":
+            place = self.verbatim(start, place, match["verb"])
+        elif kind == "option":
+            place = self.hide(place, self.closing(place, "option"))
+        elif kind == "end":
+            self.ends.append(self.after_space(place))
+        return place
+
+    def copy(self, end: int, hidden: str | None = None) -> None:
+        """Write the shadow up to `end`: as the text has it, or as `hidden`."""
+        self.shadow.append(self.text[self.copied : end] if hidden is None else hidden)
+        self.copied = end
+
+    def hide(self, start: int, end: int) -> int:
+        """Hide a part of the text from the sentences; return its end."""
+        self.copy(start)
+        self.copy(end, _HIDDEN * (end - start))
+        return end
+
+    def comment(self, start: int, end: int) -> None:
+        if _AFTER_BLANK_LINE.search(self.text, max(0, start - _WINDOW), start):
+            self.ends.append(start)
+        self.copy(start)
+        self.copy(end, " " * (end - start))
+
+    def mathematics(self, start: int, place: int, opening: str, *, display: bool) -> int:
+        """Hide a formula; a display may end its sentence."""
+        end = self.closing(place, opening)
+        if not display:
+            return self.hide(start, end)
+        self.copy(start)
+        mark = self.last_mark(place, end)
+        self.copy(end, _HIDDEN * (end - start - 1) + (_SHOWN if mark in ".?!" else _HIDDEN))
+        follows = self.after_space(end)
+        if mark not in ".?!,;:" and self.text[follows : follows + 1].isupper():
+            self.ends.append(follows)
+        return end
+
+    def environment(self, start: int, place: int, name: str) -> int:
+        if name in DISPLAYS:
+            return self.mathematics(start, place, name, display=True)
+        if name not in _CLOSES:
+            self.ends.append(start)
+            return place
+        end = self.hide(start, self.closing(place, name))
+        if name in LISTINGS:
+            lines = _LINE_END.finditer(self.text, start, end)
+            self.ends += [start, *(line.end() for line in lines), self.after_space(end)]
+        return end
+
+    def closing(self, place: int, opening: str) -> int:
+        """Where what opens before `place` closes, or is given up."""
+        for match in _CLOSES[opening].finditer(self.text, place):
+            if match.lastgroup == "close":
+                return match.end()
+            if match.lastgroup == "blank":
+                return match.start()
+        return len(self.text)
+
+    def last_mark(self, start: int, end: int) -> str:
+        """The last character of a display that its reader sees."""
+        window = self.text[max(start, end - _WINDOW) : end]
+        behind = _BEHIND_MARK.search(window)
+        return (window[: behind.start()] if behind else window)[-1:] or _HIDDEN
+
+    def heading(self, place: int) -> None:
+        """End a heading behind its argument, if it has one on its line and no label follows."""
+        depth = 0
+        for match in _ARGUMENT.finditer(self.text, max(place, self.headed)):
+            self.headed = match.end()
+            depth += {"{": 1, "}": -1}.get(match.group(), 0)
+            if match.group() in "\r\n":
+                return
+            if match.group() == "}" and depth <= 0:
+                follows = self.after_space(match.end())
+                if self.text[follows : follows + 1] != "\\":
+                    self.ends.append(follows)
+                return
+
+    def verbatim(self, start: int, place: int, delimiter: str) -> int:
+        r"""Hide \verb up to its delimiter, or to the end of the line, which it cannot cross."""
+        if self.line_end < place:
+            line_end = _LINE_END.search(self.text, place)
+            self.line_end = line_end.start() if line_end else len(self.text)
+        found = self.text.find(delimiter, place, self.line_end)
+        return self.hide(start, self.line_end if found < 0 else found + 1)
+
+    def after_space(self, place: int) -> int:
+        match = _SPACE.match(self.text, place)
+        assert match is not None
+        return match.end()

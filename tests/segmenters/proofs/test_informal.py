@@ -1,0 +1,58 @@
+"""Steps of proofs that people read. In a marked text, '@@' stands where a step ends."""
+
+from itertools import pairwise
+
+import pytest
+
+from segmenters import ChainOfThought, LaTeXProofs
+
+
+def check(segmenter, marked):
+    pieces = marked.split("@@")
+    text = "".join(pieces)
+    cuts = segmenter.cut(text).tolist()
+    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "Step 1: Add two and three. @@We get five.\n@@Step 2: Done. @@Step 3. Check it.",
+        "1. Assume it. @@Then go on.\n@@2. Stop.\n\n\n@@(c) Fine. @@IV. Finer.",
+        "**Step 4:** Multiply. @@Case (b). None.\n@@Therefore x is big! @@So?",
+        "x = 2\n@@y = x + 1\r\n@@z\u2028@@end",
+        "Dr. Smith proved it, e.g. here, and 2.5 is it. @@Qed",
+        "- first\n@@- second\n    @@indented",
+        "\n\nProof. Let us see. @@This is proof. @@That too.",
+    ],
+)
+def test_lines_then_sentences_and_labels_stay(marked):
+    check(ChainOfThought(), marked)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "Let $x. Y$ be \\(a. B\\) small. @@$G$ is a group. @@Then",
+        "We have\n$$ a = b. $$\n@@Hence \\[ c = d, \\] where $c$ is. @@So",
+        "So\n\\[ e \\]\n@@Then\n\\[ f \\]\nso on",
+        "By\n\\begin{align*}\na &= b. \\\\\n&= c \\label{eq. A}\n\\end{align*}\n@@Thus",
+        "\\begin{theorem}[By A. B. See C] It is.\n\\end{theorem}\n@@Thus",
+        "One\n@@\\begin{proof}\nSo. @@Yes. \\end{proof}\n@@Two",
+        "A:\n@@\\begin{enumerate}\n@@\\item One. @@Two.\n@@\\item[(a)] Three\n\\end{enumerate}\n",
+        "\\section{One {two} three}\n@@Text here\n@@\\subsection*{Four}\\label{x}\nText",
+        "It is. % Not so. Or\n@@Is it? @@50\\% of it\nare. % yes",
+        "One\n\n@@% Alone. Here.\n\n@@Two",
+        "Open $x and\nmore. Math\n\n@@It. @@Goes on",
+        "\\begin{verbatim}\n@@a. B $\n@@c\n\\end{verbatim}\n@@Use \\verb|$ a. B| here. @@Good",
+        "See\n\\begin{tabular}{l}a. B \\\\\n\n C. D\\end{tabular} there. @@Fine",
+        "By \\cite[Prop. A]{b}, it is~\\$5. @@Good",
+        "a\n\n@@b\r\n\r\n@@c",
+    ],
+)
+def test_latex_sentences_items_and_displays(marked):
+    check(LaTeXProofs(), marked)
+
+
+def test_chains_of_thought_read_one_character_ahead():
+    assert ChainOfThought().lookahead == 1

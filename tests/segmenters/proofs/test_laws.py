@@ -1,0 +1,219 @@
+"""Laws of the dialects of proofs, on texts made of what each dialect looks at."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segmenters.proofs import (
+    ChainOfThought,
+    Coq,
+    Isabelle,
+    LaTeXProofs,
+    Lean,
+    Metamath,
+    Mizar,
+)
+from tests.segmenters.texts import any_text
+
+WORDS = [
+    "a",
+    "B",
+    "x1",
+    "Then",
+    "one",
+    " ",
+    " ",
+    "  ",
+    "\n",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\t",
+    ". ",
+]
+PIECES = {
+    ChainOfThought(): [
+        *"1.:)(*-",
+        "Step ",
+        "Step 2: ",
+        "Case",
+        "(b) ",
+        "1. ",
+        "12",
+        "\u2028",
+        "Mr. ",
+    ],
+    Coq(): [*'.-+*{}:()"[]', "(*", "*)", "...", "..", "2: {", "all:", "[x]", "Qed.", "1 - 2 : {"],
+    LaTeXProofs(): [
+        *"$%\\{}[].,",
+        *(
+            "$$",
+            "\\[",
+            "\\]",
+            "\\(",
+            "\\)",
+            "\\item",
+            "\\par",
+            "\\section{",
+            "\\section",
+            "\\verb|",
+        ),
+        *(
+            "\\begin{proof}",
+            "\\end{proof}",
+            "\\begin{align*}",
+            "\\end{align*}",
+            "\\begin{",
+            "\\cite[",
+        ),
+        *("\\begin{verbatim}", "\\end{verbatim}", "\\label{a}", "\\begin{tabular}", "equation"),
+        *("\\end{tabular}", "\\subsubsection*", "% c", "|", "\\qedhere", "\\begin{theorem}["),
+    ],
+    Lean(): [
+        *"\"'-/|_\u00b7<>)]}@:=",
+        *("/-", "-/", "--", "by", ":=", "=>", "| ", "_ ", "calc", "in", "@[simp]", "    ", "where"),
+        *("'\"'", '\\"', "theorem", "do"),
+    ],
+    Isabelle(): [
+        *"\"`\\.{}()*?'",
+        *("(*", "*)", "\\<open>", "\\<close>", "\u2039", "\u203a", "{*", "*}", "lemma", "proof"),
+        *("by", "qed", "..", " . ", "have", "foo.", "sledgehammer_params", "quickcheck_generator"),
+    ],
+    Metamath(): [*"$.(){}[]", "$.", "$(", "$)", "${", "$}", "$a", "$p", "$=", "$[", "$]"],
+    Mizar(): [*";:'.=", "::", ":: c", "proof", "now", "hereby", "end;", "begin", "proofs", "let"],
+}
+each = pytest.mark.parametrize("segmenter", PIECES, ids=repr)
+
+
+def text_of(segmenter):
+    """Texts that are hard for this dialect."""
+    pieces = st.sampled_from(WORDS + PIECES[segmenter])
+    return st.one_of(st.lists(pieces, max_size=60).map("".join), any_text)
+
+
+@each
+@given(data=st.data())
+@settings(max_examples=200)
+def test_segments_tile_the_text(segmenter, data):
+    text = data.draw(text_of(segmenter))
+    cuts = segmenter.cut(text)
+    assert cuts.dtype == np.int64
+    assert cuts[0] == 0 and cuts[-1] == len(text)
+    assert (np.diff(cuts) > 0).all()
+
+
+@each
+@given(data=st.data())
+@settings(max_examples=200)
+def test_a_place_is_decided_within_the_lookahead(segmenter, data):
+    text = data.draw(text_of(segmenter))
+    cuts = set(segmenter.cut(text).tolist())
+    for length in range(1, len(text)):
+        known = min(length - segmenter.lookahead, length - 1)
+        seen = {place for place in segmenter.cut(text[:length]).tolist() if place <= known}
+        assert seen == {place for place in cuts if place <= known}
+
+
+@each
+@given(data=st.data())
+def test_white_space_starts_no_step_but_the_first(segmenter, data):
+    text = data.draw(text_of(segmenter))
+    listing = isinstance(segmenter, LaTeXProofs) and "verbatim" in text
+    for place in segmenter.cut(text)[1:-1].tolist():
+        assert listing or not text[place].isspace()
+
+
+@each
+def test_what_is_no_text_is_refused(segmenter):
+    with pytest.raises(TypeError, match="text must be a str, was: NoneType"):
+        segmenter.cut(None)
+
+
+HOSTILE = [
+    *(
+        '"',
+        "'",
+        "(*",
+        "*)",
+        "$",
+        "$$",
+        "\\",
+        "%",
+        ".",
+        " ",
+        "\n",
+        "\0",
+        "{",
+        "}",
+        "\ud800",
+        "`",
+        "/-",
+    ),
+    *(
+        "-/",
+        "--",
+        "\\[",
+        "\\begin{align}",
+        "\\begin{a}",
+        "\\section{",
+        "\\<open>",
+        "$(",
+        "${",
+        "::",
+    ),
+    *(
+        "e\u0301",
+        "$$ x",
+        "\\verb|",
+        "\\cite[",
+        "%\n",
+        "\n\n%",
+        "1 ",
+        "2:",
+        "- ",
+        "a.",
+        "Step 1. ",
+        "|",
+    ),
+    *(
+        "$$" + " " * 40 + "$$ A",
+        "\\begin{verbatim}\n",
+        "@[x]\n",
+        "-- \n",
+        " \n  ",
+        "{*",
+        "x'",
+        "\u2039",
+    ),
+]
+
+
+def seconds(segmenter, text):
+    took = []
+    for _ in range(2):
+        start = time.process_time()
+        segmenter.cut(text)
+        took.append(time.process_time() - start)
+    return min(took)
+
+
+@each
+def test_hostile_text_takes_linear_time(segmenter):
+    slow = {}
+    for piece in HOSTILE:
+        half, whole = (
+            seconds(segmenter, piece * (size // len(piece))) for size in (40_000, 80_000)
+        )
+        # Times of a few milliseconds are noise.
+        if whole > 2.5 * half + 0.05:
+            slow[piece] = (half, whole)
+    assert slow == {}
+
+
+@each
+def test_a_long_line_without_ends_is_one_step(segmenter):
+    assert segmenter.cut("x" * 1_000_000).tolist() == [0, 1_000_000]
