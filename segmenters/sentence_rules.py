@@ -1,120 +1,185 @@
 """Causal sentence boundaries: whether a sentence ends is known at the next non-space character.
 
 One regular expression, linear in the text, finds the candidates: a run of terminators with the
-quotes and brackets that close behind it, a blank line, a bullet. A short decision keeps or drops
-each of them by the word before (abbreviation, initial, list number), which is looked for in a
-bounded window, and by the first character behind the white space. Trailing white space stays with
-the sentence before, so a boundary stands right in front of a character that is not white space.
+quotes, brackets and emoji that close behind it, a blank line, a bullet, a smiling face. A short
+decision keeps or drops each of them by the word before (abbreviation, initial, list number), which
+is looked for in a bounded window, and by the first character behind the white space. Trailing white
+space stays with the sentence before, so a boundary stands right in front of a character that is not
+white space.
 
-The rules do not read the next word (whether it likes to start sentences), do not pair quotes, and
-know no language: what is written without capitals or terminators (Thai) stays in one piece.
+The rules read the next word by option only (`next_word.py`), pair no quotes but guillemets and
+doubled marks, and know no language beyond lists of abbreviations: what is written without capitals
+or terminators (Thai) stays in one piece.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 
-from segmenters.abbreviations import BEFORE_NAME, BEFORE_NUMBER, BEFORE_ORDINAL, MAY_END
+from segmenters.abbreviations import (
+    BEFORE_NAME,
+    BEFORE_NUMBER,
+    BEFORE_ORDINAL,
+    MAY_END,
+    SHORT_WORDS,
+)
+from segmenters.next_word import STARTERS, item_starts, omission_starts, starts_sentence
 
 # Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.
 PLAIN = ".!?\u2026\u203c\u2047\u2048\u2049"
 # Ends a sentence with or without white space behind it: ideographic and full-width stops, danda,
-# Burmese, Ethiopic, Khmer, Urdu and Arabic, Armenian.
+# Burmese, Ethiopic, Khmer, Urdu and Arabic, Armenian, Tibetan.
 STRONG = (
     "\u3002\uff01\uff1f\uff61\uff0e"
-    "\u0964\u0965\u104a\u104b\u1362\u1367\u1368\u17d4\u17d5\u06d4\u061f\u0589"
+    "\u0964\u0965\u104a\u104b\u1362\u1367\u1368\u17d4\u17d5\u06d4\u061f\u0589\u0f0d\u0f0e"
 )
-# Closes behind a terminator and belongs to its sentence. German closes with U+201C, and with either
-# guillemet; * and _ are Markdown's.
+# Closes behind a terminator and belongs to its sentence. German closes with either guillemet, and
+# with U+201C, which `_LATE` adds; * and _ are Markdown's.
 CLOSERS = (
-    "\"'`)]}*_\u2019\u201d\u201c\u00bb\u00ab\u203a\u2039"
+    "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
     "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02"
 )
 BULLETS = "\u2022\u2023\u2043"
+# Stand behind the sentence that they comment on; a face ends one that has no terminator.
+EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
+FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
+# ";" asks in Greek, ":" is also how the Armenian full stop is typed.
+_BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)"
 _LINE_ENDS = "\n\r\u2028\u2029"
 
 # What may not start a sentence: it continues or closes the one before.
-_CONTINUES = frozenset(",;:)]}%" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
+_CONTINUES = frozenset(",;:)]}%/" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
 _CONTINUES_STRONG = _CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
 _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
 _CJK_CLOSERS = frozenset("\u300d\u300f\uff09\u300b\u3009")
+_DASHES = frozenset("-\u2013\u2014")
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + BULLETS
 _ABBREVIATIONS = BEFORE_NAME | MAY_END
 _STRONG_SET, _PLAIN_SET = frozenset(STRONG), frozenset(PLAIN)
 
-# Each branch consumes what it looks at (possessive quantifiers), so no character is scanned twice:
-# a failing `[.]+\s` would be tried again from each period of a run.
 _T, _C = re.escape(PLAIN + STRONG), re.escape(CLOSERS)
-_CANDIDATE = re.compile(
-    rf"[{_T}{_LINE_ENDS}{BULLETS}]"
-    rf"(?:(?<=[{_T}])[{_T}{_C}]*+(?P<note>(?: ?\[\d{{1,3}}\])*+)(?P<gap>\s*+)"
-    rf"|(?<=[{_LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"
-    rf"|(?<=\s[{BULLETS}]))"
-)
-# The word before a period is looked for this far back, in characters.
+# U+201C opens right behind a full stop of Chinese.
+_LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
+
+
+def _candidate(first: str, by_script: str) -> re.Pattern[str]:
+    """Candidates: `first` are further characters to begin with, `by_script` looks behind them.
+
+    Each branch consumes what it looks at (possessive quantifiers), so no character is scanned
+    twice: a failing `[.]+\\s` would be tried again from each period of a run.
+    """
+    return re.compile(
+        rf"[{_T}{_LINE_ENDS}{BULLETS}{first}]"
+        rf"(?:(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
+        rf"(?P<spaced>(?: ''|[ \u00a0\u202f]\u00bb)?+)"
+        rf"(?P<note>(?: ?\[\d{{1,3}}\])*+)(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
+        rf"|(?<=[{_LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"
+        rf"|(?<=\s[{BULLETS}])"
+        rf"|(?<=[{FACES}])[{EMOJI}]*+(?P<smile>\s*+))"
+    )
+
+
+# Text in ASCII has neither scripts nor faces, and is read faster for it.
+_ASCII, _ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)
+# The word before a period is looked for this far back, in characters; an open quote further.
 _WINDOW = 24
+_QUOTE_WINDOW = 1000
 _ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
-_INITIALS = re.compile(r"\w(?:\.\w)+")
-_PLAIN_WORD = re.compile(r"[a-z]{4,}$")
+_INITIALS = re.compile(r"\w(?:\.-?\w)+")
+_COUNTED = re.compile(r".*\d|[IVXLC]+")
+# Articles that lose their vowel in French and Italian: "l'art. 5".
+_ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
+# Three periods that stand apart leave words out; a fourth ends the sentence.
+_OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
+_OMISSION_WINDOW = 8
+_ARMENIAN = re.compile("[\u0531-\u0587]")
 
 
 def tables() -> str:
     """A digest of the lists and patterns, so that a changed table changes the fingerprint."""
-    known = [
-        *map(sorted, (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL)),
-        _CANDIDATE.pattern,
-    ]
+    lists = (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL, SHORT_WORDS, STARTERS)
+    known = [*map(sorted, lists), _ANY.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
-def candidates(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Places that might start a sentence, with the match that found them, in order."""
-    for match in _CANDIDATE.finditer(text):
-        place = match.end()
-        if text[place - 1] in BULLETS:
-            place -= 1
-        yield match, place
+def sentence_ends(text: str, *, next_word: bool = False) -> list[int]:
+    """Character offsets, increasing, at which a sentence ends and another starts.
 
-
-def sentence_ends(text: str) -> list[int]:
-    """Character offsets, increasing, at which a sentence ends and another starts."""
+    With `next_word` the next word is read where the next character leaves a doubt.
+    """
     ends: list[int] = []
     # Leading white space belongs to the first sentence.
     last, length = len(text) - len(text.lstrip()), len(text)
-    for match, place in candidates(text):
-        if last < place < length and _is_end(text, match, place, last):
-            ends.append(place)
-            last = place
+    items = [*item_starts(text), length] if next_word else [length]
+    item = 0
+    for match in (_ASCII if text.isascii() else _ANY).finditer(text):
+        place = _place(text, match)
+        while items[item] < place:
+            if last < items[item]:
+                ends.append(last := items[item])
+            item += 1
+        if last < place < length and _is_end(text, match, place, last, next_word):
+            ends.append(last := place)
+    ends.extend(start for start in items[item:-1] if start > last)
     return ends
 
 
-def _is_end(text: str, match: re.Match[str], place: int, last: int) -> bool:
+def _place(text: str, match: re.Match[str]) -> int:
+    """Where the next sentence would start."""
+    place = match.end()
+    if text[place - 1] in BULLETS:
+        return place - 1
+    if match["spaced"] and not _closes(text, match.start("spaced"), match["spaced"][1:]):
+        return match.start("spaced") + 1
+    return place
+
+
+def _closes(text: str, place: int, quote: str) -> bool:
+    """Whether a quotation is open at `place` that `quote`, written apart, closes."""
+    first = max(0, place - _QUOTE_WINDOW)
+    opened = ("\u00ab",) if quote == "\u00bb" else ("``", ",,")
+    return max(text.rfind(mark, first, place) for mark in opened) > text.rfind(quote, first, place)
+
+
+def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
     """Whether a sentence ends at `place`; the sentence in question starts at `last`."""
-    gap = match["gap"]
+    gap, start, following = match["gap"], match.start(), text[place]
     if gap is None:
-        lines = match["lines"]
-        return lines is None or _is_blank_line(match.group())
+        return _ends_unmarked(match, start > last, following)
     if gap and _is_blank_line(gap):
         return True
-    start, following = match.start(), text[place]
-    run = text[start : match.start("note")]
+    run = text[start : match.start("spaced")]
+    if place == match.start("spaced") + 1:
+        gap = " "
     if not _STRONG_SET.isdisjoint(run):
         return _ends_strong(run, following)
     if not gap:
-        return run[0] in "!?" and _is_ideograph(following)
+        return _ends_glued(text, start, run, following, bool(match["emoji"]))
     if following in _CONTINUES or (following == "[" and "\n" not in gap):
-        return False  # "[" may open the number of a note, which belongs to the sentence before
+        # "[" may open the number of a note, which belongs to the sentence before.
+        attached = not text[start - 1 : start].isspace()
+        return next_word and run == "." and attached and omission_starts(text, place)
+    if run[0] == "." and _ARMENIAN.match(text, start - 1):
+        return False  # a pause in Armenian
     if following.islower():
         return _ends_before_lower(text, start, run)
-    if text[start - 1 : start] == "[" and run[-1] == "]":
+    if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
     if run[0] != "." or run[1:2] in _PLAIN_SET:
-        return True
-    return _period_ends(text, start, following, last)
+        # What follows a dash tells who says so: "- Why? - she asked."
+        return following not in _DASHES or "\n" in gap or run[0] == ";"
+    return _period_ends(text, start, following, last, place if next_word else None)
+
+
+def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> bool:
+    """Whether a line end, a bullet or a face ends the sentence."""
+    smile = match["smile"]
+    if smile is not None:
+        return in_sentence and (_is_blank_line(smile) or (bool(smile) and following.isupper()))
+    return match["lines"] is None or _is_blank_line(match.group())
 
 
 def _is_blank_line(gap: str) -> bool:
@@ -136,34 +201,59 @@ def _ends_strong(run: str, following: str) -> bool:
     return not (run[-1] in _CJK_CLOSERS and following in _AFTER_QUOTE)
 
 
+def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:
+    """Whether a sentence ends where no white space follows: "so.Then", but not "www.Site"."""
+    if _is_ideograph(following):
+        return run[0] in "!?"
+    if not following.isupper() or run.strip(".!?"):
+        return False
+    tail = text[max(0, start - _WINDOW) : start]
+    if emoji or not tail or tail[-1].isspace():
+        return emoji
+    word = tail.split()[-1]
+    if len(run) > 1 or run != ".":
+        return word.isalpha() and word[1:].islower()
+    return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
+
+
 def _ends_before_lower(text: str, start: int, run: str) -> bool:
     """Informal text: a small letter starts a sentence after a plain word and its terminator.
 
     Without quotes or brackets in between: those report speech ("Who?" he asked).
     """
+    word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
     if run != ".":
         # "Alas! my" and "Yahoo! in" go on, "nice! and" does not.
-        word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
         return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
-    match = _PLAIN_WORD.search(text, max(0, start - _WINDOW), start)
-    return match is not None and match.group() not in _ABBREVIATIONS
+    if word in SHORT_WORDS:
+        return True
+    # Few abbreviations are this long; those of other languages than English are less well known.
+    plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
+    return plain and word not in _ABBREVIATIONS
 
 
-def _period_ends(text: str, start: int, following: str, last: int) -> bool:
+def _period_ends(text: str, start: int, following: str, last: int, next_place: int | None) -> bool:
     """Whether the single period at `start`, before white space and `following`, ends a sentence."""
     tail = text[max(0, start - _WINDOW) : start]
     if not tail or tail[-1].isspace():
-        return True
+        first = max(last, start - _OMISSION_WINDOW)
+        return not _OMISSION.search(text[first : start + 1])
     *earlier, word = tail.split()
-    word = word.lstrip(_OPENERS)
+    word = _ELIDED.sub("", word.lstrip(_OPENERS), count=1)
     lower = word.lower()
     if _ITEM.fullmatch(word) and _starts_line(text, start - len(word), last):
         return False
+    upper = following.isupper() or following in _QUOTES
+    if next_place is not None:
+        upper = upper and starts_sentence(text, next_place)
     if len(word) == 1 and word.isalpha():
+        if word.islower() and earlier and _COUNTED.fullmatch(earlier[-1]):
+            return upper  # a unit, or the year of Slavic languages
         # An initial, unless it is the pronoun: "you and I. Did", "Albert I. Jones".
         return word == "I" and bool(earlier) and earlier[-1].islower()
     if lower in MAY_END:
-        return following.isupper() or following in _QUOTES
+        # "In the U.S. Senate": so few words are hardly a sentence.
+        return upper and (start - last > _WINDOW or len(text[last:start].split()) > 3)
     if lower in BEFORE_NAME or _INITIALS.fullmatch(word):
         return False
     if lower in BEFORE_NUMBER:

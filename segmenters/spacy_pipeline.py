@@ -1,9 +1,10 @@
 """spaCy pipelines that find sentences; the one file that imports spaCy.
 
 The component `bipe_sentences` writes the causal rules of `sentence_rules` into a Doc, so that they
-can stand in any spaCy pipeline; `build` makes the pipelines that `Sentences` names, and
-`sentence_starts` reads boundaries back as character offsets. Boundaries are written and read as
-whole arrays (`Doc.from_array`): a Python loop over tokens is an order of magnitude slower.
+can stand in any spaCy pipeline; `build` makes the pipelines that `Sentences` names; `rule_ends` and
+`sentence_starts` read boundaries back as character offsets. Boundaries are written and read as
+whole arrays (`Doc.from_array`): a Python loop over tokens is an order of magnitude slower. What a
+Doc costs is its tokens, so the tokenizer of our own pipeline makes no more than the cuts need.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from segmenters.base import Cuts
-from segmenters.sentence_rules import candidates, sentence_ends
+from segmenters.sentence_rules import sentence_ends
 
 COMPONENT = "bipe_sentences"
-# A single blank is a flag of the word before it; other white space is a token of its own.
-_PIECE = re.compile(r"(\S+)( ?)|(\s+)")
+# The key of Doc.user_data that says that each token is a sentence by the rules.
+_CUT = "bipe_sentences_cut"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # spaCy refuses longer texts for the memory that its models need; the rules need none.
 _NO_LIMIT = 2**62
@@ -33,78 +34,88 @@ _MODEL_PIECE = 100_000
 _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
 
 
-def _glued(text: str) -> list[int]:
-    """Places where the rules might cut without white space; none in ASCII text."""
-    if text.isascii():
-        return []
-    places = (place for _, place in candidates(text) if place < len(text))
-    return [place for place in places if not (text[place - 1].isspace() or text[place].isspace())]
+class SentenceTokenizer:
+    """Text -> Doc with one token a sentence, white space behind it included.
 
-
-class WhiteSpaceTokenizer:
-    """Text -> Doc whose tokens are cut at white space and wherever a sentence might end.
-
-    The second is for scripts without spaces, in which a boundary lies inside of a word.
+    Words would be many more tokens, and half of the time; nobody reads them in this pipeline.
     """
 
-    def __init__(self, vocab: Vocab) -> None:
+    def __init__(self, vocab: Vocab, *, next_word: bool) -> None:
         self.vocab = vocab
+        self.next_word = next_word
 
     def __call__(self, text: str) -> Doc:
-        words: list[str] = []
-        spaces: list[bool] = []
-        for start, end in pairwise((0, *_glued(text), len(text))):
-            pieces = _PIECE.findall(text, start, end)
-            words += [word or space for word, _, space in pieces]
-            spaces += [bool(blank) for _, blank, _ in pieces]
-        return Doc(self.vocab, words=words, spaces=spaces)
+        places = (0, *sentence_ends(text, next_word=self.next_word), len(text))
+        words = [text[start:end] for start, end in pairwise(places)] if text else []
+        doc = Doc(self.vocab, words=words, spaces=[False] * len(words))
+        doc.user_data[_CUT] = True
+        return doc
 
     def to_bytes(self, **kwargs: object) -> bytes:
         """Nothing is stored: the tokenizer has no state."""
         return b""
 
-    def from_bytes(self, data: bytes, **kwargs: object) -> WhiteSpaceTokenizer:
+    def from_bytes(self, data: bytes, **kwargs: object) -> SentenceTokenizer:
         """Nothing to restore."""
         return self
 
     def to_disk(self, path: object, **kwargs: object) -> None:
         """Nothing is stored: the tokenizer has no state."""
 
-    def from_disk(self, path: object, **kwargs: object) -> WhiteSpaceTokenizer:
+    def from_disk(self, path: object, **kwargs: object) -> SentenceTokenizer:
         """Nothing to restore."""
         return self
 
 
-@spacy.registry.tokenizers("bipe_white_space")
-def _white_space_tokenizer():  # type: ignore[no-untyped-def]
-    return lambda nlp: WhiteSpaceTokenizer(nlp.vocab)
+@spacy.registry.tokenizers("bipe_sentence_tokens")
+def _sentence_tokenizer(next_word: bool):  # type: ignore[no-untyped-def]
+    return lambda nlp: SentenceTokenizer(nlp.vocab, next_word=next_word)
 
 
-@Language.component(COMPONENT, assigns=["token.is_sent_start"])
-def bipe_sentences(doc: Doc) -> Doc:
-    """Write the sentence boundaries of the causal rules into the Doc.
+class SentenceComponent:
+    """Writes the sentence boundaries of the rules into a Doc.
 
     A boundary inside of a token, which other tokenizers than ours can leave, moves to the next.
     """
-    if not len(doc):
-        return doc
-    offsets = doc.to_array([IDX])
-    starts = np.full(len(doc), -1, dtype=np.int64)
-    tokens = np.searchsorted(offsets, sentence_ends(doc.text))
-    starts[np.concatenate(([0], tokens[tokens < len(doc)]))] = 1
-    return doc.from_array([SENT_START], starts.astype(np.uint64)[:, None])  # type: ignore[arg-type]
+
+    def __init__(self, *, next_word: bool) -> None:
+        self.next_word = next_word
+
+    def __call__(self, doc: Doc) -> Doc:
+        """The same Doc, with `is_sent_start` of each token set."""
+        if not len(doc):
+            return doc
+        if doc.user_data.pop(_CUT, False):
+            starts = np.ones(len(doc), dtype=np.int64)
+        else:
+            starts = np.full(len(doc), -1, dtype=np.int64)
+            ends = sentence_ends(doc.text, next_word=self.next_word)
+            tokens = np.searchsorted(doc.to_array([IDX]), ends)
+            starts[np.concatenate(([0], tokens[tokens < len(doc)]))] = 1
+        return doc.from_array([SENT_START], starts.astype(np.uint64)[:, None])  # type: ignore[arg-type]
+
+
+@Language.factory(COMPONENT, assigns=["token.is_sent_start"], default_config={"next_word": False})
+def _sentence_component(nlp: Language, name: str, next_word: bool) -> SentenceComponent:
+    return SentenceComponent(next_word=next_word)
+
+
+@lru_cache(maxsize=2)
+def _rules(next_word: bool) -> Language:
+    """The pipeline of the rules; built once a process."""
+    tokenizer = {"@tokenizers": "bipe_sentence_tokens", "next_word": next_word}
+    nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
+    nlp.add_pipe(COMPONENT, config={"next_word": next_word})
+    # Lower case, shape, likeness to a URL of each token: most of the time, and nobody asks.
+    nlp.vocab.lex_attr_getters = {}  # type: ignore[attr-defined]
+    nlp.max_length = _NO_LIMIT
+    return nlp
 
 
 @lru_cache(maxsize=8)
 def build(backend: str, language: str) -> Language:
-    """The pipeline that `Sentences` names by these parameters; built once a process."""
-    if backend == "spacy":
-        config = {"nlp": {"tokenizer": {"@tokenizers": "bipe_white_space"}}}
-        nlp = spacy.blank("xx", config=config)
-        nlp.add_pipe(COMPONENT)
-        # Lower case, shape, likeness to a URL of each word: half of the time, and nobody asks.
-        nlp.vocab.lex_attr_getters = {}  # type: ignore[attr-defined]
-    elif backend == "sentencizer":
+    """The pipeline of spaCy's own that these parameters name; built once a process."""
+    if backend == "sentencizer":
         nlp = spacy.blank(language)
         nlp.add_pipe("sentencizer")
     else:
@@ -145,18 +156,29 @@ def versions(backend: str, language: str) -> dict[str, str]:
     return found
 
 
+def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
+    """Character offsets at which the rules, run by spaCy, start a sentence, 0 included."""
+    return _starts(_rules(next_word), _valid(text))
+
+
 def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
     """Character offsets at which the pipeline starts a sentence, 0 included."""
     nlp = build(backend, language)
-    # spaCy keeps strings as UTF-8, which has no lone surrogates; the length stays.
-    text = _SURROGATE.sub("\ufffd", text)
-    if backend == "spacy":
-        return _starts(nlp, text)
+    text = _valid(text)
     found = [
         np.append(_starts(nlp, text[start:end]) + start, start)
         for start, end in pairwise(_pieces(text))
     ]
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _valid(text: str) -> str:
+    """The text without lone surrogates, which UTF-8, spaCy's form, has not; of the same length."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def _pieces(text: str) -> list[int]:

@@ -1,0 +1,111 @@
+"""What the sentence rules know: scripts, quotes and abbreviations, and what the next word adds."""
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from segmenters import Sentences
+from segmenters.next_word import REACH
+from tests.segmenters.texts import any_text
+
+RULES = Sentences(backend="rules")
+AHEAD = Sentences(backend="rules", next_word=True)
+
+
+def pieces(text, segmenter):
+    return [text[start:end] for start, end in pairwise(segmenter.cut(text))]
+
+
+# "|" marks the boundaries.
+CAUSAL = {
+    "few words do not end at an abbreviation": "In the U.S. Senate it passed. |At 5 a.m. Ann left.",
+    "an abbreviation may end many words": "He lives in the far U.S. |She does not.",
+    "units and years": "It took 5 m. |Then w 1986 r. |Potem.",
+    "three periods apart": "It was . . . I mean it. |A period . . . . |Next.",
+    "omission in quotes": '"So [...] the end [...]" (Smith 55). |Then.',
+    "short words before small letters": "i want it. |they have two. |ask pp. ten",
+    "accents before small letters": "en s\u00e9curit\u00e9. |\u00e0 ce jour",
+    "no white space": "good service.|There are more!|Try it...|Then go to www.Site.com or J.Smith.",
+    "dashes tell who says so": "- Why? - she asked. |- Because! \u2014 he said.",
+    "guillemets apart": "Il dit \u00ab oui. \u00bb |Elle rit. |\u00bbJa.\u00ab |Gut.",
+    "doubled marks apart": "Hij zei: ,, Ja. '' |Toen ging hij.",
+    "emoji stay behind": "Great! \U0001f334\U0001f334 |We left \U0001f600 |And so on.",
+    "a face may come first": "\U0001f600 Hello there. |Bye.",
+    "Greek questions": "\u03a4\u03b9; |\u039d\u03b1\u03b9; \u03bd\u03b1\u03b9.",
+    "Armenian colons": "\u0535\u057d\u055d \u0561\u0575\u0576: |\u0544\u0565\u0576\u0584. \u0531",
+    "Chinese opening quotes": "\u6765\u3002|\u201c\u597d\u3002\u201d|\u4ed6",
+    "elided articles": "Vedi l'art. 5 e dell'art. 6. |Poi va.",
+    "hyphened initials": "Avec J.-P. Blanc. |Oui.",
+    "Polish": "Na ul. Polnej o godz. 9 oraz m.in. Jan. |Dobrze.",
+    "Dutch": "Met dhr. Bos en mevr. Prins, d.w.z. Ja. |Goed.",
+    "Portuguese": "O Sr. Silva e a Sra. Costa. |V\u00e3o.",
+    "Russian": "\u041d\u0430 \u0443\u043b. \u041c\u0438\u0440\u0430. |\u0414\u0430.",
+}
+READ_AHEAD = {
+    "the next word decides": "I work for the U.S. Government. |I live in the U.S. |How about you?",
+    "items of a line": "1) milk and bread |2) Eggs",
+    "numbered items": "1.) The first item |2.) The second item",
+    "lettered items": "a. The first |b. The second |c. The third",
+    "items count on": "1. Take them all |2. Rest",
+    "omission at the start": "It was so. |. . . The end was not.",
+}
+
+
+@pytest.mark.parametrize("backend", ["rules", "spacy"])
+@pytest.mark.parametrize("case", CAUSAL)
+def test_one_character_decides(case, backend):
+    expected = CAUSAL[case].split("|")
+    assert pieces("".join(expected), Sentences(backend=backend)) == expected
+
+
+@pytest.mark.parametrize("backend", ["rules", "spacy"])
+@pytest.mark.parametrize("case", READ_AHEAD)
+def test_the_next_word_decides_if_it_may(case, backend):
+    expected = READ_AHEAD[case].split("|")
+    assert pieces("".join(expected), Sentences(backend=backend, next_word=True)) == expected
+
+
+def test_a_list_starts_anew_with_its_line():
+    text = "1) a 2) b\nSee 3) c\n1) d 2) e"
+    assert pieces(text, AHEAD) == ["1) a ", "2) b\nSee 3) c\n1) d ", "2) e"]
+
+
+@given(text=any_text)
+def test_reading_the_next_word_obeys_the_laws(text):
+    cuts = AHEAD.cut(text)
+    assert (np.diff(cuts) > 0).all() and cuts[0] == 0 and cuts[-1] == len(text)
+    assert cuts.tolist() == Sentences(next_word=True).cut(text).tolist()
+    for length in range(1, len(text)):
+        known = length - REACH
+        seen = {place for place in AHEAD.cut(text[:length]).tolist() if place <= known}
+        assert seen == {place for place in cuts.tolist() if place <= known}
+
+
+def test_the_option_is_named_where_it_is_wrong():
+    assert (RULES.lookahead, AHEAD.lookahead) == (1, REACH)
+    assert RULES.fingerprint() != AHEAD.fingerprint()
+    with pytest.raises(TypeError, match="next_word must be a bool, was: int"):
+        Sentences(next_word=1)
+    with pytest.raises(ValueError, match="next_word must be false unless backend is rules"):
+        Sentences(backend="senter", next_word=True)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["1) ", "1) 2) ", ". \u00bb ", ". '' ", "; ", ". . ", "\U0001f600 ", "a.B", "! \U0001f600"],
+)
+def test_hostile_text_takes_linear_time(unit):
+    def seconds(length):
+        text = (unit * length)[:length]
+        runs = []
+        for _ in range(3):
+            start = time.process_time()
+            AHEAD.cut(text)
+            runs.append(time.process_time() - start)
+        return min(runs)
+
+    # Four times the text: 4 when linear, 16 when quadratic; the constant forgives the clock.
+    assert seconds(120_000) < 9 * seconds(30_000) + 0.02
