@@ -73,9 +73,12 @@ class LMModule(lightning.LightningModule):
     def configure_model(self) -> None:
         """Shard under FSDP2 and compile block by block; called once on the device."""
         if isinstance(self.trainer.strategy, ModelParallelStrategy):
+            from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.fsdp import fully_shard
 
-            mesh = self.device_mesh["data_parallel"]  # type: ignore[index]
+            # All ranks share the data. In Lightning's own mesh those of a node are one
+            # tensor-parallel group, in which no gradient is averaged.
+            mesh = init_device_mesh(self.device.type, (self.trainer.world_size,))
             for block in self.model.blocks:
                 fully_shard(block, mesh=mesh)
             fully_shard(self.model, mesh=mesh)
@@ -165,6 +168,12 @@ class LMModule(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["skipped_steps"] = (self.skipped_steps, self.skipped_in_a_row)
+        names = {id(parameter): name for name, parameter in self.named_parameters()}
+        for state, optimizer in zip(
+            checkpoint["optimizer_states"], self.trainer.optimizers, strict=True
+        ):
+            if state:  # FSDP gathers it on one rank only
+                _name_parameters(state, optimizer, names)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.skipped_steps, self.skipped_in_a_row = checkpoint["skipped_steps"]
@@ -211,6 +220,21 @@ def _intra_table(model: Decoder) -> Learned | None:
     if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
         return scheme.intra
     return None
+
+
+def _name_parameters(
+    state: dict[str, Any], optimizer: torch.optim.Optimizer, names: dict[int, str]
+) -> None:
+    """Key the state of an optimizer by the names of parameters, as FSDP does, not by numbers.
+
+    So a checkpoint of one device can be resumed on many, whatever groups the optimizer has.
+    """
+    order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+    state["state"] = {
+        order[key] if isinstance(key, int) else key: value for key, value in state["state"].items()
+    }
+    for group in state["param_groups"]:
+        group["params"] = [order[p] if isinstance(p, int) else p for p in group["params"]]
 
 
 def _recount_batches(checkpoint: dict[str, Any], *, batches: int) -> None:

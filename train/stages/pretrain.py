@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +21,11 @@ from train.callbacks import MetricsFile, ProgressBar
 from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
 from train.data.datamodule import LMDataModule
 from train.data.disk import full_disk
+from train.fitting import fitting, quiet
 from train.module import LMModule, full_state
 from train.study import Study, encoding_name, slug
+
+PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
 
 def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
@@ -54,22 +54,29 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     _set_accumulation(trainer, rows, validate_every=study.validate_every)
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=study.if_exists, config=config)
-    with runs.withdrawn_on_failure(folder), _quiet(), _interruptible(), _children_repeat(folder):
+    with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG):
         trainer.fit(module, rows, ckpt_path=latest_checkpoint(folder / runs.CHECKPOINTS))
+        _write_model(trainer, module, rows, folder / runs.MODEL)
+    return folder
+
+
+def _write_model(
+    trainer: lightning.Trainer, module: LMModule, rows: LMDataModule, folder: Path
+) -> None:
+    """Write the trained weights once, whatever the number of processes that hold them."""
     state = full_state(module.model)
     if trainer.is_global_zero:
         notes = {
-            "row_length": study.row_length,
-            "tokens": rows.consumed_rows * study.row_length,
+            "row_length": rows.row_length,
+            "tokens": rows.consumed_rows * rows.row_length,
             "steps": trainer.global_step,
             "skipped_steps": module.skipped_steps,
             "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
             "tokenizer": rows.manifest["tokenizer"],
         }
-        with _room_for_model(folder / runs.MODEL):
-            save_model(module.model, folder / runs.MODEL, state=state, notes=notes)
+        with _room_for_model(folder):
+            save_model(module.model, folder, state=state, notes=notes)
     trainer.strategy.barrier()
-    return folder
 
 
 def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
@@ -89,7 +96,12 @@ def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
 def make_trainer(study: Study, *, folder: Path, name: str) -> lightning.Trainer:
     """A Lightning trainer with our own checkpoints, metrics and progress."""
     logger = study.call("logger", folder=folder, name=name) if study.logger else False
-    with _quiet(), _refusals_name("trainer"):
+    if study.trainer.get("precision") not in PRECISIONS:
+        raise ValueError(
+            f"trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
+            f"{study.trainer['precision']}"
+        )
+    with quiet(), _refusals_name("trainer"):
         return study.call(
             "trainer",
             default_root_dir=folder,
@@ -172,53 +184,3 @@ def _room_for_model(path: Path) -> Iterator[None]:
             f"{path} cannot be written ({error}); the checkpoints are whole: free space, then "
             f"if_exists=resume"
         ) from error
-
-
-@contextlib.contextmanager
-def _children_repeat(folder: Path) -> Iterator[None]:
-    """Let the processes that Lightning starts for other devices run this very configuration.
-
-    They repeat the command line. Under Hydra that would compose anew: in a multirun each child
-    would run the whole sweep, and Lightning would give each a folder of its own.
-    """
-    from hydra.core.hydra_config import HydraConfig
-
-    hydra = HydraConfig.instance()
-    before, composed = sys.argv, hydra.cfg
-    sys.argv = [before[0], "pretrain", "--config-file", str(folder / runs.CONFIG)]
-    hydra.cfg = None
-    try:
-        yield
-    finally:
-        sys.argv, hydra.cfg = before, composed
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Lightning turns an interruption by the user into an exit without a word: turn it back."""
-    try:
-        yield
-    except SystemExit as exit:
-        if isinstance(exit.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from exit
-        raise
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep back what Lightning says about devices, and advice that does not apply here."""
-    logger = logging.getLogger("lightning.pytorch")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        # Rows come from memory-mapped files through a thread: there is nothing for workers to do.
-        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-        # The data module resumes (consumed_rows), not its loader.
-        warnings.filterwarnings("ignore", message=".*your dataloader is not resumable.*")
-        warnings.filterwarnings("ignore", message=".*across ranks is zero.*")  # no validation
-        warnings.filterwarnings("ignore", message=".*Trainer already configured with.*")
-        warnings.filterwarnings("ignore", message=".*treespec.*LeafSpec.*")
-        try:
-            yield
-        finally:
-            logger.setLevel(level)

@@ -1,0 +1,149 @@
+"""Two processes on one global batch train the model that one process trains; kills spoil nothing.
+
+Real processes, as a user starts them; all on the CPU, with gloo between them.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.train.studies import curve, losses, pretrain, same_weights, weights
+from train.callbacks import read_metrics
+from train.checkpoints import checkpoints
+from train.runs import CHECKPOINTS, METRICS, MODEL
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
+LIMIT_S = 150
+RUNS = ("bipe_rope", "alibi")
+
+
+def start(*words, cwd):
+    """Start `bipe pretrain` in a process group of its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *words],
+        cwd=cwd,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    """Wait for a run; one that hangs is killed with its children and fails the test."""
+    try:
+        out, err = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail(f"the run hangs: {process.communicate()}")
+    assert process.returncode == 0, err
+    return out, err
+
+
+@pytest.fixture(scope="module")
+def alone(data, tmp_path_factory):
+    """What one process trains."""
+    out = tmp_path_factory.mktemp("alone")
+    return {name: pretrain(f"data={data}", f"out={out}", f"encoding={name}") for name in RUNS}
+
+
+@pytest.fixture(scope="module")
+def in_pairs(data, tmp_path_factory):
+    """A sweep of which each run has two processes."""
+    out, here = tmp_path_factory.mktemp("pairs"), tmp_path_factory.mktemp("here")
+    words = (f"data={data}", f"out={out}", "rows.micro_batch=2", "trainer=ddp", *TWO)
+    sweep = ("-m", f"encoding={','.join(RUNS)}")
+    told = finish(start(*sweep, *words, cwd=here))
+    return out, here, told
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_have_the_losses_of_one(name, in_pairs, alone):
+    out, *_ = in_pairs
+    assert [row["step"] for row in curve(out / name)] == [1, 2, 3, 4, 5, 6]
+    assert_same(out / name, alone[name])
+    for both in zip(curve(out / name), curve(alone[name]), strict=True):
+        validations = [row["validation_loss"] for row in both]
+        assert validations[0] == pytest.approx(validations[1], abs=1e-5)
+
+
+def test_a_sweep_of_pairs_makes_one_folder_for_each_run(in_pairs):
+    out, here, _ = in_pairs
+    assert {path.name for path in out.iterdir() if path.is_dir()} == set(RUNS)
+    for name in RUNS:
+        inside = {path.name for path in (out / name).iterdir()}
+        assert inside == {"config.yaml", METRICS, CHECKPOINTS, MODEL}
+    assert list(here.iterdir()) == []
+
+
+def test_one_of_two_processes_speaks(in_pairs):
+    _, _, (out, err) = in_pairs
+    assert out == ""
+    assert err.count("bipe_rope  step 6/6") == 1
+    assert "GLOBAL_RANK" not in err
+    assert "Warning" not in err
+
+
+def test_a_run_of_two_processes_goes_on_in_one(in_pairs, data, alone):
+    out, *_ = in_pairs
+    run = out / "alibi"
+    go_back(run, step=4)
+    resumed = pretrain(f"data={data}", f"out={out}", "encoding=alibi", "if_exists=resume")
+    assert resumed == run
+    assert_same(run, alone["alibi"])
+
+
+def test_sharded_over_two_processes_it_goes_on_as_the_same_model(data, tmp_path, alone):
+    """FSDP2 from a checkpoint of one process, two micro-batches a step; then one process again."""
+    words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", "keep_checkpoints=9")
+    run = pretrain(*words)
+    go_back(run, step=2)
+    sharded = ("if_exists=resume", "rows.micro_batch=1", "trainer=fsdp2", *TWO)
+    finish(start(*words, *sharded, cwd=tmp_path))
+    assert_same(run, alone["bipe_rope"])
+    go_back(run, step=4)
+    pretrain(*words, "if_exists=resume")
+    assert_same(run, alone["bipe_rope"])
+
+
+def go_back(run, *, step):
+    """Leave a run as if it had been stopped after a step."""
+    for path in checkpoints(run / CHECKPOINTS):
+        if path.name > f"step={step:08d}.ckpt":
+            path.unlink()
+    shutil.rmtree(run / MODEL)
+
+
+def assert_same(run, other):
+    assert np.allclose(losses(run), losses(other), atol=1e-5)
+    for name, value in weights(other).items():
+        assert np.allclose(value, weights(run)[name], atol=1e-5), name
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(data, tmp_path):
+    words = (f"data={data}", "steps=90", "checkpoint_every=10", "validate_every=15")
+    whole = pretrain(*words, f"out={tmp_path / 'whole'}")
+    killed = tmp_path / "killed" / "bipe_rope"
+    process = start(*words, f"out={killed.parent}", cwd=tmp_path)
+    limit = time.monotonic() + LIMIT_S
+    while len(read_metrics(killed / METRICS)) < 25 and time.monotonic() < limit:
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert 25 <= len(read_metrics(killed / METRICS)) < 90
+    assert not (killed / MODEL).exists()
+    pretrain(*words, f"out={killed.parent}", "if_exists=resume")
+    assert curve(killed) == curve(whole)
+    assert same_weights(killed, whole)
+    assert [path for path in killed.rglob("*") if path.name.startswith(".")] == []
