@@ -10,6 +10,8 @@ Back ends such as spaCy are imported when a segmenter that needs them first cuts
 from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
 from segmenters.lines import Lines
+from segmenters.online import Online
+from segmenters.mixed import Auto, Mixed, route
 from segmenters.pattern import Newline, Official, Pattern, RandomCuts, Stride, official_marks
 from segmenters.proofs import (
     ArithmeticSteps,
@@ -25,6 +27,7 @@ from segmenters.sentences import Sentences
 
 __all__ = [
     "ArithmeticSteps",
+    "Auto",
     "ByteTable",
     "ChainOfThought",
     "Coq",
@@ -33,9 +36,11 @@ __all__ = [
     "Lean",
     "Lines",
     "Metamath",
+    "Mixed",
     "Mizar",
     "Newline",
     "Official",
+    "Online",
     "Pattern",
     "RandomCuts",
     "Segmenter",
@@ -45,4 +50,5 @@ __all__ = [
     "anchors_from_offsets",
     "mark",
     "official_marks",
+    "route",
 ]

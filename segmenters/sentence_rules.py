@@ -105,17 +105,21 @@ def tables() -> str:
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
-def sentence_ends(text: str, *, next_word: bool = False) -> list[int]:
+def sentence_ends(
+    text: str, *, next_word: bool = False, position: int = 0, last: int | None = None
+) -> list[int]:
     """Character offsets, increasing, at which a sentence ends and another starts.
 
-    With `next_word` the next word is read where the next character leaves a doubt.
+    With `next_word` the next word is read where the next character leaves a doubt. A scan may
+    resume at `position`, that of a letter, if the sentence there is known to start at `last`.
     """
     ends: list[int] = []
-    # Leading white space belongs to the first sentence.
-    last, length = len(text) - len(text.lstrip()), len(text)
+    length = len(text)
+    if last is None:
+        last = length - len(text.lstrip())  # leading white space belongs to the first sentence
     items = [*item_starts(text), length] if next_word else [length]
     item = 0
-    for match in (_ASCII if text.isascii() else _ANY).finditer(text):
+    for match in (_ASCII if text.isascii() else _ANY).finditer(text, position):
         place = _place(text, match)
         while items[item] < place:
             if last < items[item]:
@@ -149,11 +153,13 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     gap, start, following = match["gap"], match.start(), text[place]
     if gap is None:
         return _ends_unmarked(match, start > last, following)
+    if match["spaced"] and place == match.start("spaced") + 1:
+        gap = " "
     if gap and _is_blank_line(gap):
         return True
     run = text[start : match.start("spaced")]
-    if place == match.start("spaced") + 1:
-        gap = " "
+    if following == "'" and gap == " " and _closes(text, place - 1, "''"):
+        return False  # the first half of a doubled mark, for all that is known here
     if not _STRONG_SET.isdisjoint(run):
         return _ends_strong(run, following)
     if not gap:

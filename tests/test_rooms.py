@@ -21,6 +21,7 @@ LAZY = {"spacy": "spacy_pipeline.py", "tree_sitter": None, "datasets": None, "wa
 PUBLIC = {
     "segmenters": [
         "ArithmeticSteps",
+        "Auto",
         "ByteTable",
         "ChainOfThought",
         "Coq",
@@ -29,9 +30,11 @@ PUBLIC = {
         "Lean",
         "Lines",
         "Metamath",
+        "Mixed",
         "Mizar",
         "Newline",
         "Official",
+        "Online",
         "Pattern",
         "RandomCuts",
         "Segmenter",
@@ -41,6 +44,7 @@ PUBLIC = {
         "anchors_from_offsets",
         "mark",
         "official_marks",
+        "route",
     ],
     "bipe": ["Carry", "Decoder", "DecoderConfig", "Positions"],
     "bipe.encodings": [

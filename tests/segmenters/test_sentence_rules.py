@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from segmenters import Sentences
 from segmenters.next_word import REACH
@@ -71,6 +72,25 @@ def test_the_next_word_decides_if_it_may(case, backend):
 def test_a_list_starts_anew_with_its_line():
     text = "1) a 2) b\nSee 3) c\n1) d 2) e"
     assert pieces(text, AHEAD) == ["1) a ", "2) b\nSee 3) c\n1) d ", "2) e"]
+
+
+_HARD = [
+    *".!?: ;'`,[]1a\u201c\u00ab\u00bb\u3002\U0001f600\u0561\u03b1",
+    " ''",
+    "``",
+    ". ",
+    "\n\n",
+    "Yes",
+]
+hard = st.lists(st.sampled_from(_HARD), max_size=30).map("".join)
+
+
+@given(text=hard)
+def test_quotes_and_emoji_are_decided_at_the_next_character(text):
+    cuts = RULES.cut(text).tolist()
+    for length in range(1, len(text)):
+        seen = [place for place in RULES.cut(text[:length]).tolist() if place < length]
+        assert seen == [place for place in cuts if place < length]
 
 
 @given(text=any_text)
