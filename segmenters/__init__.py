@@ -10,8 +10,8 @@ Back ends such as spaCy are imported when a segmenter that needs them first cuts
 from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
 from segmenters.lines import Lines
-from segmenters.online import Online
 from segmenters.mixed import Auto, Mixed, route
+from segmenters.online import Online
 from segmenters.pattern import Newline, Official, Pattern, RandomCuts, Stride, official_marks
 from segmenters.proofs import (
     ArithmeticSteps,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,6 +107,20 @@ class Segmenter(ABC):
     def levels(self, text: str) -> tuple[Cuts, ...]:
         """Cuts of each level, finest first: segments, then for instance paragraphs."""
         return (self.cut(text),)
+
+    def choose(
+        self,
+        *,
+        text: str,
+        kind: str | None = None,
+        name: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Segmenter:
+        """The segmenter for one document: this one, unless it decides by document.
+
+        kind: "prose", "code", "proof" or the like; name: a file name or id; meta: other fields.
+        """
+        return self
 
     def versions(self) -> dict[str, str]:
         """Versions and tables, beyond the parameters, on which the cuts depend."""

@@ -54,6 +54,10 @@ def _source(name: str, source: dict[str, Any], statistics: dict[str, Any]) -> li
             f"| {bucket['from']} {above} | {bucket['documents']} "
             f"| {bucket['segments_per_document']:.1f} | {bucket['mean']:.1f} |"
         )
+    if chosen := source.get("segmenters"):
+        lines.insert(
+            4, "- documents by segmenter: " + "; ".join(f"{n} by {s}" for s, n in chosen.items())
+        )
     cuts, text = sample["cuts"], sample["text"]
     pieces = [text[start:stop] for start, stop in pairwise(cuts)]
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=2))

@@ -166,6 +166,11 @@ def text_of(row: Mapping[str, Any], key: str, *, where: str) -> str:
     return text
 
 
+def fields_of(row: Mapping[str, Any], text_key: str) -> dict[str, Any]:
+    """The fields of a row besides its text, by which a segmenter may be chosen."""
+    return {key: value for key, value in row.items() if key != text_key}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)

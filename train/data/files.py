@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from train.data.documents import DataError, Document, Reader, decode, dig, text_of
+from train.data.documents import DataError, Document, Reader, decode, dig, fields_of, text_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,8 @@ class _Rows(_Files):
         text = text_of(row, self.text_key, where=where)
         if self.id_key is not None:
             id = str(dig(row, self.id_key, where=where, parameter="id_key"))
-        return self.document(text, id=id, replaced=replaced)
+        meta = fields_of(row, self.text_key)
+        return self.document(text, id=id, replaced=replaced, meta=meta)
 
 
 @dataclass(frozen=True, kw_only=True)

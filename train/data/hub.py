@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from train.data.documents import DataError, Document, Reader, dig, text_of
+from train.data.documents import DataError, Document, Reader, dig, fields_of, text_of
 
 _SCRIPT_CURE = (
     "a data set that is a loading script is not supported by datasets >= 4. Name its files "
@@ -60,7 +60,8 @@ class HuggingFace(Reader):
             id = f"{self.split}:{number}"
             if self.id_key is not None:
                 id = str(dig(row, self.id_key, where=where, parameter="id_key"))
-            yield self.document(text_of(row, self.text_key, where=where), id=id)
+            text = text_of(row, self.text_key, where=where)
+            yield self.document(text, id=id, meta=fields_of(row, self.text_key))
 
     def keeps(self, row: Mapping[str, Any], *, where: str) -> bool:
         """Whether every filtered field of a row has an allowed value."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -133,6 +134,7 @@ class _SourceWork:
         self.levels = len(source.segmenter.levels(""))
         self.unseen = self.split.named()
         self.empty = 0
+        self.chosen: Counter[str] = Counter()
 
     def run(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Write the shards; return the entries for the top manifest and the statistics."""
@@ -145,6 +147,7 @@ class _SourceWork:
             **self.description(),
             "levels": self.levels,
             "empty": self.empty,
+            **({"segmenters": dict(self.chosen.most_common())} if self.chosen else {}),
             "splits": {split: writer.counts for split, writer in writers.items()},
         }
         return entry, {**self.lengths.summary(), "sample": self.sample.passage()}
@@ -197,10 +200,20 @@ class _SourceWork:
             size, tokens = size + bytes_of_text, tokens + len(marks)
         self.meter.advance(documents=len(batch), size=size, tokens=tokens)
 
+    def segmenter_of(self, document: Document) -> Segmenter:
+        """The segmenter for one document; counted, where it is not the source's own."""
+        own = self.source.segmenter
+        chosen = own.choose(
+            text=document.text, kind=document.kind, name=document.id, meta=document.meta
+        )
+        if chosen is not own:
+            self.chosen[repr(chosen)] += 1
+        return chosen
+
     def cut(self, document: Document) -> tuple[Cuts, ...]:
         """The cuts of a document; errors name it."""
         try:
-            levels = self.source.segmenter.levels(document.text)
+            levels = self.segmenter_of(document).levels(document.text)
         except SegmenterError as fault:
             raise fault.in_document(document.id) from fault
         tiled = all(

@@ -8,6 +8,7 @@ import pytest
 
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
+from segmenters.mixed import Auto
 from segmenters.pattern import Newline, Pattern
 from train.data.documents import DataError
 from train.data.files import JSONL, TextFiles
@@ -280,3 +281,25 @@ def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
     assert lines[:2] == ["tokenizer", "tiny"]
     assert "40 documents" in lines[2]
     assert "MB/s" in lines[2]
+
+
+def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    rows = [
+        {"id": "a.py", "text": "x = (1,\n  2)\ny = 3\n"},
+        {"id": "b", "text": "One. Two.\nThree."},
+        {"id": "c", "text": "Qed. Qed. x.y.", "meta": {"language": "coq"}},
+    ]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = run(corpus, tmp_path / "out", segmenter=Auto(), split=Split(validation=0.0, test=0.0))
+    counted = made.manifest["sources"]["tiny"]["segmenters"]
+    assert sorted(counted.values()) == [1, 1, 1]
+    assert {name.partition("(")[0] for name in counted} == {"Lines", "Sentences", "Coq"}
+    assert "documents by segmenter: 1 by" in (tmp_path / "out" / "README.md").read_text()
+    data = open_dataset(tmp_path / "out" / "tiny" / "train")
+    marks = {id: data.document(index)[1] for index, id in enumerate(data.document_ids())}
+    assert {id: int((mark & 2 > 0).sum()) for id, mark in marks.items()} == {
+        "a.py": 3,
+        "b": 3,
+        "c": 3,
+    }

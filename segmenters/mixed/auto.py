@@ -1,0 +1,77 @@
+"""The segmenter that each document asks for: `segmenter: auto`.
+
+`choose` decides by kind, name, fields and text (`route`) and gives a segmenter of the route; cut
+without it, a text is judged by itself. Each decision is logged, at level DEBUG.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from segmenters.base import Segmenter
+from segmenters.lines import Lines
+from segmenters.mixed.mixed import Mixed
+from segmenters.mixed.route import route
+from segmenters.proofs import (
+    ArithmeticSteps,
+    ChainOfThought,
+    Coq,
+    Isabelle,
+    Lean,
+    Metamath,
+    Mizar,
+)
+from segmenters.sentences import Sentences
+
+_LOG = logging.getLogger(__name__)
+_SEGMENTERS: Final[Mapping[str, Segmenter]] = {
+    "arithmetic": ArithmeticSteps(),
+    "chain_of_thought": ChainOfThought(),
+    "code": Lines(),
+    "coq": Coq(),
+    "html": Mixed(format="html"),
+    "isabelle": Isabelle(),
+    "latex": Mixed(format="latex"),
+    "lean": Lean(),
+    "markdown": Mixed(format="markdown"),
+    "metamath": Metamath(),
+    "mizar": Mizar(),
+    "notebook": Mixed(format="notebook"),
+    "prose": Sentences(backend="rules"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Auto(Segmenter):
+    """Cuts each document by the segmenter of its kind."""
+
+    @property
+    def lookahead(self) -> int | None:
+        return None
+
+    def choose(
+        self,
+        *,
+        text: str,
+        kind: str | None = None,
+        name: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Segmenter:
+        """The segmenter of the document's route."""
+        found = route(kind=kind, name=name, meta=meta, text=text)
+        _LOG.debug("document %s of kind %s: %s", name, kind, found)
+        return _SEGMENTERS[found]
+
+    def versions(self) -> dict[str, str]:
+        """What the segmenters of all routes depend on."""
+        return {
+            f"{kind}.{name}": value
+            for kind, segmenter in _SEGMENTERS.items()
+            for name, value in {"version": str(segmenter.version), **segmenter.versions()}.items()
+        }
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return self.choose(text=text).cut(text)

@@ -1,0 +1,201 @@
+"""Documents of several kinds of text. In a marked text, '@@' stands where a segment ends."""
+
+import json
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segmenters import Lines, Mixed, Sentences
+from tests.segmenters.texts import any_text
+
+FORMATS = ("html", "latex", "markdown", "notebook")
+_PIECES = [
+    *(
+        "```",
+        "~~~",
+        "````",
+        "```python\n",
+        "\n",
+        "\n",
+        "\n\n",
+        "# ",
+        "- ",
+        "1. ",
+        "| a |",
+        "---",
+        "===",
+    ),
+    *(
+        "    ",
+        "<p>",
+        "</p>",
+        "<b>",
+        "</b>",
+        "<pre>",
+        "</pre>",
+        "<script>",
+        "</script>",
+        "<br/>",
+        "<!--",
+    ),
+    *(
+        "-->",
+        '<a href="',
+        '">',
+        "'",
+        "<",
+        ">",
+        "One. ",
+        "Two",
+        " ",
+        ".",
+        "\r\n",
+        "\r",
+        "\t",
+        "x = 1\n",
+    ),
+    *("\\documentclass{a}", "\\begin{document}", "$", "%"),
+]
+documents = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join), any_text)
+
+
+def check(format, marked):
+    pieces = marked.split("@@")
+    text = "".join(pieces)
+    cuts = Mixed(format=format).cut(text).tolist()
+    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@given(text=documents)
+@settings(max_examples=200)
+def test_segments_tile_the_document(format, text):
+    cuts = Mixed(format=format).cut(text)
+    assert cuts[0] == 0 and cuts[-1] == len(text)
+    assert (np.diff(cuts) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "# One. Two\n@@Text here. @@More\nof it.\n\n@@Setext\n======\n@@After. @@End",
+        "- one. @@Two.\n@@- three\n  more\n\n@@1. First. @@Go.\n@@2. Second",
+        "| a | b. C |\n@@|---|---|\n@@| c | d |\n\n@@Text",
+        "Say:\n\n@@```python\n@@x = 1\n@@\n@@y = 2. Z\n@@```\n\n@@Done. @@Yes",
+        "~~~\n@@```\n@@a. B\n@@~~~~ \n@@After. @@End",
+        "````c++ {x}\n@@```\n@@int a;\n@@never closed. Never",
+        "- item\n\n@@  ```sh\n@@  ls. A\n@@  ```\n@@",
+        "Not ```a fence``` at all. @@Yes\n\n    @@```\n    indented code\n    ```\n",
+        "---\n@@title: A. B\n@@---\n@@Text. @@More",
+        "One\r\n@@```\r\n@@a\r\n@@```\r\n@@Two. @@Three",
+    ],
+)
+def test_markdown_fences_are_lines_and_the_rest_sentences(marked):
+    check("markdown", marked.removesuffix("@@"))
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "<body>\n<p>One <b>two.</b> @@Three. @@<i>Four</i> five.</p>\n@@<p>Six</p></body>",
+        '<ul class="a. B"><li>A</li>@@<li>B. @@C<br>@@D</ul> <!-- x. Y -->',
+        "Text. @@More\n@@<pre>\n@@a. B\n@@c</pre>\n@@Then. @@End",
+        "<script>\n@@let a = '<p>. B';\n@@</script>\n@@One a < two. @@Two",
+        "<pre>never closed. @@Yes",
+    ],
+)
+def test_tags_stay_with_their_text(marked):
+    check("html", marked)
+
+
+def test_a_paper_has_a_preamble_of_lines_and_a_text_of_sentences():
+    check(
+        "latex",
+        "\\documentclass{a}\n@@\\usepackage{b} % c. D\n@@\\begin{document}\nIt is. @@So $x. A$. @@"
+        "B\n@@\\begin{proof}\nOne. @@Two.\n\\end{proof}\n\\end{document}\n",
+    )
+    check("latex", "It is. @@So")
+
+
+def test_a_notebook_is_cut_at_the_lines_of_its_file():
+    text = json.dumps({"cells": [{"source": ["a = 1\n", "b. C"]}], "nbformat": 4}, indent=1)
+    assert Mixed(format="notebook").cut(text).tolist() == Lines().cut(text).tolist()
+
+
+def test_prose_alone_is_cut_as_sentences_are():
+    text = "Dr. Who came. It rained!\n\nThe end"
+    assert Mixed().cut(text).tolist() == Sentences(backend="rules").cut(text).tolist()
+
+
+def test_an_unknown_format_is_named():
+    with pytest.raises(ValueError, match=r"format must be one of html, latex.*was: 'word'"):
+        Mixed(format="word")
+
+
+def seconds(segmenter, text):
+    took = []
+    for _ in range(2):
+        start = time.process_time()
+        segmenter.cut(text)
+        took.append(time.process_time() - start)
+    return min(took)
+
+
+HOSTILE = [
+    *(
+        "```\n",
+        "`" * 50 + "\n",
+        "~",
+        "~~~ `",
+        "#",
+        "# \n",
+        "- ",
+        "- a\n",
+        "| ",
+        "---\n",
+        "a:\n",
+        " \n",
+    ),
+    *(
+        "<",
+        "<a '",
+        '<a "',
+        "<p>",
+        "</p>",
+        "<pre>",
+        "</pre>",
+        "<script>a",
+        "<!--",
+        "<b>. ",
+        "&",
+        "\0",
+    ),
+    *(
+        "\\documentclass",
+        "\\begin{document}\n",
+        "  \n",
+        "\t",
+        "[",
+        "1. ",
+        "\n",
+        "\ud800",
+        "</b>. ",
+        "=",
+    ),
+]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_hostile_documents_take_linear_time(format):
+    segmenter, slow = Mixed(format=format), {}
+    for piece in HOSTILE:
+        half, whole = (
+            seconds(segmenter, piece * (size // len(piece))) for size in (30_000, 60_000)
+        )
+        if whole > 2.5 * half + 0.05:
+            slow[piece] = (half, whole)
+    assert slow == {}

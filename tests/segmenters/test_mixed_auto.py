@@ -1,0 +1,127 @@
+"""Which segmenter a document asks for."""
+
+import json
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, route
+from segmenters.mixed import ROUTES
+from tests.segmenters.texts import any_text
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a/b/Nat.v", "coq"),
+        ("Basic.lean", "lean"),
+        ("Foo.thy", "isabelle"),
+        ("xboole_0.miz", "mizar"),
+        ("main.TEX", "latex"),
+        ("README.md", "markdown"),
+        ("index.html", "html"),
+        ("Untitled.ipynb", "notebook"),
+        ("src/lib.rs", "code"),
+        ("a\\Makefile", "code"),
+        ("notes.txt", "prose"),
+        ("Genesis", "prose"),
+        ("train:0", "prose"),
+    ],
+)
+def test_a_file_name_decides(name, expected):
+    assert route(name=name) == expected
+
+
+def test_a_suffix_that_two_languages_share_is_told_by_the_text():
+    assert route(name="a.v", text="module a;\nendmodule\n") == "code"
+    assert route(name="a.mm", text="$c wff $.") == "metamath"
+    assert route(name="a.mm", text="@implementation A") == "code"
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ({"meta": {"pile_set_name": "ArXiv"}}, "latex"),
+        ({"pile_set_name": "Gutenberg (PG-19)"}, "prose"),
+        ({"meta": {"pile_set_name": "StackExchange"}}, "markdown"),
+        ({"meta": {"pile_set_name": "Github"}}, "code"),
+        ({"meta": {"pile_set_name": "DM Mathematics"}}, "chain_of_thought"),
+        ({"max_stars_repo_path": "theories/A.v"}, "coq"),
+        ({"lang": "Python"}, "code"),
+        ({"language": "en"}, "prose"),
+        ({"language": "TeX", "size": 3}, "latex"),
+        ({"pile_set_name": None, "path": 7}, "prose"),
+    ],
+)
+def test_fields_of_a_data_set_decide(meta, expected):
+    assert route(meta=meta) == expected
+
+
+LOOKS = {
+    "arithmetic": "1+2=3\n(4*5)-6=20-6=14\n2*2=4\n",
+    "chain_of_thought": "Step 1: Add.\nStep 2: Multiply.\n",
+    "code": "import os\n\n\ndef f(x):\n    return g(x)\n",
+    "coq": "Require Import Arith.\nLemma a : 1 = 1.\nProof.\n",
+    "html": "<!DOCTYPE html>\n<html><p>One.</p></html>",
+    "isabelle": "theory A imports Main\nbegin\n",
+    "latex": "\\documentclass{a}\n\\begin{document}\n",
+    "lean": "import Mathlib\n\ntheorem a : 1 = 1 := by\n  rfl\n",
+    "markdown": "# One\n\nText.\n\n## Two\n",
+    "metamath": "$c wff |- $.\n$v ph $.\n",
+    "mizar": "environ\n vocabularies A;\nbegin\n",
+    "notebook": '{"cells": [], "nbformat": 4}',
+    "prose": "It was dark; he said:\nimport nothing. The class of 1920 was here.\n",
+}
+
+
+@pytest.mark.parametrize("expected", LOOKS)
+def test_a_text_is_known_by_its_looks(expected):
+    assert route(text=LOOKS[expected]) == expected
+    assert Auto().cut(LOOKS[expected]).tolist() == (
+        Auto().choose(text="", kind=expected).cut(LOOKS[expected]).tolist()
+    )
+
+
+def test_what_is_said_decides_before_what_is_seen():
+    assert route(kind="coq", name="a.md", text=LOOKS["lean"]) == "coq"
+    assert route(kind="prose", name="a.md", text=LOOKS["lean"]) == "markdown"
+    assert route(kind="proof") == "chain_of_thought"
+    assert route(kind="proof", text=LOOKS["isabelle"]) == "isabelle"
+    assert route(kind="code", text="a") == "code"
+    assert route(kind="code", text=LOOKS["coq"]) == "coq"
+    assert route(meta={"pile_set_name": "Github"}, text=LOOKS["markdown"]) == "markdown"
+    assert route(kind="speech") == "prose"
+
+
+@given(
+    text=any_text,
+    name=st.one_of(st.none(), any_text),
+    kind=st.one_of(st.none(), any_text),
+    meta=st.dictionaries(st.sampled_from(["meta", "path", "lang", "source"]), any_text, max_size=3),
+)
+def test_every_document_has_a_route(text, name, kind, meta):
+    assert route(kind=kind, name=name, meta=meta, text=text) in ROUTES
+    cuts = Auto().choose(text=text, kind=kind, name=name, meta=meta).cut(text)
+    assert cuts[0] == 0 and cuts[-1] == len(text)
+
+
+def test_a_choice_is_a_segmenter_and_is_logged(caplog):
+    with caplog.at_level(logging.DEBUG, logger="segmenters.mixed.auto"):
+        assert Auto().choose(text="", name="a.v") == Coq()
+    assert caplog.messages == ["document a.v of kind None: coq"]
+    assert Auto().choose(text="", name="a.py") == Lines()
+    assert Auto().choose(text="", name="a.md") == Mixed(format="markdown")
+    assert Auto().choose(text="") == Sentences(backend="rules")
+
+
+def test_other_segmenters_choose_themselves():
+    stride = Stride(length=3)
+    assert stride.choose(text="abc", kind="code", name="a.py", meta={}) is stride
+
+
+def test_the_fingerprint_knows_the_tables_of_all_routes():
+    found = Auto().fingerprint()
+    assert json.loads(json.dumps(found)) == found
+    assert {key.partition(".")[0] for key in found["versions"]} == set(ROUTES)
