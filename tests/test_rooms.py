@@ -17,7 +17,7 @@ FORBIDDEN = {
     "conf": {*ROOMS, "tests"},
 }
 # Where a heavy package may be imported at the top of a file: behind a door that opens it on use.
-LAZY = {"spacy": "spacy_pipeline.py", "tree_sitter": None, "datasets": None, "wandb": None}
+LAZY = {"spacy": "spacy_pipeline.py", "tree_sitter": "grammars.py", "datasets": None, "wandb": None}
 PUBLIC = {
     "segmenters": [
         "ArithmeticSteps",
@@ -61,7 +61,7 @@ PUBLIC = {
     ],
     "train": [],
 }
-COMMANDS = ["prepare", "pretrain", "evaluate", "report"]
+COMMANDS = ["prepare", "pretrain", "evaluate", "report", "segment"]
 
 
 def files(room):

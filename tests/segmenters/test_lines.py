@@ -1,14 +1,23 @@
-"""Physical lines of code."""
+"""Lines of code: physical ones, and what all granularities share."""
 
+import pickle
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
 
-from segmenters import Lines
+from segmenters import Lines, SegmenterError
+from segmenters.code import parsed
+from tests.segmenters.texts import any_text
+
+BLOCKS = (
+    "import a\nimport b\n\n# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\nc = 1\nd = 2\n"
+)
 
 
-def pieces(text):
-    cuts = Lines().cut(text)
+def pieces(text, cuts=None):
+    cuts = Lines().cut(text) if cuts is None else cuts
     return [text[start:end] for start, end in pairwise(cuts)]
 
 
@@ -18,6 +27,7 @@ def test_a_line_keeps_its_end_and_its_indentation():
 
 def test_all_three_line_ends_count_once():
     assert pieces("a\r\nb\rc\n\rd") == ["a\r\n", "b\r", "c\n", "\r", "d"]
+    assert pieces("\u3042\r\n\u3042\r") == ["\u3042\r\n", "\u3042\r"]
 
 
 @pytest.mark.parametrize("char", list("\f\v\x1c\x1d\x1e\x85\u2028\u2029"))
@@ -25,6 +35,102 @@ def test_nothing_else_ends_a_line(char):
     assert pieces(f"a{char}b\n") == [f"a{char}b\n"]
 
 
-def test_an_unknown_granularity_is_named():
-    with pytest.raises(ValueError, match="granularity must be one of physical, was: 'token'"):
-        Lines(granularity="token")
+@given(text=any_text)
+def test_physical_lines_equal_a_loop_over_characters(text):
+    ends = [
+        place + 1
+        for place, char in enumerate(text)
+        if char == "\n" or (char == "\r" and text[place + 1 : place + 2] != "\n")
+    ]
+    assert Lines().cut(text).tolist() == sorted({0, *ends, len(text)})
+
+
+@settings(deadline=None)  # the first text loads the grammar
+@given(text=any_text)
+@pytest.mark.parametrize("language", ["auto", "python", "c", "html", "haskell"])
+def test_statements_and_definitions_end_where_lines_end(language, text):
+    physical = set(Lines().cut(text).tolist())
+    logical = Lines(granularity="logical", language=language).cut(text)
+    lines, blocks = Lines(granularity="block", language=language).levels(text)
+    assert lines.tolist() == logical.tolist() and set(logical.tolist()) <= physical
+    assert set(blocks.tolist()) <= set(logical.tolist())
+    assert blocks[0] == 0 and blocks[-1] == len(text) and (np.diff(blocks) > 0).all()
+
+
+def test_a_definition_starts_with_its_comments_and_decorators():
+    lines, blocks = Lines(granularity="block", language="python").levels(BLOCKS)
+    assert pieces(BLOCKS, blocks) == [
+        "import a\nimport b\n\n",
+        "# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\n",
+        "c = 1\nd = 2\n",
+    ]
+    assert "def f(\n    x):\n" in pieces(BLOCKS, lines)
+
+
+def test_blocks_of_the_machine_and_of_the_grammar_are_the_same():
+    lines, blocks = Lines(granularity="block", language="python").levels(BLOCKS)
+    assert parsed.definition_cuts(BLOCKS, "python", lines).tolist() == blocks.tolist()
+
+
+def test_only_a_block_has_two_levels():
+    assert len(Lines().levels("")) == len(Lines(granularity="logical").levels("")) == 1
+    assert [level.tolist() for level in Lines(granularity="block").levels("")] == [[0], [0]]
+
+
+def test_the_document_tells_its_language_unless_the_segmenter_does():
+    lines = Lines(granularity="logical")
+    assert lines.for_document(path="a/b.rs").language == "rust"
+    assert lines.for_document(path="a/b.rs", language="C++").language == "cpp"
+    assert lines.for_document(path="a/b.rs", language="Klingon").language == "rust"
+    assert lines.for_document(path="a/b.unknown") is lines
+    assert lines.for_document() is lines
+    python = Lines(granularity="logical", language="py")
+    assert python.for_document(path="b.rs").language == "python"
+
+
+def test_a_script_says_what_it_is_and_anything_else_has_physical_lines():
+    body = "f(1,\n  2)\n"
+    assert pieces(body, Lines(granularity="logical").cut(body)) == ["f(1,\n", "  2)\n"]
+    script = "#!/usr/bin/env python3\n" + body
+    cuts = Lines(granularity="logical").cut(script)
+    assert pieces(script, cuts) == ["#!/usr/bin/env python3\n", body]
+
+
+def test_the_lookahead_is_that_of_the_language():
+    assert Lines().lookahead == Lines(language="rust").lookahead == 1
+    assert Lines(granularity="logical", language="python").lookahead == 30
+    assert Lines(granularity="logical", language="rust").lookahead is None
+    assert Lines(granularity="logical").lookahead is None
+
+
+def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatch):
+    monkeypatch.setattr(parsed, "find_spec", lambda name: None if "rust" in name else True)
+    with pytest.raises(SegmenterError, match=r"'rust' .* \(pip install tree-sitter tree-sitter-ru"):
+        Lines(granularity="logical", language="rust")
+    text = "f(\n);\n"
+    allowed = Lines(granularity="block", language="rust", fallback=True)
+    assert [level.tolist() for level in allowed.levels(text)] == [[0, 3, 6], [0, 6]]
+    assert allowed.versions() == {}
+    assert Lines(language="rust").cut(text).tolist() == [0, 3, 6]
+
+
+def test_the_fingerprint_names_the_grammar():
+    assert Lines().versions() == Lines(granularity="logical", language="python").versions() == {}
+    versions = Lines(granularity="logical", language="c").versions()
+    assert list(versions) == ["tree-sitter", "tree-sitter-c"]
+    twin = pickle.loads(pickle.dumps(Lines(granularity="logical", language="c++")))
+    assert twin == Lines(granularity="logical", language="cpp")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        ({"granularity": "token"}, ValueError, "must be one of physical, logical, block, was: 'to"),
+        ({"language": "pyhton"}, ValueError, "language must be .* was: 'pyhton' .*mean 'python'"),
+        ({"language": None}, TypeError, "language must be a str, was: NoneType"),
+        ({"fallback": 1}, TypeError, "fallback must be a bool, was: int"),
+    ],
+)
+def test_a_wrong_parameter_is_named(wrong, error, words):
+    with pytest.raises(error, match=words):
+        Lines(**wrong)

@@ -1,0 +1,31 @@
+r"""Physical lines: they end with "\n", "\r\n" or "\r", and with nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from segmenters.base import Cuts
+
+_LF, _CR = 10, 13
+
+
+def character_ends(text: str) -> Cuts:
+    """Where physical lines end, in characters; a last line without an end is left out."""
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    ends = line_ends(data)
+    if len(data) == len(text):
+        return ends
+    inside = np.flatnonzero((data & 0xC0) == 0x80)  # bytes that do not start a character
+    return ends - np.searchsorted(inside, ends)
+
+
+def line_ends(data: npt.NDArray[np.uint8]) -> Cuts:
+    """Where physical lines of text in UTF-8 end, in bytes."""
+    ends = np.flatnonzero(data == _LF) + 1
+    returns = np.flatnonzero(data == _CR) + 1
+    if not len(returns):
+        return ends
+    alone = data.take(returns, mode="clip") != _LF
+    alone[-1] |= returns[-1] == len(data)
+    return np.union1d(ends, returns[alone])

@@ -1,0 +1,161 @@
+r"""Logical lines of Python while they are read: a machine of brackets and strings.
+
+A line end closes a segment unless it lies inside of brackets or of a string, or follows a
+backslash: where the standard library's `tokenize` says NEWLINE, or NL outside of a statement. So a
+blank line and a line of comment are segments of their own.
+
+Broken code: a string without its closing quote ends with its line, closing brackets without an
+opening one are ignored, and a line inside of brackets that starts with a word which only starts
+statements (`def`, `return` ...) shows that a bracket was never closed: the line starts a segment
+and the brackets are forgotten. Until such a line, and after triple quotes that never close, the
+rest is one segment: whoever reads from left to right cannot know better.
+
+Nothing is parsed, and nested quotes of one kind inside of an f-string (PEP 701) are not followed.
+"""
+
+from __future__ import annotations
+
+import re
+
+# An indentation deeper than this is not looked through for a word that starts a statement.
+_INDENT = 20
+_WORDS = (
+    "assert|async def|break|class|continue|def|del|elif|except|finally|global|import|nonlocal|"
+    "pass|raise|return|try|while|with"
+)
+_STATEMENT = re.compile(rf"[ \t]{{0,{_INDENT}}}+(?:{_WORDS})(?!\w)")
+# What may yet become such a start of a line when more text comes.
+_MAYBE_STATEMENT = re.compile(rf"[ \t]{{0,{_INDENT}}}+[a-z ]{{0,9}}\Z")
+# Characters behind a line end after which it is decided: indentation, word, and one more.
+LOOKAHEAD = _INDENT + len("async def") + 1
+
+_LONG = {
+    # A quote belongs to the string if two more do not follow; at the end of the text, who knows.
+    q: rf"[^{q[0]}\\]*+(?:(?:\\.|{q[0]}(?={q[0]}?[^{q[0]}]))[^{q[0]}\\]*+)*+"
+    for q in ("'''", '"""')
+}
+_SHORT = {q: rf"[^{q}\\\r\n]*+(?:\\(?:\r\n|\r(?!\Z)|[^\r])[^{q}\\\r\n]*+)*+" for q in ("'", '"')}
+_COMMENT = r"[^\r\n]*+"
+_PLAIN = r"[^'\"#()\[\]{}\\\r\n]"
+_SKIPPED = "|".join(
+    (
+        rf"{_PLAIN}++",
+        rf"[(\[{{]{_PLAIN}*+[)\]}}]",
+        *(rf"{quotes}{inside}{quotes}" for quotes, inside in _LONG.items()),
+        *(
+            rf"{quote}(?!{quote}{quote}|{quote}?\Z){inside}(?:{quote}|(?=[\r\n]))"
+            for quote, inside in _SHORT.items()
+        ),
+        rf"\#{_COMMENT}(?=[\r\n])",
+        r"\\(?:\r\n|\r(?!\Z)|\n)",
+    )
+)
+_TOKEN = re.compile(
+    rf"(?:{_SKIPPED})*+(?:(\r\n?|\n)|([(\[{{])|([)\]}}])|('''|\"\"\"|['\"#\\])|\Z)", re.DOTALL
+)
+_LINE_END, _OPEN, _CLOSE, _OPENING = 1, 2, 3, 4
+# What is read inside of a string or comment that the text before left open.
+_INSIDE = {
+    opening: re.compile(inside, re.DOTALL)
+    for opening, inside in {**_LONG, **_SHORT, "#": _COMMENT}.items()
+}
+
+
+class PythonLines:
+    """Cuts Python that arrives in pieces of any size into logical lines.
+
+    `push` returns the cuts that became certain, `close` those that the end of the text decides.
+    All cuts together are the same however the text was cut into pieces. The state is four values,
+    of a few dozen characters at most, and `copy` saves it, for instance to take tokens back.
+    """
+
+    __slots__ = ("_depth", "_inside", "_read", "_rest")
+
+    def __init__(self) -> None:
+        self._read = 0  # characters before _rest
+        self._rest = ""  # read, but not decided
+        self._depth = 0  # open brackets
+        self._inside = ""  # the opening of the string or comment we are in, or nothing
+
+    def copy(self) -> PythonLines:
+        """A machine in the same state, independent of this one."""
+        twin = PythonLines()
+        for name in self.__slots__:
+            setattr(twin, name, getattr(self, name))
+        return twin
+
+    def push(self, text: str) -> list[int]:
+        """Read the next piece; the ends of logical lines that it decides, in characters."""
+        return self._scan(self._rest + text, final=False)
+
+    def close(self) -> list[int]:
+        """End the text; the ends of logical lines left undecided. Push nothing afterwards."""
+        return self._scan(self._rest, final=True)
+
+    def read_all(self, text: str) -> list[int]:
+        """`push` and `close` in one; the end of the text itself is not among the cuts."""
+        return self._scan(self._rest + text, final=True)
+
+    def _scan(self, text: str, *, final: bool) -> list[int]:
+        ends: list[int] = []
+        place = self._leave(text) if self._inside else 0
+        if not self._inside:
+            place = self._scan_code(text, place, ends, final)
+        ends = [self._read + end for end in ends] if self._read else ends
+        self._read += place
+        self._rest = text[place:]
+        return ends
+
+    def _leave(self, text: str) -> int:
+        """Read on in a string or comment; where it ended, or how far it is certain."""
+        match = _INSIDE[self._inside].match(text)
+        assert match is not None
+        place = match.end()
+        if text.startswith(self._inside, place) and self._inside != "#":
+            place += len(self._inside)
+            self._inside = ""
+        elif text[place : place + 1] in ("\r", "\n"):
+            self._inside = ""
+        return place
+
+    def _scan_code(self, text: str, place: int, ends: list[int], final: bool) -> int:
+        """Collect line ends from `place` on, outside of strings; how far they are certain."""
+        depth = self._depth
+        size = len(text)
+        for match in _TOKEN.finditer(text, place):
+            kind = match.lastindex
+            place = match.end()
+            if kind == _LINE_END:
+                if place == size and not final and text[-1] == "\r":
+                    place -= 1
+                    break
+                if not depth:
+                    ends.append(place)
+                elif (word := _STATEMENT.match(text, place)) and (final or word.end() < size):
+                    ends.append(place)
+                    depth = 0
+                elif not final and _MAYBE_STATEMENT.match(text, place):
+                    place = match.start(_LINE_END)
+                    break
+            elif kind == _OPEN:
+                depth += 1
+            elif kind == _CLOSE:
+                depth -= depth > 0
+            elif kind == _OPENING:
+                opening = match[4]
+                left = size - match.start(4)
+                if opening == "\\":
+                    if not final and left <= 2 and text[place:] in ("", "\r"):
+                        place -= 1
+                        break
+                    continue
+                if left <= 2 and opening != "#":
+                    place -= len(opening)
+                    break
+                self._inside = opening
+                inside = _INSIDE[opening].match(text, place)
+                assert inside is not None
+                place = inside.end()
+                break
+        self._depth = depth
+        return place

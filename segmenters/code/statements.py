@@ -1,0 +1,133 @@
+"""Logical lines and top-level definitions of a syntax tree.
+
+The line ends of a text close segments where the next thing that is not white space begins one, and
+these begin one: what stands directly in a block (the types of nodes in `Table.opens`), a clause
+(`begins`), and a statement in the place of a block ("if (a)" without braces). So the header of a
+definition, a call over several lines and a chain of methods are one segment each, however they are
+broken; an opening brace on a line of its own belongs to its header, and a closing one is a segment.
+Inside of `loose` nodes (the text of a page) every line is a segment; a comment of several lines or
+a string is one.
+
+Broken code: whatever holds an error, up to the block around it, is cut at its physical lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmenters.base import Cuts
+from segmenters.code.tables import Kinds
+
+_Bytes = npt.NDArray[np.uint8]
+_SPACE = np.zeros(256, dtype=np.bool_)
+_SPACE[list(b" \t\n\r\f\v")] = True
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A node over several lines while its children are walked."""
+
+    node: Any
+    is_open: bool
+    children: Iterator[Any]
+    begins: list[int] = field(default_factory=list)  # children, if the node turns out broken
+    broken: bool = False
+
+
+def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np.bool_]:
+    """Which of the physical line ends [lines], in bytes, close a segment: bool [lines]."""
+    begins, loose = _begins(root, kinds)
+    visible = np.flatnonzero(~_SPACE[data])
+    # The first thing behind each line end; behind the last one there is none.
+    following = np.append(visible, len(data))[np.searchsorted(visible, ends)]
+    closes = np.isin(following, np.append(begins, len(data)))
+    for first, last in loose:
+        closes |= (ends > first) & (ends <= last)
+    return closes
+
+
+def _begins(root: Any, kinds: Kinds) -> tuple[Cuts, list[tuple[int, int]]]:
+    """Where segments begin, and spans in which each line is one; in bytes."""
+    found = [root.start_byte]
+    loose: list[tuple[int, int]] = []
+    stack = [_Frame(root, True, iter(root.children))]
+    while stack:
+        frame = stack[-1]
+        child = next(frame.children, None)
+        if child is None:
+            stack.pop()
+            if frame.broken and not frame.is_open:
+                found += frame.begins
+                stack[-1].broken = True
+            continue
+        kind = child.kind_id
+        into = found if _begins_one(child, kind, frame, kinds) else frame.begins
+        into.append(child.start_byte)
+        wrong = child.is_error or child.is_missing
+        if child.start_point.row == child.end_point.row:
+            frame.broken |= wrong or child.has_error
+            # A block without braces, of one line: nothing else says where its statement begins.
+            if kind in kinds.opens and child.child_count and child.child(0).is_named:
+                found.append(child.start_byte)
+        elif kind in kinds.loose:
+            loose.append((child.start_byte, child.end_byte))
+        else:
+            frame.broken |= wrong
+            stack.append(_Frame(child, wrong or kind in kinds.opens, iter(child.children)))
+    return np.unique(np.array(found, dtype=np.int64)), loose
+
+
+def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:
+    if kind in kinds.begins:
+        return True
+    if frame.is_open:
+        # The brace or keyword that opens a block belongs to what stands before it.
+        return child.is_named or child.start_byte != frame.node.start_byte
+    if kind in kinds.comments:
+        return frame.node.kind_id in kinds.compound
+    if kind not in kinds.bodies:
+        return False
+    # The head of a `for` holds statements too; its body comes last.
+    return frame.node.kind_id not in kinds.heads or child.end_byte == frame.node.end_byte
+
+
+def definitions(root: Any, kinds: Kinds) -> list[int]:
+    """Where segments of the coarser level begin, in bytes (`definitions.py` has the rule)."""
+    found: list[int] = []
+    stack = [iter(root.children)]
+    above, above_row, last = -1, -1, False  # comments directly above, and where they end
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        kind = node.kind_id
+        if kind in kinds.contains:
+            found.append(node.start_byte)
+            stack.append(iter(node.children))
+            above, last = -1, False
+            continue
+        joined = above >= 0 and node.start_point.row <= above_row + 1
+        start = above if joined else node.start_byte
+        if kind in kinds.comments:
+            above, above_row = start, _last_row(node)
+            continue
+        above = -1
+        if kind in kinds.defines:
+            found.append(start)
+            last = True
+        elif node.is_named and last:
+            found.append(start)
+            last = False
+    return found
+
+
+def _last_row(node: Any) -> int:
+    """The last row that holds a part of the node; some comments include their line end."""
+    row, column = node.end_point
+    return int(row) - (column == 0 and row > node.start_point.row)

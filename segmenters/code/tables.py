@@ -1,0 +1,250 @@
+"""What a statement and a definition are in each language: names of nodes in its grammar.
+
+One `Table` a language, and nothing else decides. `opens`: blocks, whose parts are segments each.
+`begins`: clauses, which begin a segment wherever they stand. Statements (types that end with
+"_statement") that are no block begin one in the place of a body; in the nodes of `heads`, only as
+the last part. `loose`: every line is a segment. `defines`: top-level definitions; `contains`:
+nodes looked into for them; `comments`: what belongs to the definition below, as attributes do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Types of nodes, by name, and the wheel that holds the grammar."""
+
+    module: str
+    function: str = "language"
+    opens: str
+    begins: str = ""
+    heads: str = "for_statement"
+    loose: str = ""
+    defines: str = ""
+    contains: str = ""
+    comments: str = "comment line_comment block_comment"
+
+    @property
+    def package(self) -> str:
+        """The name of the wheel, for pip."""
+        return self.module.replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """A table in the numbers of an installed grammar."""
+
+    opens: frozenset[int]
+    begins: frozenset[int]
+    bodies: frozenset[int]
+    heads: frozenset[int]
+    loose: frozenset[int]
+    defines: frozenset[int]
+    contains: frozenset[int]
+    comments: frozenset[int]
+    compound: frozenset[int]
+
+
+# Statements with bodies: a comment between their parts is a segment.
+_COMPOUND = (
+    "if_statement for_statement for_in_statement foreach_statement for_range_loop while_statement "
+    "do_statement switch_statement try_statement with_statement match_statement "
+    "enhanced_for_statement try_with_resources_statement decorated_definition"
+)
+_PREPROCESSOR = "preproc_if preproc_ifdef preproc_elif preproc_elifdef preproc_else"
+_CONDITIONAL = "preproc_if preproc_ifdef linkage_specification declaration_list"
+_C = {
+    "opens": f"translation_unit compound_statement field_declaration_list enumerator_list "
+    f"declaration_list case_statement {_PREPROCESSOR}",
+    "begins": "else_clause case_statement while",
+    "defines": "function_definition type_definition struct_specifier union_specifier "
+    "enum_specifier",
+}
+_JAVASCRIPT = {
+    "opens": "program statement_block class_body switch_body switch_case switch_default "
+    "class_static_block jsx_element",
+    "begins": "else_clause catch_clause finally_clause while switch_case switch_default "
+    "jsx_element jsx_self_closing_element",
+    "heads": "for_statement for_in_statement",
+    "loose": "jsx_text",
+    "defines": "function_declaration generator_function_declaration class_declaration "
+    "export_statement",
+    "comments": "comment decorator",
+}
+_TYPESCRIPT = _JAVASCRIPT | {
+    "opens": _JAVASCRIPT["opens"] + " interface_body enum_body object_type",
+    "defines": _JAVASCRIPT["defines"] + " abstract_class_declaration interface_declaration "
+    "enum_declaration type_alias_declaration ambient_declaration internal_module module",
+}
+_OCAML = {
+    "opens": "compilation_unit structure signature sequence_expression match_expression "
+    "try_expression function_expression record_declaration variant_declaration object_expression "
+    "class_body_type",
+    "begins": "let_expression sequence_expression match_expression try_expression if_expression "
+    "then_clause else_clause value_definition for_expression while_expression do_clause "
+    "and end",
+    "defines": "value_definition type_definition module_definition module_type_definition "
+    "class_definition class_type_definition exception_definition external",
+}
+
+TABLES = {
+    "bash": Table(
+        module="tree_sitter_bash",
+        opens="program compound_statement if_statement elif_clause else_clause do_group "
+        "case_statement case_item subshell",
+        defines="function_definition",
+    ),
+    "c": Table(module="tree_sitter_c", **_C, contains=_CONDITIONAL),
+    "cpp": Table(
+        module="tree_sitter_cpp",
+        **_C
+        | {
+            "begins": _C["begins"] + " catch_clause",
+            "heads": "for_statement for_range_loop",
+            "defines": _C["defines"] + " class_specifier template_declaration concept_definition "
+            "alias_declaration",
+        },
+        contains=_CONDITIONAL + " namespace_definition",
+    ),
+    "csharp": Table(
+        module="tree_sitter_c_sharp",
+        opens="compilation_unit block declaration_list enum_member_declaration_list switch_body "
+        "switch_section accessor_list preproc_if preproc_else preproc_elif",
+        begins="catch_clause finally_clause else while",
+        heads="for_statement foreach_statement",
+        defines="class_declaration struct_declaration interface_declaration enum_declaration "
+        "record_declaration delegate_declaration local_function_statement global_statement",
+        contains="namespace_declaration declaration_list file_scoped_namespace_declaration",
+    ),
+    "css": Table(
+        module="tree_sitter_css",
+        opens="stylesheet block keyframe_block_list",
+        defines="rule_set media_statement keyframes_statement supports_statement at_rule",
+    ),
+    "go": Table(
+        module="tree_sitter_go",
+        opens="source_file block statement_list field_declaration_list interface_type "
+        "expression_switch_statement type_switch_statement select_statement expression_case "
+        "type_case default_case communication_case import_spec_list var_spec_list "
+        "const_declaration type_declaration var_declaration",
+        defines="function_declaration method_declaration type_declaration",
+    ),
+    "haskell": Table(
+        module="tree_sitter_haskell",
+        opens="haskell imports declarations do alternatives local_binds class_declarations "
+        "instance_declarations",
+        begins="where",
+        contains="declarations imports",
+        defines="function data_type newtype class instance type_synonym signature bind "
+        "type_family",
+        comments="comment haddock pragma",
+    ),
+    "html": Table(
+        module="tree_sitter_html",
+        opens="document element script_element style_element",
+        loose="text raw_text",
+        defines="element script_element style_element",
+    ),
+    "java": Table(
+        module="tree_sitter_java",
+        opens="program block class_body interface_body enum_body enum_body_declarations "
+        "annotation_type_body constructor_body switch_block switch_block_statement_group "
+        "module_body",
+        begins="catch_clause finally_clause else while",
+        heads="for_statement enhanced_for_statement",
+        defines="class_declaration interface_declaration enum_declaration record_declaration "
+        "annotation_type_declaration method_declaration",
+    ),
+    "javascript": Table(module="tree_sitter_javascript", **_JAVASCRIPT),
+    "json": Table(module="tree_sitter_json", opens="document object array", defines="object array"),
+    "julia": Table(
+        module="tree_sitter_julia",
+        opens="source_file module_definition function_definition macro_definition "
+        "struct_definition if_statement elseif_clause else_clause for_statement while_statement "
+        "try_statement catch_clause finally_clause let_statement quote_statement "
+        "compound_statement do_clause",
+        defines="module_definition function_definition macro_definition struct_definition "
+        "abstract_definition",
+    ),
+    "ocaml": Table(module="tree_sitter_ocaml", function="language_ocaml", **_OCAML),
+    "ocaml_interface": Table(
+        module="tree_sitter_ocaml",
+        function="language_ocaml_interface",
+        **_OCAML | {"defines": _OCAML["defines"] + " value_specification"},
+    ),
+    "php": Table(
+        module="tree_sitter_php",
+        function="language_php",
+        opens="program compound_statement declaration_list enum_declaration_list switch_block "
+        "case_statement default_statement colon_block property_hook_list",
+        begins="else_clause else_if_clause catch_clause finally_clause while case_statement "
+        "default_statement",
+        heads="for_statement foreach_statement",
+        loose="text",
+        defines="function_definition class_declaration interface_declaration trait_declaration "
+        "enum_declaration",
+        contains="namespace_definition",
+    ),
+    "python": Table(
+        module="tree_sitter_python",
+        opens="module block",
+        begins="elif_clause else_clause except_clause finally_clause case_clause decorator "
+        "function_definition class_definition",
+        defines="function_definition class_definition decorated_definition",
+    ),
+    "ruby": Table(
+        module="tree_sitter_ruby",
+        opens="program body_statement class module method singleton_class singleton_method begin "
+        "then else elsif ensure rescue do do_block block_body block if unless while until case "
+        "case_match when in_clause for",
+        defines="class module method singleton_method singleton_class",
+        comments="comment",
+    ),
+    "rust": Table(
+        module="tree_sitter_rust",
+        opens="source_file block declaration_list field_declaration_list enum_variant_list "
+        "match_block",
+        defines="function_item struct_item enum_item union_item trait_item impl_item mod_item "
+        "macro_definition type_item foreign_mod_item",
+        comments="line_comment block_comment attribute_item",
+    ),
+    "scala": Table(
+        module="tree_sitter_scala",
+        opens="compilation_unit block indented_block template_body with_template_body case_block "
+        "indented_cases enum_body",
+        begins="catch_clause finally_clause else yield",
+        defines="class_definition object_definition trait_definition enum_definition "
+        "function_definition given_definition extension_definition package_object",
+        comments="comment block_comment annotation",
+    ),
+    "tsx": Table(module="tree_sitter_typescript", function="language_tsx", **_TYPESCRIPT),
+    "typescript": Table(
+        module="tree_sitter_typescript", function="language_typescript", **_TYPESCRIPT
+    ),
+}  # fmt: skip
+
+
+def kinds_of(table: Table, language: Any) -> Kinds:
+    """The table in the numbers of a loaded grammar, of type `tree_sitter.Language`."""
+    numbers: dict[str, set[int]] = {}
+    for number in range(language.node_kind_count):
+        numbers.setdefault(language.node_kind_for_id(number), set()).add(number)
+
+    def of(names: str) -> frozenset[int]:
+        return frozenset(number for name in names.split() for number in numbers.get(name, ()))
+
+    statements = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
+    return Kinds(
+        opens=of(table.opens),
+        begins=of(table.begins),
+        bodies=statements - of("compound_statement"),
+        heads=of(table.heads),
+        loose=of(table.loose),
+        defines=of(table.defines),
+        contains=of(table.contains),
+        comments=of(table.comments),
+        compound=of(f"{_COMPOUND} {table.begins} {table.defines}"),
+    )

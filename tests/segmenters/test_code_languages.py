@@ -1,0 +1,63 @@
+"""Which language a file is in."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from segmenters.code.languages import (
+    LANGUAGES,
+    language_named,
+    language_of,
+    language_of_script,
+)
+from segmenters.code.tables import TABLES
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [
+        ("setup.py", "python"),
+        ("a/b.PY", "python"),
+        ("x.tar.hpp", "cpp"),
+        (PurePosixPath("lib/a.rs"), "rust"),
+        (".bashrc", "bash"),
+        ("Rakefile", "ruby"),
+        ("a.d.ts", "typescript"),
+        ("a.tsx", "tsx"),
+        ("a.mli", "ocaml_interface"),
+        ("README.md", None),
+        ("py", None),
+        ("", None),
+    ],
+)
+def test_a_file_name_tells_the_language(path, language):
+    assert language_of(path) == language
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [("C++", "cpp"), ("c#", "csharp"), ("JavaScript", "javascript"), (" Shell ", "bash")],
+)
+def test_data_sets_may_call_a_language_by_other_names(name, language):
+    assert language_named(name) == language
+
+
+@pytest.mark.parametrize(
+    ("line", "language"),
+    [
+        ("#!/bin/sh -e\n", "bash"),
+        ("#! /usr/bin/env python3.11\nx", "python"),
+        ("#!/usr/bin/env -S node --harmony", "javascript"),
+        ("#!/usr/bin/ruby", "ruby"),
+        ("#!/usr/bin/awk -f\n", None),
+        ("# python\n", None),
+        ("#!", None),
+        ("", None),
+    ],
+)
+def test_a_script_tells_its_language(line, language):
+    assert language_of_script(line) == language
+
+
+def test_every_language_has_a_table():
+    assert set(TABLES) == set(LANGUAGES)

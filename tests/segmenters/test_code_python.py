@@ -1,0 +1,188 @@
+"""Logical lines of Python: the machine against `tokenize`, against itself in pieces, and broken."""
+
+import io
+import random
+import re
+import sysconfig
+import time
+import tokenize
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmenters import Lines
+from segmenters.code import parsed
+from segmenters.code.python_lines import LOOKAHEAD, PythonLines
+from tests.segmenters.texts import any_text
+
+LOGICAL = Lines(granularity="logical", language="python")
+_PARTS = [
+    *"'\"()[]{}#\\\n\r \t:=ax",
+    *(
+        "'''",
+        '"""',
+        "\\\n",
+        "\\\r\n",
+        "\r\n",
+        "def ",
+        "\n    return x",
+        "\n  define",
+        "async def f",
+    ),
+]
+python_soup = st.lists(st.sampled_from(_PARTS), max_size=40).map("".join)
+HOSTILE = ["'", '"', '"""', "(", ")", "\\", "\0", "\n", "\r", "(\n", "'\\", '"\n', "({[", "x\\ "]
+
+
+def pieces(text):
+    return [text[start:end] for start, end in pairwise(LOGICAL.cut(text))]
+
+
+def tokenized(text):
+    """Ends of logical lines by the standard library, end of the text left out."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+\Z", text)
+    ends = [0]
+    for line in lines:
+        ends.append(ends[-1] + len(line))
+    found, inside = set(), False
+    for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+        if token.type == tokenize.NEWLINE or (token.type == tokenize.NL and not inside):
+            found.add(ends[min(token.start[0], len(lines))])
+            inside = False
+        elif token.type not in (
+            tokenize.NL,
+            tokenize.COMMENT,
+            tokenize.INDENT,
+            tokenize.DEDENT,
+            tokenize.ENDMARKER,
+        ):
+            inside = True
+    return [0, *sorted(found - {0, len(text)}), *([len(text)] if text else [])]
+
+
+def in_pieces(text, sizes):
+    machine, found, place = PythonLines(), [], 0
+    for size in sizes:
+        found += machine.push(text[place : place + size])
+        place += size
+        if place >= len(text):
+            break
+    found += machine.push(text[place:])
+    return found + machine.close()
+
+
+def real_files(count):
+    """Python files that are installed here, other ones for each seed."""
+    paths = sysconfig.get_paths()
+    files = [f for key in ("stdlib", "purelib") for f in sorted(Path(paths[key]).rglob("*.py"))]
+    random.Random(5).shuffle(files)
+    for file in files[:count]:
+        text = file.read_bytes().decode("utf-8", "replace")
+        if "\r" not in text.replace("\r\n", ""):
+            yield file, text
+
+
+def test_a_statement_over_several_lines_is_one_segment():
+    assert pieces("f(1,\n\n  # c\n  2)\nx = '''a\nb'''\ny = 1 + \\\n  2\nz\n") == [
+        "f(1,\n\n  # c\n  2)\n",
+        "x = '''a\nb'''\n",
+        "y = 1 + \\\n  2\n",
+        "z\n",
+    ]
+
+
+def test_comments_and_blank_lines_are_segments():
+    text = "# (a\n\n  # 'b\nif x:  # ]\n    pass\n"
+    assert pieces(text) == ["# (a\n", "\n", "  # 'b\n", "if x:  # ]\n", "    pass\n"]
+
+
+def test_installed_files_are_cut_as_tokenize_does():
+    count = 0
+    for file, text in real_files(150):
+        try:
+            expected = tokenized(text)
+        except (tokenize.TokenError, IndentationError):
+            continue
+        count += 1
+        assert LOGICAL.cut(text).tolist() == expected, file
+    assert count > 50
+
+
+def test_the_grammar_and_the_machine_are_independent_and_agree():
+    for file, text in real_files(40):
+        if len(text) > 100_000 or "test" in str(file):
+            continue  # tests of parsers hold what is no Python
+        ends = parsed.logical_ends(text, "python").tolist()
+        assert sorted({0, *ends, len(text)}) == LOGICAL.cut(text).tolist(), file
+
+
+@given(text=st.one_of(python_soup, any_text), sizes=st.lists(st.integers(1, 9), max_size=60))
+def test_any_pieces_give_the_cuts_of_the_whole(text, sizes):
+    assert sorted({0, *in_pieces(text, sizes), len(text)}) == LOGICAL.cut(text).tolist()
+    assert in_pieces(text, [1] * len(text)) == PythonLines().read_all(text)
+
+
+def test_installed_files_in_pieces_give_the_cuts_of_the_whole():
+    random_ = random.Random(7)
+    for file, text in real_files(25):
+        sizes = [random_.choice((1, 2, 3, 5, 40)) for _ in range(len(text))]
+        assert in_pieces(text, sizes) == PythonLines().read_all(text), file
+
+
+@given(text=python_soup)
+def test_a_place_is_decided_within_the_lookahead(text):
+    cuts = set(LOGICAL.cut(text).tolist())
+    for length in range(1, len(text)):
+        known = length - LOOKAHEAD
+        seen = {place for place in LOGICAL.cut(text[:length]).tolist() if place <= known}
+        assert seen == {place for place in cuts if place <= known}
+
+
+def test_outside_of_brackets_a_line_is_decided_at_its_end():
+    machine = PythonLines()
+    assert machine.push("x = 1\n") == [6]
+    assert machine.push("y = (\n") == []
+    assert machine.push("2)\n") == [15]
+
+
+def test_a_copy_goes_its_own_way():
+    machine = PythonLines()
+    machine.push('x = "')
+    twin = machine.copy()
+    assert machine.push('a"\n') == [8]
+    assert twin.push("(\n") == [7]
+    assert machine.push("b\n") == [10]
+
+
+@given(text=st.one_of(python_soup, any_text))
+def test_the_state_is_small(text):
+    machine = PythonLines()
+    for char in text * 3:
+        machine.push(char)
+        assert len(machine._rest) <= LOOKAHEAD + 2
+
+
+def test_an_open_bracket_is_forgotten_where_only_a_statement_can_start():
+    text = "x = (1,\ndef f():\n    return define\n"
+    assert pieces(text) == ["x = (1,\n", "def f():\n", "    return define\n"]
+    assert pieces("x = (1,\ndefine,\n    classes)\n") == ["x = (1,\ndefine,\n    classes)\n"]
+
+
+def test_an_open_string_ends_with_its_line():
+    assert pieces("x = 'a\ny = \"b\nz)\n") == ["x = 'a\n", 'y = "b\n', "z)\n"]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_hostile_text_takes_linear_time(unit):
+    """Twice the text, 2.5 times the time at most: so 6.25 for four times; quadratic were 16."""
+    texts = [(unit * (size // len(unit) + 1))[:size] for size in (50_000, 200_000)]
+    best = [float("inf")] * 2
+    for _ in range(5):  # in turns, so that a busy machine disturbs both
+        for which, text in enumerate(texts):
+            start = time.process_time()
+            assert LOGICAL.cut(text)[-1] == len(text)
+            best[which] = min(best[which], time.process_time() - start)
+    assert best[1] <= 6.25 * best[0] + 0.005
