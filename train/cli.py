@@ -18,6 +18,7 @@ COMMANDS = {
     "pretrain": "train a model on prepared data; resumes exactly",
     "evaluate": "perplexity against length, and passkey retrieval",
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
+    "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 EXIT_FAULT = 2
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
@@ -40,6 +41,10 @@ def main(argv: list[str] | None = None) -> int:
         from train.nearest import nearest
 
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
+    if command == "segment":  # has options of its own, and no configuration
+        from train.stages.segment import main as segment
+
+        return segment(words[1:])
     return _guarded(lambda: _run(command, words[1:]))
 
 
@@ -230,6 +235,7 @@ def _usage() -> str:
             "  bipe COMMAND --cfg job         show the composed configuration and stop",
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
             "  bipe COMMAND --help            groups and keys",
+            "  bipe segment FILE --stats      takes options instead of keys",
             "  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml",
             "",
             "HYDRA_FULL_ERROR=1 shows whole tracebacks.",
