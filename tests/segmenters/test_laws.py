@@ -58,6 +58,8 @@ SEGMENTERS = [
     Sentences(backend="rules"),
     Sentences(backend="sentencizer"),
 ]
+for slow_to_load in SEGMENTERS:
+    slow_to_load.cut("")  # spaCy loads here, outside of any deadline
 each = pytest.mark.parametrize("segmenter", SEGMENTERS, ids=repr)
 
 
