@@ -13,14 +13,16 @@ at form feeds, vertical tabs and Unicode separators, which may stand inside of a
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from segmenters.base import Cuts, Segmenter, SegmenterError
 from segmenters.code import definitions, parsed, python_lines
+from segmenters.code.fields import language_of_fields, path_of
 from segmenters.code.languages import language_named, language_of, language_of_script
 from segmenters.code.physical import character_ends
 
@@ -80,6 +82,20 @@ class Lines(Segmenter):
                 found = None
         found = found or (language_of(path) if path else None)
         return dataclasses.replace(self, language=found) if found else self
+
+    def choose(
+        self,
+        *,
+        text: str,
+        kind: str | None = None,
+        name: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Segmenter:
+        """This segmenter in the language of the document's field or name, where it matters."""
+        if self.granularity == "physical":
+            return self
+        language = language_of_fields(meta or {})
+        return self.for_document(path=path_of(name, meta or {}), language=language)
 
     @property
     def lookahead(self) -> int | None:

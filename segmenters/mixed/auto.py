@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from segmenters.base import Segmenter
 from segmenters.lines import Lines
-from segmenters.mixed.mixed import Mixed
+from segmenters.mixed.mixed import FORMATS, Mixed, require_granularity, versions_of
 from segmenters.mixed.route import route
 from segmenters.proofs import (
     ArithmeticSteps,
@@ -30,23 +30,26 @@ _LOG = logging.getLogger(__name__)
 _SEGMENTERS: Final[Mapping[str, Segmenter]] = {
     "arithmetic": ArithmeticSteps(),
     "chain_of_thought": ChainOfThought(),
-    "code": Lines(),
     "coq": Coq(),
-    "html": Mixed(format="html"),
     "isabelle": Isabelle(),
-    "latex": Mixed(format="latex"),
     "lean": Lean(),
-    "markdown": Mixed(format="markdown"),
     "metamath": Metamath(),
     "mizar": Mizar(),
-    "notebook": Mixed(format="notebook"),
     "prose": Sentences(backend="rules"),
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Auto(Segmenter):
-    """Cuts each document by the segmenter of its kind."""
+    """Cuts each document by the segmenter of its kind.
+
+    `granularity` of code, as in `Mixed`.
+    """
+
+    granularity: str = "physical"
+
+    def __post_init__(self) -> None:
+        require_granularity(self.granularity)
 
     @property
     def lookahead(self) -> int | None:
@@ -63,15 +66,17 @@ class Auto(Segmenter):
         """The segmenter of the document's route."""
         found = route(kind=kind, name=name, meta=meta, text=text)
         _LOG.debug("document %s of kind %s: %s", name, kind, found)
+        if found == "code":
+            code = Lines(granularity=self.granularity, fallback=True)
+            return code.choose(text=text, kind=kind, name=name, meta=meta)
+        if found in FORMATS:
+            return Mixed(format=found, granularity=self.granularity)
         return _SEGMENTERS[found]
 
     def versions(self) -> dict[str, str]:
         """What the segmenters of all routes depend on."""
-        return {
-            f"{kind}.{name}": value
-            for kind, segmenter in _SEGMENTERS.items()
-            for name, value in {"version": str(segmenter.version), **segmenter.versions()}.items()
-        }
+        mixed = Mixed(granularity=self.granularity)
+        return versions_of({**_SEGMENTERS, "mixed": mixed})
 
     def _ends(self, text: str) -> Iterable[int]:
         return self.choose(text=text).cut(text)

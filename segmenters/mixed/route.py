@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from segmenters.code.fields import LANGUAGE_FIELDS, NAME_FIELDS, texts
 from segmenters.mixed.sniff import sniff
 
 ROUTES: Final = (
@@ -86,11 +87,6 @@ _SETS: Final = {
 )
 # Where a set holds files of all kinds, its documents are looked at before the set decides.
 _LOOKED_INTO: Final = frozenset(("github", "redpajamagithub"))
-_NAME_FIELDS: Final = (
-    *("path", "file_path", "filepath", "file_name", "filename", "name"),
-    *("max_stars_repo_path", "content_path"),
-)
-_LANGUAGE_FIELDS: Final = ("language", "lang", "programming_language")
 _SET_FIELDS: Final = ("pile_set_name", "redpajama_set_name", "set_name", "subset", "source")
 
 
@@ -108,11 +104,11 @@ def route(
     kind = (kind or "prose").lower()
     if kind in ROUTES and kind not in ("prose", "code"):
         return kind
-    fields = _fields(meta or {})
-    for known in (name, *(fields.get(field) for field in _NAME_FIELDS)):
+    fields = texts(meta or {})
+    for known in (name, *(fields.get(field) for field in NAME_FIELDS)):
         if known and (found := _by_name(known, text)):
             return found
-    for field in _LANGUAGE_FIELDS:
+    for field in LANGUAGE_FIELDS:
         if found := _LANGUAGES.get(fields.get(field, "").lower()):
             return found
     sets = [fields.get(field, "").lower() for field in _SET_FIELDS]
@@ -130,13 +126,6 @@ def _looked_into(text: str) -> str:
     """Code, unless it is a proof, a paper, a page or the like."""
     found = sniff(text)
     return "code" if found in (None, "arithmetic", "chain_of_thought", "prose") else found
-
-
-def _fields(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that hold text, those of a nested `meta` included."""
-    nested = meta.get("meta")
-    flat = {**(nested if isinstance(nested, Mapping) else {}), **meta}
-    return {str(key): value for key, value in flat.items() if isinstance(value, str)}
 
 
 def _by_name(name: str, text: str) -> str | None:

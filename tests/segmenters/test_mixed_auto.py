@@ -111,7 +111,7 @@ def test_a_choice_is_a_segmenter_and_is_logged(caplog):
     with caplog.at_level(logging.DEBUG, logger="segmenters.mixed.auto"):
         assert Auto().choose(text="", name="a.v") == Coq()
     assert caplog.messages == ["document a.v of kind None: coq"]
-    assert Auto().choose(text="", name="a.py") == Lines()
+    assert Auto().choose(text="", name="a.py") == Lines(fallback=True)
     assert Auto().choose(text="", name="a.md") == Mixed(format="markdown")
     assert Auto().choose(text="") == Sentences(backend="rules")
 
@@ -124,4 +124,24 @@ def test_other_segmenters_choose_themselves():
 def test_the_fingerprint_knows_the_tables_of_all_routes():
     found = Auto().fingerprint()
     assert json.loads(json.dumps(found)) == found
-    assert {key.partition(".")[0] for key in found["versions"]} == set(ROUTES)
+    named = {key.partition(".")[0] for key in found["versions"]}
+    assert named == set(ROUTES) - {"code", "html", "latex", "markdown", "notebook"} | {"mixed"}
+    assert Auto(granularity="logical").versions()["mixed.code.tree-sitter"]
+
+
+def test_logical_lines_are_those_of_the_language_that_name_or_field_tells():
+    auto, code = Auto(granularity="logical"), "f(1,\n  2)\n"
+    for said in ({"name": "a.py"}, {"kind": "code", "meta": {"meta": {"lang": "Python"}}}):
+        chosen = auto.choose(text=code, **said)
+        assert isinstance(chosen, Lines) and chosen.language == "python"
+        assert chosen.cut(code).tolist() == [0, len(code)]
+    own = Lines(granularity="logical").choose(text=code, name="b/a.py")
+    assert own.cut(code).tolist() == [0, len(code)]
+    fenced = f"```python\n{code}```\n"
+    assert auto.choose(text=fenced, name="a.md").cut(fenced).tolist() == [0, 10, 20, 24]
+
+
+@pytest.mark.parametrize("kind", [Auto, Mixed])
+def test_two_levels_of_code_are_refused(kind):
+    with pytest.raises(ValueError, match="granularity must be one of physical, logical, was: 'b"):
+        kind(granularity="block")
