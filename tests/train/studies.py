@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from train import runs
 from train.callbacks import read_metrics
-from train.cli import register_resolvers, run_stage
+from train.cli import opened, register_resolvers, run_stage
 
 TIMES = ("tokens_per_second", "seconds")
 
@@ -23,7 +23,7 @@ def composed(*words):
     GlobalHydra.instance().clear()
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
-        config = compose("config", overrides=["experiment=smoke", *words])
+        config = compose("config", overrides=["experiment=smoke", *map(opened, words)])
     return OmegaConf.to_container(config, resolve=True)
 
 
