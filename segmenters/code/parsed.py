@@ -20,7 +20,9 @@ from segmenters.code import statements
 from segmenters.code.physical import character_ends, line_ends
 from segmenters.code.tables import TABLES, Kinds, kinds_of
 
-_PIECE = 1 << 20  # bytes
+# Bytes. Recovery from errors can take the square of a piece's length or more in some grammars, most
+# of all Haskell's; larger pieces lose fewer statements at their ends.
+_PIECE = 1 << 15
 _LONG_LINE = 1 << 14  # bytes
 _NEVER_FIRST = np.frombuffer(b" \t\r\n\f\v)]}#", dtype=np.uint8)
 
