@@ -44,8 +44,8 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
     ),
     ("markdown", 2, re.compile(r"^ {0,3}(?:```|~~~)", _LINES)),
     ("html", 6, re.compile(r"</(?:p|div|li|td|tr|span|a|h[1-6])>", re.I)),
-    ("arithmetic", 3, re.compile(r"^[\d()+*/. -]*\d[\d()+*/. -]*=[\d()+*/=. -]+$", _LINES)),
-    ("chain_of_thought", 2, re.compile(r"^[*#\s]*Step \d+", _LINES)),
+    ("arithmetic", 3, re.compile(r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$", _LINES)),
+    ("chain_of_thought", 2, re.compile(r"^[*# \t]*+Step \d+", _LINES)),
 )
 # Lines that prose does not hold, and lines that it rarely does (verse ends with semicolons).
 _CODE = re.compile(

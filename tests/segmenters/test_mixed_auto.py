@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,15 @@ def test_every_document_has_a_route(text, name, kind, meta):
     assert route(kind=kind, name=name, meta=meta, text=text) in ROUTES
     cuts = Auto().choose(text=text, kind=kind, name=name, meta=meta).cut(text)
     assert cuts[0] == 0 and cuts[-1] == len(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["1", "1 ", "\n", "  \n", "<", "$a ", "(", "1=", "</p>", "[a", "\\"]
+)
+def test_looking_at_hostile_text_is_quick(piece):
+    start = time.process_time()
+    route(text=piece * 20_000)
+    assert time.process_time() - start < 0.2
 
 
 def test_a_choice_is_a_segmenter_and_is_logged(caplog):
