@@ -5,6 +5,8 @@ same text always gives the same tree: the parser may read the text only so many 
 only so many steps, and texts whose brackets nest beyond anything that people write are not parsed.
 Characters that grammars stumble over (NUL, lone surrogates, exotic white space) are replaced by
 others that take their place; line ends stay where they are.
+
+The counts do not see the time between two calls: broken text can still take seconds a piece.
 """
 
 from __future__ import annotations

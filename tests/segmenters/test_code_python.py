@@ -113,8 +113,8 @@ def test_installed_files_are_cut_as_tokenize_does():
 
 def test_the_grammar_and_the_machine_are_independent_and_agree():
     for file, text in real_files(40):
-        if len(text) > 100_000 or "test" in str(file):
-            continue  # tests of parsers hold what is no Python
+        if len(text) > 30_000 or "test" in str(file):
+            continue  # several pieces; or a parser's tests, that hold no Python
         ends = parsed.logical_ends(text, "python").tolist()
         assert sorted({0, *ends, len(text)}) == LOGICAL.cut(text).tolist(), file
 
