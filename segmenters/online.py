@@ -33,7 +33,7 @@ from segmenters.sentences import Sentences
 # How many characters before a place these segmenters read to decide on it.
 _LOCAL: dict[type[Segmenter], int] = {Newline: 1, Official: 2, ArithmeticSteps: 2, Lines: 1}
 # The sentence rules look no further back than this, in characters, from where a scan resumes.
-_CONTEXT = 1100
+_CONTEXT = 500
 
 
 class Online:

@@ -86,7 +86,7 @@ def _candidate(first: str, by_script: str) -> re.Pattern[str]:
 _ASCII, _ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)
 # The word before a period is looked for this far back, in characters; an open quote further.
 _WINDOW = 24
-_QUOTE_WINDOW = 1000
+_QUOTE_WINDOW = 400
 _ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
 _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 _COUNTED = re.compile(r".*\d|[IVXLC]+")
@@ -145,7 +145,8 @@ def _closes(text: str, place: int, quote: str) -> bool:
     """Whether a quotation is open at `place` that `quote`, written apart, closes."""
     first = max(0, place - _QUOTE_WINDOW)
     opened = ("\u00ab",) if quote == "\u00bb" else ("``", ",,")
-    return max(text.rfind(mark, first, place) for mark in opened) > text.rfind(quote, first, place)
+    latest = max([text.rfind(mark, first, place) for mark in opened])
+    return latest >= 0 and latest > text.rfind(quote, first, place)
 
 
 def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
@@ -245,7 +246,9 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
         first = max(last, start - _OMISSION_WINDOW)
         return not _OMISSION.search(text[first : start + 1])
     *earlier, word = tail.split()
-    word = _ELIDED.sub("", word.lstrip(_OPENERS), count=1)
+    word = word.lstrip(_OPENERS)
+    if len(word) > 3:  # an article and two letters
+        word = _ELIDED.sub("", word, count=1)
     lower = word.lower()
     if _ITEM.fullmatch(word) and _starts_line(text, start - len(word), last):
         return False
