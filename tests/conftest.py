@@ -4,11 +4,21 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 # Before anything imports bipe: every annotated shape is checked at every call in the tests.
 install_import_hook("bipe", "beartype.beartype")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Threads that wait for each other cost these small models most of their time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

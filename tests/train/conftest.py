@@ -1,19 +1,9 @@
 """The prepared data of the smoke experiment, once for all tests of this room."""
 
 import pytest
-import torch
 
 from tests.train.studies import composed
 from train.cli import run_stage
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """Threads that wait for each other cost these small models most of their time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
