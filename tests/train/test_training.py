@@ -129,6 +129,15 @@ def test_training_again_gives_the_same_model(study, tmp_path):
     assert not same_weights(other, study / "alibi")
 
 
+def test_lengths_without_room_for_a_passkey_are_reported_without_one(study, tmp_path, capsys):
+    words = ["experiment=smoke", f"data={study}/data", f"out={tmp_path}", "row_length=16"]
+    assert main(["pretrain", *words, "steps=1"]) == 0
+    assert main(["evaluate", *words, "evaluate.lengths=[1]"]) == 0
+    assert "passkey is left out: no length has room" in capsys.readouterr().err
+    assert main(["report", *words]) == 0
+    assert (tmp_path / "report.html").exists()
+
+
 def test_a_model_of_other_data_is_not_evaluated(study, tmp_path, capsys):
     words = ["experiment=smoke", f"out={tmp_path}", "corpus.tokenizer.vocab_size=1000"]
     words += ["corpus.sources.proofs.segmenter._target_=segmenters.Newline"]

@@ -150,6 +150,9 @@ def _passkeys(
         tokens_per_batch=study.evaluate.tokens_per_batch,
         seed=study.seed,
     )
+    if not found["lengths"]:
+        _say(f"{name}: passkey is left out: no length has room for statement and question")
+        return None
     means = [sum(row) / len(row) for row in found["accuracy"]]
     shown = "  ".join(f"{mean:.2f}" for mean in means)
     _say(f"{name}: passkey at {found['lengths']}: {shown} (chance {found['chance']:.2f})")
