@@ -99,7 +99,8 @@ def _released() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _LAUNCH}
     try:
         yield
-        if torch.distributed.is_initialized():
+        ours = before["LOCAL_RANK"] is None  # and not torchrun's, which serves the whole sweep
+        if ours and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
     finally:
         for name, value in before.items():

@@ -76,8 +76,9 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
             _same_or_refuse(folder, read_config(folder), config)
         else:
             _remove_run(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
+    with withdrawn_on_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
 
 
 @contextlib.contextmanager

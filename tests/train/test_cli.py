@@ -1,11 +1,14 @@
 """The command line: what a wrong word gets is one clear message, and nothing is left behind."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from safetensors import SafetensorError
 
 from tests.train.studies import curve
 from train.cli import main
@@ -288,6 +291,45 @@ def test_a_sweep_ends_at_its_first_fault(bipe, tmp_path):
     assert status == 2
     assert "optimizer.lr must be above 0" in err
     assert not (tmp_path / "bipe_rope").exists()
+
+
+@pytest.mark.parametrize("after", [0, 8])
+def test_a_full_disk_is_told(bipe, monkeypatch, tmp_path, after):
+    """Before the first step nothing is left; later, what was whole before."""
+    calls = iter(range(100))
+    sync = os.fsync
+
+    def full(descriptor):
+        if next(calls) >= after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr("train.data.disk.os.fsync", full)
+    status, _, err = bipe("pretrain")
+    assert status == 2
+    assert "no room is left to write it (No space left on device). Free space or set out=" in err
+    run = tmp_path / "bipe_rope"
+    assert run.exists() == bool(after)
+    assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
+    assert all(path.with_suffix(".json").exists() for path in run.rglob("*.ckpt"))
+
+
+def test_a_model_that_finds_no_room_is_told(bipe, monkeypatch, tmp_path):
+    def full(*_):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bipe.checkpoint.save_file", full)
+        status, _, err = bipe("pretrain")
+    assert status == 2
+    assert "model cannot be written (I/O error: No space left on device" in err
+    assert sorted(path.name for path in (tmp_path / "bipe_rope").iterdir()) == [
+        "checkpoints",
+        "config.yaml",
+        "metrics.csv",
+    ]
+    assert bipe("pretrain", "if_exists=resume")[0] == 0
+    assert (tmp_path / "bipe_rope" / "model").is_dir()
 
 
 def test_an_interruption_says_how_to_go_on(bipe, monkeypatch):

@@ -54,8 +54,11 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     _set_accumulation(trainer, rows, validate_every=study.validate_every)
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=study.if_exists, config=config)
+    # Not asked of the disk otherwise: another rank may be removing an old run from there.
+    resumed = study.if_exists == "resume"
     with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG):
-        trainer.fit(module, rows, ckpt_path=latest_checkpoint(folder / runs.CHECKPOINTS))
+        newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
+        trainer.fit(module, rows, ckpt_path=newest)
         _write_model(trainer, module, rows, folder / runs.MODEL)
     return folder
 
