@@ -99,16 +99,6 @@ def test_an_interruption_leaves_nothing(tmp_path, documents):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def small_files():
-    """Let the system refuse to write beyond 4096 bytes of a file, as a full disk would."""
-    resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("number", [5, 400])
 def test_a_full_disk_leaves_nothing_and_names_path_and_cure(tmp_path, small_files, number):
     documents = random_documents(seed=0, lengths=[1000] * number)
