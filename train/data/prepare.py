@@ -33,7 +33,7 @@ from train.data.vocabulary import TokenizerSource
 
 BATCH_CHARACTERS = 2_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_IF_EXISTS = ("refuse", "overwrite", "keep")
+_IF_EXISTS = ("refuse", "overwrite", "resume")
 _SHOWN_DIFFERENCES = 3
 
 
@@ -67,7 +67,7 @@ def prepare(
     """Prepare every source into OUT/SOURCE/{train,validation,test}.
 
     if_exists: "refuse" a folder that holds a data set, "overwrite" it once the new one is
-    complete, or "keep" it if the request is the same (and refuse another one, naming the key).
+    complete, or "resume": leave it alone if the request is the same, refuse another one by its key.
     Raises DataError, or SegmenterError naming the document; nothing is left of the attempt.
     """
     out = Path(out)
@@ -273,12 +273,12 @@ def _require_same(
     standing: dict[str, Any], request: dict[str, Any], *, out: Path, if_exists: str
 ) -> None:
     differing = list(folder.differences(standing["request"], request))[:_SHOWN_DIFFERENCES]
-    if if_exists == "keep" and not differing:
+    if if_exists == "resume" and not differing:
         return
     other = f" made otherwise ({'; '.join(differing)})" if differing else ""
     raise DataError(
         f"out={out} holds a data set{other}. Choose another folder, or set if_exists=overwrite"
-        + ("" if differing else " or if_exists=keep")
+        + ("" if differing else " or if_exists=resume")
     )
 
 

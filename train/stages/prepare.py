@@ -7,15 +7,10 @@ from pathlib import Path
 from train.data.prepare import Prepared
 from train.study import Study
 
-# What the one key if_exists means for data: a finished data set of the same request is kept.
-_IF_EXISTS = {"refuse": "refuse", "resume": "keep", "overwrite": "overwrite"}
-
 
 def prepare_study(study: Study) -> Prepared:
     """Prepare the corpus of a study; print what came of it."""
-    prepared: Prepared = study.call(
-        "corpus", out=Path(study.data), if_exists=_IF_EXISTS[study.if_exists]
-    )
+    prepared: Prepared = study.call("corpus", out=Path(study.data), if_exists=study.if_exists)
     state = "is there already" if prepared.kept else "is ready"
     print(f"{prepared.folder} {state}:")
     for name, source in prepared.manifest["sources"].items():

@@ -158,23 +158,23 @@ def test_a_standing_data_set_is_refused_kept_or_overwritten(corpus, tmp_path):
     run(corpus, out)
     before = content(out)
     with pytest.raises(
-        DataError, match=r"holds a data set\. .*if_exists=overwrite or if_exists=keep"
+        DataError, match=r"holds a data set\. .*if_exists=overwrite or if_exists=resume"
     ):
         run(corpus, out)
     began = time.monotonic()
-    assert run(corpus, out, if_exists="keep").kept
+    assert run(corpus, out, if_exists="resume").kept
     assert time.monotonic() - began < 2
     assert content(out) == before
     with pytest.raises(DataError, match=r"tokenizer\.vocab_size was 270, is 280"):
-        run(corpus, out, if_exists="keep", tokenizer=TrainBPE(vocab_size=280))
+        run(corpus, out, if_exists="resume", tokenizer=TrainBPE(vocab_size=280))
     with pytest.raises(DataError, match=r"sources\.tiny\.segmenter"):
-        run(corpus, out, if_exists="keep", segmenter=Pattern(ends="x"))
+        run(corpus, out, if_exists="resume", segmenter=Pattern(ends="x"))
     with pytest.raises(DataError, match=r"sources\.tiny\.documents\.limit was null, is 5"):
-        run(corpus, out, if_exists="keep", limit=5)
+        run(corpus, out, if_exists="resume", limit=5)
     run(corpus, out, if_exists="overwrite", tokenizer=TrainBPE(vocab_size=280))
     assert read_top(out)["tokenizer"]["vocab_size"] == 280
     assert not (out / ".part").exists()
-    with pytest.raises(DataError, match="if_exists must be refuse, overwrite, keep, was: yes"):
+    with pytest.raises(DataError, match="if_exists must be refuse, overwrite, resume, was: yes"):
         run(corpus, out, if_exists="yes")
 
 

@@ -25,7 +25,7 @@ SCHEMES = {
 
 
 @pytest.fixture(scope="module")
-def test_split(data):
+def held_out(data):
     return open_dataset(data / "proofs" / "test")
 
 
@@ -35,8 +35,8 @@ def decode(data):
 
 
 @pytest.fixture(scope="module")
-def texts(test_split, decode):
-    return long_documents(test_split, longest=LENGTHS, limit=2, text=decode)
+def texts(held_out, decode):
+    return long_documents(held_out, longest=LENGTHS, limit=2, text=decode)
 
 
 def model_of(name, vocab_size, *, init_std=0.3):
@@ -76,8 +76,8 @@ def by_loop(model, texts, *, length):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, test_split):
-    model = model_of(name, test_split.manifest["vocab_size"])
+def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, held_out):
+    model = model_of(name, held_out.manifest["vocab_size"])
     found = measured(model, texts)
     assert found["lengths"] == LENGTHS
     for i, length in enumerate(LENGTHS):
@@ -87,9 +87,9 @@ def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, test_sp
         assert found["tokens_scored"][i] == count
 
 
-def test_the_same_tokens_are_scored_at_every_length(texts, test_split):
+def test_the_same_tokens_are_scored_at_every_length(texts, held_out):
     """A model that looks at the last token only cannot tell one length from another."""
-    model = model_of("rope", test_split.manifest["vocab_size"])
+    model = model_of("rope", held_out.manifest["vocab_size"])
     for block in model.blocks:
         torch.nn.init.zeros_(block.attention.output.weight)
     found = measured(model, texts)
@@ -97,9 +97,9 @@ def test_the_same_tokens_are_scored_at_every_length(texts, test_split):
     assert found["nll"] == pytest.approx([found["nll"][0]] * len(LENGTHS), rel=1e-6)
 
 
-def test_the_first_window_is_the_same_at_every_length(texts, test_split):
+def test_the_first_window_is_the_same_at_every_length(texts, held_out):
     """Only what a token may look back on changes."""
-    model = model_of("bipe_alibi", test_split.manifest["vocab_size"])
+    model = model_of("bipe_alibi", held_out.manifest["vocab_size"])
     short, long = (window_nll(model, texts, length=n, tokens_per_batch=64) for n in (16, 64))
     assert np.allclose(short[:, 1:16], long[:, 1:16], atol=1e-5)
     assert not np.allclose(short[:, 17:32], long[:, 17:32], atol=1e-3)
@@ -107,14 +107,14 @@ def test_the_first_window_is_the_same_at_every_length(texts, test_split):
 
 
 @pytest.mark.parametrize("tokens_per_batch", [1, 64, 10_000])
-def test_the_size_of_a_batch_changes_nothing(tokens_per_batch, texts, test_split):
-    model = model_of("bipe_alibi", test_split.manifest["vocab_size"])
+def test_the_size_of_a_batch_changes_nothing(tokens_per_batch, texts, held_out):
+    model = model_of("bipe_alibi", held_out.manifest["vocab_size"])
     one = measured(model, texts, tokens_per_batch=128)["nll"]
     assert measured(model, texts, tokens_per_batch=tokens_per_batch)["nll"] == pytest.approx(one)
 
 
-def test_bits_a_byte_count_the_bytes_of_the_text(texts, test_split, decode):
-    model = model_of("rope", test_split.manifest["vocab_size"])
+def test_bits_a_byte_count_the_bytes_of_the_text(texts, held_out, decode):
+    model = model_of("rope", held_out.manifest["vocab_size"])
     found = measured(model, texts)
     size = sum(len(decode(row).encode()) for row in texts.tokens)
     assert texts.bytes == size
@@ -122,8 +122,8 @@ def test_bits_a_byte_count_the_bytes_of_the_text(texts, test_split, decode):
     assert found["bits_per_byte"][0] == pytest.approx(expected)
 
 
-def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, test_split):
-    vocab_size = test_split.manifest["vocab_size"]
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, held_out):
+    vocab_size = held_out.manifest["vocab_size"]
     model = model_of("rope", vocab_size)
     torch.nn.init.zeros_(model.head.weight)
     found = measured(model, texts)
@@ -133,15 +133,15 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, test_split)
     )
 
 
-def test_a_model_that_is_sure_and_wrong_has_an_infinite_perplexity(texts, test_split):
-    model = model_of("rope", test_split.manifest["vocab_size"])
+def test_a_model_that_is_sure_and_wrong_has_an_infinite_perplexity(texts, held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
     with torch.no_grad():
         model.head.weight.mul_(1e6)
     assert measured(model, texts)["perplexity"][0] == math.inf
 
 
-def test_the_loss_by_position_covers_the_longest_length(texts, test_split):
-    model = model_of("rope", test_split.manifest["vocab_size"])
+def test_the_loss_by_position_covers_the_longest_length(texts, held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
     found = measured(model, texts)["by_position"]
     assert found["length"] == 64
     assert (found["edges"][0], found["edges"][-1]) == (0, 64)
@@ -150,20 +150,20 @@ def test_the_loss_by_position_covers_the_longest_length(texts, test_split):
     assert total / sum(found["tokens"]) == pytest.approx(measured(model, texts)["nll"][-1])
 
 
-def test_the_protocol_is_told_with_its_numbers(texts, test_split):
-    found = measured(model_of("rope", test_split.manifest["vocab_size"]), texts)
+def test_the_protocol_is_told_with_its_numbers(texts, held_out):
+    found = measured(model_of("rope", held_out.manifest["vocab_size"]), texts)
     assert "first 64 tokens" in found["protocol"]
     assert "multiples of 16" in found["protocol"]
 
 
-def test_lengths_beyond_the_texts_are_left_out(texts, test_split):
-    model = model_of("rope", test_split.manifest["vocab_size"])
+def test_lengths_beyond_the_texts_are_left_out(texts, held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
     assert measured(model, texts, lengths=[16, 64, 4096])["lengths"] == [16, 64]
 
 
-def test_a_length_that_does_not_divide_the_longest_leaves_a_shorter_window(test_split, decode):
-    texts = long_documents(test_split, longest=[96], limit=2, text=decode)
-    model = model_of("rope", test_split.manifest["vocab_size"])
+def test_a_length_that_does_not_divide_the_longest_leaves_a_shorter_window(held_out, decode):
+    texts = long_documents(held_out, longest=[96], limit=2, text=decode)
+    model = model_of("rope", held_out.manifest["vocab_size"])
     found = measured(model, texts, lengths=[16, 64, 96])
     assert len(set(found["tokens_scored"])) == 1
     nll = window_nll(model, texts, length=64, tokens_per_batch=64)
@@ -173,27 +173,27 @@ def test_a_length_that_does_not_divide_the_longest_leaves_a_shorter_window(test_
     assert np.allclose(nll, np.concatenate((whole, end), axis=1), atol=1e-6)
 
 
-def test_documents_are_taken_from_their_start_up_to_a_limit(test_split, decode):
-    all_of_them = long_documents(test_split, longest=[64], limit=99, text=decode)
-    two = long_documents(test_split, longest=[64], limit=2, text=decode)
-    assert len(all_of_them.tokens) == len(test_split)
+def test_documents_are_taken_from_their_start_up_to_a_limit(held_out, decode):
+    all_of_them = long_documents(held_out, longest=[64], limit=99, text=decode)
+    two = long_documents(held_out, longest=[64], limit=2, text=decode)
+    assert len(all_of_them.tokens) == len(held_out)
     assert np.array_equal(two.tokens, all_of_them.tokens[:2])
-    start, _ = test_split.span(1)
-    assert np.array_equal(two.tokens[1], test_split.tokens[start : start + 64])
+    start, _ = held_out.span(1)
+    assert np.array_equal(two.tokens[1], held_out.tokens[start : start + 64])
 
 
-def test_where_no_document_reaches_the_longest_length_the_next_is_taken(test_split, decode):
-    texts = long_documents(test_split, longest=[16, 10**6], limit=2, text=decode)
+def test_where_no_document_reaches_the_longest_length_the_next_is_taken(held_out, decode):
+    texts = long_documents(held_out, longest=[16, 10**6], limit=2, text=decode)
     assert texts.tokens.shape == (2, 16)
 
 
-def test_no_long_document_at_all_is_told(test_split, decode):
+def test_no_long_document_at_all_is_told(held_out, decode):
     with pytest.raises(DataError, match=r"no document has 100000 tokens \(row_length\)"):
-        long_documents(test_split, longest=[100_000], limit=2, text=decode)
+        long_documents(held_out, longest=[100_000], limit=2, text=decode)
 
 
-def test_what_a_text_was_packed_with_plays_no_part(test_split):
-    model = model_of("rope", test_split.manifest["vocab_size"])
+def test_what_a_text_was_packed_with_plays_no_part(held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
     tokens = np.arange(64).reshape(1, 64) % 50
     marks = np.zeros((1, 64), np.uint8)
     marked = marks.copy()
