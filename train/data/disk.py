@@ -2,18 +2,19 @@
 
 A file is written under a temporary name in its own folder, synchronised and renamed, so that no
 reader ever sees a part of it. `full_disk` turns the errors of a disk without room into one that
-names the path and the cure.
+names the path and the cure, `writing` those of any disk.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from train.data.checksum import Checksum
 from train.data.documents import DataError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -27,51 +28,62 @@ class Output:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.size = 0
         self._part = path.with_name(f".{path.name}.part")
-        self._hash = hashlib.sha256()
-        with full_disk(path):
+        self._checksum = Checksum()
+        with writing(path):
             self._file = self._part.open("wb")
 
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._checksum.size
+
     def write(self, data: bytes | memoryview) -> None:
-        with full_disk(self.path):
+        with writing(self.path):
             self._file.write(data)
-        self._hash.update(data)
-        self.size += len(data)
+        self._checksum.update(data)
 
     def flush(self) -> None:
         """For writers that want one (torch.save); `commit` does what matters."""
 
-    def commit(self) -> dict[str, int | str]:
-        """Put the file in its place; return its size (bytes) and sha256."""
-        with full_disk(self.path):
+    def commit(self) -> dict[str, Any]:
+        """Put the file in its place; return its size (bytes) and checksums."""
+        with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
             self._part.replace(self.path)
-        return {"bytes": self.size, "sha256": self._hash.hexdigest()}
+        return self._checksum.digest()
 
     def discard(self) -> None:
         """Remove what was written, committed or not."""
         with suppress(OSError):  # closing flushes, which a full disk refuses once more
             self._file.close()
-        self._part.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
+        remove(self._part)
+        remove(self.path)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text file that is whole or absent."""
     part = path.with_name(f".{path.name}.part")
     try:
-        with full_disk(path), part.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        with writing(path):
+            with part.open("w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        remove(part)
         raise
-    sync_folder(path.parent)
+    with writing(path):
+        sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file if it is there and can be removed; what follows a fault must not hide it."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -96,4 +108,18 @@ def full_disk(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: no room is left to write it ({fault.strerror}). Free space or set out= to a "
             "folder on another disk, then run again; what was half-written has been removed"
+        ) from fault
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise DataError naming `path` where it cannot be written, whatever the reason."""
+    try:
+        with full_disk(path):
+            yield
+    except OSError as fault:
+        raise DataError(
+            f"{path}: cannot be written ({fault.strerror or fault}). Check the disk and the "
+            "permissions, or set out= to another folder, then run again; what was half-written "
+            "has been removed"
         ) from fault

@@ -25,11 +25,11 @@ from train.data.card import card
 from train.data.disk import write_whole
 from train.data.documents import DataError, Document, Reader
 from train.data.progress import Meter
-from train.data.shards import ShardWriter
 from train.data.split import SPLITS, Split
 from train.data.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample
 from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import TokenizerSource
+from train.data.writer import ShardWriter
 
 BATCH_CHARACTERS = 2_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -117,8 +117,7 @@ def _build(
     write_whole(part / folder.TOKENIZER, tokenizer.json)
     write_whole(part / folder.STATISTICS, json.dumps(statistics) + "\n")
     write_whole(part / folder.CARD, card(manifest, statistics))
-    write_whole(part / folder.MANIFEST, json.dumps(manifest, indent=1) + "\n")
-    return manifest
+    return folder.write_top(part, manifest)
 
 
 class _SourceWork:

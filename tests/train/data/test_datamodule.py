@@ -11,6 +11,7 @@ from segmenters.pattern import Newline
 from train.data.datamodule import LMDataModule
 from train.data.documents import DataError
 from train.data.files import TextFiles
+from train.data.manifest import store
 from train.data.prepare import Source, prepare
 from train.data.split import Split
 from train.data.vocabulary import TrainBPE
@@ -137,10 +138,10 @@ def test_a_folder_that_is_not_prepared_is_named(tmp_path):
 def test_damage_is_found_before_the_first_step(folder):
     data = module(folder)
     data.prepare_data()
-    file = folder / "prose" / "train" / "prose.bin"
+    file = folder / "prose" / "train" / "prose.00000.bin"
     whole = file.read_bytes()
     file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    with pytest.raises(DataError, match=r"prose\.bin: its sha256"):
+    with pytest.raises(DataError, match=r"prose\.00000\.bin: its sha256"):
         data.prepare_data()
     file.write_bytes(whole)
 
@@ -150,7 +151,7 @@ def test_another_tokenizer_is_found(folder):
     whole = path.read_text()
     manifest = json.loads(whole)
     manifest["tokenizer"]["sha256"] = "other"
-    path.write_text(json.dumps(manifest))
+    store(path, manifest)
     with pytest.raises(DataError, match="its tokenizer is not that of"):
         module(folder).rows("train")
     path.write_text(whole)

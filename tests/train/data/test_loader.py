@@ -15,8 +15,9 @@ from train.data.documents import DataError
 from train.data.loader import RowLoader, ahead
 from train.data.order import Mixture
 from train.data.packing import PACKINGS, Rows
-from train.data.shards import ShardWriter, open_dataset
+from train.data.shards import open_dataset
 from train.data.validation import ValidationLoader
+from train.data.writer import ShardWriter
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from bipe.positions import Carry, Positions
 from train.data.documents import DataError
 from train.data.packing import PACKINGS, Rows
-from train.data.shards import ShardWriter, open_dataset
+from train.data.shards import open_dataset
+from train.data.writer import ShardWriter
 
 lengths = st.lists(st.integers(2, 60), min_size=1, max_size=12)
 options = settings(max_examples=40, deadline=None)
