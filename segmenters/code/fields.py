@@ -1,12 +1,14 @@
-"""What the fields of a document say about it: its file name and its programming language.
+"""What the fields of a document say about it: its file name, its language, where it comes from.
 
-The names of the fields are those of the data sets of code that are in use: the Stack, StarCoder
-data, proof-pile-2, CodeSearchNet, the Pile, RedPajama.
+The names of the fields are those of the data sets that are in use: the Stack, StarCoder data,
+proof-pile-2, CodeSearchNet, the Pile, RedPajama, SlimPajama, Dolma, Common Pile. Fields may stand
+in a field `meta` or `metadata`, which some data sets spell as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -15,13 +17,37 @@ NAME_FIELDS: Final = (
     *("max_stars_repo_path", "content_path"),
 )
 LANGUAGE_FIELDS: Final = ("language", "lang", "programming_language")
+SUFFIX_FIELDS: Final = ("ext", "extension")
+SET_FIELDS: Final = (
+    *("pile_set_name", "redpajama_set_name", "set_name", "source", "subset", "dataset"),
+)
+KNOWN_FIELDS: Final = (*NAME_FIELDS, *LANGUAGE_FIELDS, *SUFFIX_FIELDS, *SET_FIELDS)
+NESTING_FIELDS: Final = ("meta", "metadata")
+# What is longer is no name and is not kept: a corpus may put whole texts beside the text.
+_LONGEST = 4096
 
 
 def texts(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that hold text, those of a field `meta` in it included."""
-    nested = meta.get("meta")
-    flat = {**(nested if isinstance(nested, Mapping) else {}), **meta}
-    return {str(key): value for key, value in flat.items() if isinstance(value, str)}
+    """The fields that hold text, those of a field `meta` or `metadata` in it included.
+
+    Of a list of names ([{"name": "C"}, ...], as RedPajama has it) the first counts.
+    """
+    flat: dict[str, Any] = {}
+    for field in NESTING_FIELDS:
+        flat |= _mapping(meta.get(field))
+    found = {str(key): _text(value) for key, value in (flat | dict(meta)).items()}
+    return {key: value for key, value in found.items() if value}
+
+
+def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> dict[str, Any]:
+    """The named fields of a row, those nested in `meta` or `metadata` in their places."""
+    kept = {key: row[key] for key in keys if _is_short(row.get(key))}
+    for field in NESTING_FIELDS:
+        nested = _mapping(row.get(field))
+        inner = {key: nested[key] for key in keys if _is_short(nested.get(key))}
+        if inner:
+            kept[field] = inner
+    return kept
 
 
 def language_of_fields(meta: Mapping[str, Any]) -> str | None:
@@ -34,4 +60,38 @@ def path_of(name: str | None, meta: Mapping[str, Any]) -> str | None:
     """The first of the document's name and of its fields that looks like the name of a file."""
     fields = texts(meta)
     names = (name, *(fields.get(field) for field in NAME_FIELDS))
-    return next((known for known in names if known and PurePath(known).suffix), name)
+    found = next((known for known in names if known and PurePath(known).suffix), None)
+    if found is None and (suffix := suffix_of(fields)):
+        return f"document{suffix}"
+    return found or name
+
+
+def suffix_of(fields: Mapping[str, str]) -> str | None:
+    """The suffix of the file that a document was, with its dot: ".py"."""
+    found = next((fields[field] for field in SUFFIX_FIELDS if fields.get(field)), "")
+    return "." + found.strip().lstrip(".").lower() if found.strip(" .") else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """A field of fields; some data sets spell it as JSON."""
+    if isinstance(value, str) and value[:1] == "{" and len(value) <= _LONGEST:
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and value:
+        value = value[0]
+    if isinstance(value, Mapping):
+        value = value.get("name")
+    return value if isinstance(value, str) else ""
+
+
+def _is_short(value: object) -> bool:
+    """Whether a field may be a name: text, or a list or mapping that holds some."""
+    if isinstance(value, str):
+        return 0 < len(value) <= _LONGEST
+    return isinstance(value, (list, tuple, dict)) and len(value) <= 100 and bool(_text(value))

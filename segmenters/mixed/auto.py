@@ -1,7 +1,8 @@
 """The segmenter that each document asks for: `segmenter: auto`.
 
 `choose` decides by kind, name, fields and text (`route`) and gives a segmenter of the route; cut
-without it, a text is judged by itself. Each decision is logged, at level DEBUG.
+without it, a text is judged by itself. Each decision is logged, at level DEBUG, with what it was
+made by; whoever counts decisions calls `decide` and `of_decision`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from segmenters.base import Segmenter
 from segmenters.lines import Lines
 from segmenters.mixed.mixed import FORMATS, Mixed, require_granularity, versions_of
-from segmenters.mixed.route import route
+from segmenters.mixed.route import Decision, decide
 from segmenters.proofs import (
     ArithmeticSteps,
     ChainOfThought,
@@ -33,6 +34,7 @@ _SEGMENTERS: Final[Mapping[str, Segmenter]] = {
     "coq": Coq(),
     "isabelle": Isabelle(),
     "lean": Lean(),
+    "lines": Lines(),
     "metamath": Metamath(),
     "mizar": Mizar(),
     "prose": Sentences(backend="rules"),
@@ -47,6 +49,8 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
+
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         require_granularity(self.granularity)
@@ -64,14 +68,26 @@ class Auto(Segmenter):
         meta: Mapping[str, Any] | None = None,
     ) -> Segmenter:
         """The segmenter of the document's route."""
-        found = route(kind=kind, name=name, meta=meta, text=text)
+        found = decide(kind=kind, name=name, meta=meta, text=text)
         _LOG.debug("document %s of kind %s: %s", name, kind, found)
-        if found == "code":
+        return self.of_decision(found, text=text, kind=kind, name=name, meta=meta)
+
+    def of_decision(
+        self,
+        decision: Decision,
+        *,
+        text: str,
+        kind: str | None = None,
+        name: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Segmenter:
+        """The segmenter for a document whose route is decided."""
+        if decision.route == "code":
             code = Lines(granularity=self.granularity, fallback=True)
             return code.choose(text=text, kind=kind, name=name, meta=meta)
-        if found in FORMATS:
-            return Mixed(format=found, granularity=self.granularity)
-        return _SEGMENTERS[found]
+        if decision.route in FORMATS:
+            return Mixed(format=decision.route, granularity=self.granularity)
+        return _SEGMENTERS[decision.route]
 
     def versions(self) -> dict[str, str]:
         """What the segmenters of all routes depend on."""

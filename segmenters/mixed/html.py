@@ -1,30 +1,46 @@
 """HTML, kept as it is -> parts: blocks that keep their lines (pre, script, style), and the rest.
 
-In the rest, sentences are cut by the causal rules, which see tags as closing quotes: a tag stays
-with its text. What a block-level tag opens (p, li, h1, td, ...) starts a segment, and so does what
-follows a closing one; tags without text between them stay together. Nothing is stripped, entities
-are not decoded, and broken tags are text. Source: the HTML Living Standard, "The HTML syntax".
+In the rest, sentences are cut by the causal rules, which see tags as closing quotes and entities as
+the characters that they stand for: a tag stays with its text. What a block-level tag opens (p, li,
+h1, td, ...) starts a segment, and so does what follows a closing one; tags without text between
+them stay together. Code in pre is read without its tags and entities, in the language that a class
+names ("language-python"). Nothing is stripped and broken tags are text. Source: the HTML Living
+Standard, "The HTML syntax".
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from segmenters import sentence_rules
 from segmenters.base import Segmenter
-from segmenters.mixed.parts import Part
+from segmenters.mixed.parts import Part, View
 
-_RAW = re.compile(r"<(pre|script|style|textarea)(?=[\s>/])[^<>]*+>", re.IGNORECASE)
+_RAW = re.compile(
+    r"<!--|<(?P<name>pre|script|style|textarea)(?=[\s>/])(?P<attributes>[^<>]*+)>", re.IGNORECASE
+)
 _LANGUAGES = {"script": "javascript", "style": "css"}
+_TYPE = re.compile(r"""\btype\s*=\s*["']?([\w./+-]{1,80})""", re.IGNORECASE)
+_CLASS = re.compile(
+    r"(?:\b(?:lang|language|highlight(?:-source)?)[-:]|\bbrush:\s?|\bsourceCode )"
+    r"([A-Za-z][\w+#]{0,20})"
+)
+_CODE_TAG = re.compile(r"(?:\s|<(?:span|div|code|samp)[^<>]*+>)*+")
+_PIECE = re.compile(r"<[^<>]*+>|(?P<entity>&#?\w{1,31};)|[^<&]++|[<&]")
+_ENTITY = re.compile(r"&#?\w{1,31};")
 # A quote that is not closed before the next tag is no quote.
 _TAG = re.compile(
     r"<!--|<(?P<slash>/?)(?P<name>[A-Za-z][\w:-]*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>"
     r"|<[!?][^<>]*+>|(?P<text>[^<\s]++)|<"
 )
 _CLOSING_TAGS = re.compile(r"(?:</[^<>]*+>\s*+)*+")
-_BLOCKS = frozenset(
+_SPACE = re.compile(r"\s*+")
+BLOCKS = frozenset(
     (
         *("address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd"),
         *("details", "dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer"),
@@ -40,24 +56,75 @@ _MASK = "*"
 
 def parts(text: str) -> Iterator[Part]:
     """The parts of a document in HTML, in order."""
-    place = 0
-    closed: dict[str, bool] = {}  # names whose closing tag is not in the rest of the text
+    place = end = 0
+    missing: set[str] = set()  # names whose closing tag is not in the rest of the text
     while opening := _RAW.search(text, place):
-        name = opening[1].lower()
-        if closed.get(name):
-            place = opening.end()
+        place = opening.end()
+        name = (opening["name"] or "--").lower()
+        if name in missing:
             continue
-        closing = re.compile(rf"</{name}\s*+>\s*+", re.IGNORECASE).search(text, opening.end())
+        pattern = rf"</{name}\s*+>" if opening["name"] else "-->"
+        closing = re.compile(pattern, re.IGNORECASE).search(text, place)
         if closing is None:
-            closed[name] = True
-            place = opening.end()
+            missing.add(name)
             continue
-        if opening.start():
-            yield Part(end=opening.start(), kind="tagged")
-        yield Part(end=closing.end(), kind="code", language=_LANGUAGES.get(name))
         place = closing.end()
-    if place < len(text) or closed:
+        if opening["name"]:
+            if opening.start() > end:
+                yield Part(end=opening.start(), kind="tagged")
+            end = place = _after_space(text, place)
+            yield from _raw(text, opening, closing.start(), end)
+    if end < len(text):
         yield Part(end=len(text), kind="tagged")
+
+
+def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[Part]:
+    """The code of an element, and the line of the tag that closes it."""
+    name, start = opening["name"].lower(), opening.end()
+    language = _language(text, opening, name)
+    ends_line = text[closing - 1] in "\r\n" and closing > start
+    view = _shown(text, opening.start(), start, closing) if name == "pre" else None
+    if view is None:
+        places = np.arange(start, closing, dtype=np.int64)
+        view = View(text=text[start:closing], places=places)
+    yield Part(end=closing if ends_line else end, kind="code", language=language, view=view)
+    if ends_line:
+        yield Part(end=end, kind="line")
+
+
+def _language(text: str, opening: re.Match[str], name: str) -> str | None:
+    """The programming language of what an element holds, if it is known."""
+    if name == "script":
+        kind = _TYPE.search(opening["attributes"])
+        if kind and "json" in kind[1].lower():
+            return "json"
+        is_code = kind is None or re.search("script|module", kind[1], re.IGNORECASE)
+        return _LANGUAGES[name] if is_code else None
+    if name != "pre":
+        return _LANGUAGES.get(name)
+    inner = _CODE_TAG.match(text, opening.end())
+    window = opening.group() + (inner.group() if inner else "")
+    found = _CLASS.search(window)
+    return found[1] if found else None
+
+
+def _shown(text: str, place: int, start: int, end: int) -> View:
+    """What a reader sees of the text between two places: no tags, entities as characters."""
+    seen: list[str] = []
+    places: list[int] = []
+    for piece in _PIECE.finditer(text, start, end):
+        shown = piece.group()
+        if piece["entity"]:
+            shown = html.unescape(shown)
+            seen.append(shown)
+            places += [place] * len(shown)
+            place = piece.end()
+        elif not shown.startswith("<") or shown == "<":
+            seen.append(shown)
+            places.append(place)
+            places += range(piece.start() + 1, piece.end())
+            place = piece.end()
+    return View(text="".join(seen), places=np.array(places, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,14 +142,15 @@ class Tagged(Segmenter):
         shadow: list[str] = []
         ends: list[int] = []
         place = copied = 0
-        has_text = closed = False
+        has_text = closed = unclosed = False
         while match := _TAG.search(text, place):
             start, place = match.span()
             if match.group() == "<!--":
-                end = text.find("-->", place)
-                place = len(text) if end < 0 else end + 3
+                end = -1 if unclosed else text.find("-->", place)
+                unclosed = end < 0
+                place = end + 3 if end >= 0 else place
             name = (match["name"] or "").lower()
-            is_block = name in _BLOCKS
+            is_block = name in BLOCKS
             is_text = match["text"] is not None or match.group() == "<"
             opens = is_block and not match["slash"] and name not in _ALONE
             if has_text and (opens or (closed and (is_text or (name and not match["slash"])))):
@@ -94,12 +162,24 @@ class Tagged(Segmenter):
                 shadow += [text[copied:start], _MASK * (place - start)]
                 copied = place
         shadow.append(text[copied:])
-        ends += sentence_rules.sentence_ends("".join(shadow))
+        ends += sentence_rules.sentence_ends(_ENTITY.sub(_spelled, "".join(shadow)))
         return [_after_closing_tags(text, end) for end in ends]
+
+
+def _spelled(entity: re.Match[str]) -> str:
+    """The character of an entity, as often as the entity has characters."""
+    character = html.unescape(entity.group())
+    return character * len(entity.group()) if len(character) == 1 else entity.group()
 
 
 def _after_closing_tags(text: str, place: int) -> int:
     """A closing tag stays with the sentence before it."""
     match = _CLOSING_TAGS.match(text, place)
+    assert match is not None
+    return match.end()
+
+
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
     assert match is not None
     return match.end()

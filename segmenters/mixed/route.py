@@ -1,23 +1,27 @@
-"""Which kind of segmenter a document asks for: `route`, a plain function.
+"""Which kind of segmenter a document asks for: `route`, a plain function, and `decide`, with why.
 
 What is said about a document decides before what it looks like: its kind, if that names one; its
 file name, or one among its fields; the programming language among its fields; the data set that
-it comes from (`pile_set_name` of the Pile, `redpajama_set_name`); then its text (`sniff`); then
-its kind in general. "prose" is what readers say by default, so as a kind it decides last.
+it comes from (`sets`); then its text (`sniff`); then its kind in general. "prose" is what readers
+say by default, so as a kind it decides last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from segmenters.code.fields import LANGUAGE_FIELDS, NAME_FIELDS, texts
+from segmenters.code.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
+from segmenters.code.languages import language_of, language_of_script
+from segmenters.mixed.languages import route_of_language
+from segmenters.mixed.sets import LOOKED_INTO, route_of_set
 from segmenters.mixed.sniff import sniff
 
 ROUTES: Final = (
-    *("arithmetic", "chain_of_thought", "code", "coq", "html", "isabelle", "latex", "lean"),
-    *("markdown", "metamath", "mizar", "notebook", "prose"),
+    *("arithmetic", "chain_of_thought", "code", "coq", "diff", "email", "html", "isabelle"),
+    *("latex", "lean", "lines", "markdown", "metamath", "mizar", "notebook", "prose", "rst"),
 )
 # By general kinds of documents; each is what is left if nothing tells more.
 _KINDS: Final = {
@@ -28,66 +32,57 @@ _KINDS: Final = {
 }
 _SUFFIXES: Final = {
     "coq": ".v",
-    "html": ".html .htm .xhtml",
+    "diff": ".diff .patch",
+    "email": ".eml .mbox .mbx",
+    "html": ".html .htm .xhtml .shtml",
     "isabelle": ".thy",
     "latex": ".tex .ltx .latex",
     "lean": ".lean",
-    "markdown": ".md .markdown .mdown .mkd .qmd .rmd",
+    "lines": ".csv .tsv .log .jsonl .ndjson .srt .vtt .po .pot .typed",
+    "markdown": ".md .markdown .mdown .mkd .mdx .qmd .rmd",
     "metamath": ".mm",
     "mizar": ".miz .abs",
     "notebook": ".ipynb",
-    "code": ".py .pyi .c .h .cc .cpp .cxx .hh .hpp .hxx .cs .css .d .dart .el .erl .ex .exs .f .f90"
-    " .go .gradle .groovy .hs .java .jl .js .jsx .json .kt .lisp .lua .m .ml .mli .mjs .nim .php"
-    " .pl .pm .ps1 .r .rb .rs .sass .scala .scm .scss .sh .bash .sql .sty .cls .bib .swift .tcl"
-    " .toml .ts .tsx .vb .vhd .sv .xml .yaml .yml .zig .cmake .proto .asm .s .ini .cfg .bat",
+    "rst": ".rst .rest",
+    "code": ".svg .csproj .lock"
+    " .ada .adb .ads .agda .asm .awk .bas .bat .bib .cfg .clj .cljs .cls .cmake .cmd .cob"
+    " .coffee .conf .cr .cu .cuh .d .dart .dtd .ebuild .el .elm .erl .ex .exs .f .f90 .f95 .for"
+    " .fs .fsi .fsx .gd .glsl .gradle .groovy .hlsl .hrl .hx .idr .ini .in .ipp .jinja .j2 .kt .kts"
+    " .less .lhs .lisp .lua .m .m4 .mak .map .ml .mli .nim .nix .pas .pl .pm .pp .ps1 .pro"
+    " .properties .proto .purs .pxd .pyx .qml .r .rkt .s .sass .scm .scss .sed .sol .sparql .spec"
+    " .sql .ss .sty .sv .svh .swift .tcl .tf .thrift .toml .vala .vb .vba .vert .vhd .vhdl .vim"
+    " .vue .wat .xml .xsd .xsl .xslt .yaml .yml .zig .pc .ac .am .service .desktop .plist .cjs"
+    " .mjs .cts .mts .editorconfig .gitignore .gitattributes .npmrc .opam .nimble .gemspec",
 }
 _BY_SUFFIX: Final = {s: route for route, suffixes in _SUFFIXES.items() for s in suffixes.split()}
-_NAMES: Final = frozenset(("makefile", "dockerfile", "cmakelists.txt", "gemfile", "rakefile"))
-# What must be in a text besides its suffix, which others use as well: Verilog, Objective-C++.
-_NEEDS: Final = {"metamath": "$."}
-_FORBIDS: Final = {"coq": "endmodule"}
-_PROGRAMMING: Final = """
-    bash c# c++ cpp csharp css dart elixir erlang fortran go haskell java javascript json julia
-    kotlin lua matlab ocaml objective-c perl php powershell python r ruby rust scala scheme shell
-    sql swift tcl typescript vhdl verilog xml yaml
-"""
-_LANGUAGES: Final = {
-    "c": "code",
-    "coq": "coq",
-    "rocq": "coq",
-    "html": "html",
-    "isabelle": "isabelle",
-    "jupyter notebook": "notebook",
-    "jupyter-notebook": "notebook",
-    "latex": "latex",
-    "lean": "lean",
-    "markdown": "markdown",
-    "tex": "latex",
-    "text": "prose",
-} | dict.fromkeys(_PROGRAMMING.split(), "code")
-_SETS: Final = {
-    "arxiv": "latex",
-    "redpajamaarxiv": "latex",
-    "dm mathematics": "chain_of_thought",
-    "github": "code",
-    "redpajamagithub": "code",
-    "pubmed central": "markdown",
-    "stackexchange": "markdown",
-    "redpajamastackexchange": "markdown",
-    "ubuntu irc": "code",
-} | dict.fromkeys(
-    (
-        *("gutenberg (pg-19)", "pg-19", "pg19", "books3", "bookcorpus2", "wikipedia (en)"),
-        *("openwebtext2", "pile-cc", "freelaw", "pubmed abstracts", "opensubtitles", "europarl"),
-        *("hackernews", "nih exporter", "philpapers", "youtubesubtitles", "enron emails"),
-        *("uspto backgrounds", "redpajamac4", "redpajamacommoncrawl", "redpajamawikipedia"),
-        *("redpajamabook",),
-    ),
-    "prose",
-)
-# Where a set holds files of all kinds, its documents are looked at before the set decides.
-_LOOKED_INTO: Final = frozenset(("github", "redpajamagithub"))
-_SET_FIELDS: Final = ("pile_set_name", "redpajama_set_name", "set_name", "subset", "source")
+_NAMES: Final = {
+    "code": "makefile gnumakefile dockerfile containerfile cmakelists.txt gemfile rakefile procfile"
+    " jenkinsfile vagrantfile podfile brewfile justfile build build.bazel workspace configure"
+    " meson.build sconstruct sconscript requirements.txt constraints.txt entry_points.txt"
+    " .gitignore .gitattributes .dockerignore .editorconfig .npmrc .npmignore .eslintrc .babelrc"
+    " .bashrc .profile .vimrc .prettierrc pkgbuild pipfile _coqproject go.mod go.sum",
+    "email": "metadata pkg-info wheel",
+    "lines": "record sources.txt top_level.txt installed-files.txt installer py.typed",
+    "prose": "license licence license.txt licence.txt copying copying.txt copyright notice"
+    " notice.txt unlicense",
+}
+_BY_NAME: Final = {name: route for route, names in _NAMES.items() for name in names.split()}
+# What must be in a text besides its suffix, which others use as well, and what else it is then:
+# Verilog, Objective-C++, a page of which only the text is kept.
+_NEEDS: Final[dict[str, tuple[str, str | None]]] = {"metamath": ("$.", "code"), "html": ("<", None)}
+_FORBIDS: Final = {"coq": ("endmodule", "code")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """A route, what it was decided by ("name", "looks", ...) and what that said."""
+
+    route: str
+    by: str
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.route} (by {self.by}{f': {self.said}' if self.said else ''})"
 
 
 def route(
@@ -101,25 +96,70 @@ def route(
 
     `meta` are the fields of the document's row; those of a field `meta` in it count as well.
     """
+    return decide(kind=kind, name=name, meta=meta, text=text).route
+
+
+def decide(
+    *,
+    kind: str | None = None,
+    name: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    text: str = "",
+) -> Decision:
+    """The route of a document, as `route` gives it, and why."""
     kind = (kind or "prose").lower()
     if kind in ROUTES and kind not in ("prose", "code"):
-        return kind
+        return Decision(route=kind, by="kind", said=kind)
     fields = texts(meta or {})
-    for known in (name, *(fields.get(field) for field in NAME_FIELDS)):
-        if known and (found := _by_name(known, text)):
-            return found
+    return (
+        _by_names(name, fields, text)
+        or _by_languages(fields, is_code=kind == "code")
+        or _by_sets(fields, text)
+        or _by_text(kind, text)
+    )
+
+
+def _by_names(name: str | None, fields: Mapping[str, str], text: str) -> Decision | None:
+    if name and (found := _of_name(name, text)):
+        return Decision(route=found, by="name", said=PurePosixPath(name).name)
+    for field in NAME_FIELDS:
+        if (known := fields.get(field)) and (found := _of_name(known, text)):
+            return Decision(route=found, by=f"field {field}", said=known)
+    suffix = suffix_of(fields)
+    if suffix and (found := _of_name(f"document{suffix}", text)):
+        return Decision(route=found, by="field ext", said=suffix)
+    return None
+
+
+def _by_languages(fields: Mapping[str, str], *, is_code: bool) -> Decision | None:
     for field in LANGUAGE_FIELDS:
-        if found := _LANGUAGES.get(fields.get(field, "").lower()):
-            return found
-    sets = [fields.get(field, "").lower() for field in _SET_FIELDS]
-    for known in sets:
-        if known in _SETS and known not in _LOOKED_INTO:
-            return _SETS[known]
-    if any(known in _LOOKED_INTO for known in sets):
-        return _looked_into(text)
+        known = fields.get(field, "")
+        if found := route_of_language(known, is_code=is_code):
+            return Decision(route=found, by=f"field {field}", said=known)
+    return None
+
+
+def _by_sets(fields: Mapping[str, str], text: str) -> Decision | None:
+    for field in SET_FIELDS:
+        known = fields.get(field, "")
+        found = route_of_set(known, text)
+        if found == LOOKED_INTO:
+            found = _looked_into(text)
+        if found:
+            return Decision(route=found, by=f"field {field}", said=known)
+    return None
+
+
+def _by_text(kind: str, text: str) -> Decision:
+    if language := language_of_script(text):
+        return Decision(route="code", by="first line", said=f"#! {language}")
     if kind == "code":
-        return _looked_into(text)
-    return sniff(text) or _KINDS.get(kind, "prose")
+        return Decision(route=_looked_into(text), by="kind", said=kind)
+    if found := sniff(text):
+        return Decision(route=found, by="looks")
+    if kind in _KINDS:
+        return Decision(route=_KINDS[kind], by="kind", said=kind)
+    return Decision(route="prose", by="default")
 
 
 def _looked_into(text: str) -> str:
@@ -128,13 +168,13 @@ def _looked_into(text: str) -> str:
     return "code" if found in (None, "arithmetic", "chain_of_thought", "prose") else found
 
 
-def _by_name(name: str, text: str) -> str | None:
+def _of_name(name: str, text: str) -> str | None:
     path = PurePosixPath(name.replace("\\", "/").lower())
-    if path.name in _NAMES:
-        return "code"
-    found = _BY_SUFFIX.get(path.suffix)
-    if found is None:
-        return None
-    if _NEEDS.get(found, "") not in text or (found in _FORBIDS and _FORBIDS[found] in text):
-        return "code"
+    if found := _BY_NAME.get(path.name):
+        return found
+    found = _BY_SUFFIX.get(path.suffix) or ("code" if language_of(path.name) else None)
+    if text and found in _NEEDS and _NEEDS[found][0] not in text:
+        return _NEEDS[found][1]
+    if found in _FORBIDS and _FORBIDS[found][0] in text:
+        return _FORBIDS[found][1]
     return found

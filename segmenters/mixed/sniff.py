@@ -16,6 +16,25 @@ _LINES = re.MULTILINE
 # A kind is found if its sign is there as often as the number says.
 _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
     ("notebook", 1, re.compile(r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:')),
+    (
+        "diff",
+        1,
+        re.compile(
+            r"\A(?:[^\n]*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S[^\n]*\n\+\+\+ \S)"
+            r"|\A\*\*\* \S[^\n]*\n--- \S"
+        ),
+    ),
+    (
+        "email",
+        1,
+        re.compile(
+            r"\A\s*(?:From \S[^\n]*\n)?"
+            r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
+            r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
+            r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:",
+            re.I,
+        ),
+    ),
     ("html", 1, re.compile(r"\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)", re.I)),
     ("latex", 1, re.compile(r"^[ \t]*\\(?:documentclass|documentstyle|begin\{document\})", _LINES)),
     ("isabelle", 1, re.compile(r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>", _LINES)),
@@ -43,6 +62,16 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
         re.compile(r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
     ),
     ("markdown", 2, re.compile(r"^ {0,3}(?:```|~~~)", _LINES)),
+    (
+        "rst",
+        1,
+        re.compile(
+            r"^[ \t]*\.\. (?:code-block|toctree|automodule|autoclass|autofunction|contents|note"
+            r"|warning|image|figure|seealso|versionadded|currentmodule|module|function|sourcecode"
+            r"|py:\w+)::|^\.\. _[^\n:]{1,80}:",
+            _LINES,
+        ),
+    ),
     ("html", 6, re.compile(r"</(?:p|div|li|td|tr|span|a|h[1-6])>", re.I)),
     ("arithmetic", 3, re.compile(r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$", _LINES)),
     ("chain_of_thought", 2, re.compile(r"^[*# \t]*+Step \d+", _LINES)),

@@ -10,55 +10,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import Lines, Mixed, Sentences
+from segmenters.mixed.mixed import FORMATS
 from tests.segmenters.texts import any_text
 
-FORMATS = ("html", "latex", "markdown", "notebook")
 _PIECES = [
+    *("```", "~~~", "````", "```python\n", "\n", "\n", "\n\n", "# ", "- ", "1. ", "| a |", "---"),
+    *("===", "    ", "<p>", "</p>", "<b>", "</b>", "<pre>", "</pre>", "<script>", "</script>"),
+    *("<br/>", "<!--", "-->", '<a href="', '">', "'", "<", ">", "One. ", "Two", " ", ".", "\r\n"),
     *(
-        "```",
-        "~~~",
-        "````",
-        "```python\n",
-        "\n",
-        "\n",
-        "\n\n",
-        "# ",
-        "- ",
-        "1. ",
-        "| a |",
-        "---",
-        "===",
-    ),
-    *(
-        "    ",
-        "<p>",
-        "</p>",
-        "<b>",
-        "</b>",
-        "<pre>",
-        "</pre>",
-        "<script>",
-        "</script>",
-        "<br/>",
-        "<!--",
-    ),
-    *(
-        "-->",
-        '<a href="',
-        '">',
-        "'",
-        "<",
-        ">",
-        "One. ",
-        "Two",
-        " ",
-        ".",
-        "\r\n",
         "\r",
         "\t",
         "x = 1\n",
+        "\\documentclass{a}",
+        "\\begin{document}",
+        "$",
+        "%",
+        "> ",
+        "$$",
+        "a|b\n",
     ),
-    *("\\documentclass{a}", "\\begin{document}", "$", "%"),
+    *("--|--\n", "`", "``", "+++\n", "---\na: b\n", "&nbsp;", "&lt;", '<pre class="language-c">'),
+    *(
+        "\\begin{verbatim}\n",
+        "\\end{verbatim}\n",
+        "From: a\n",
+        "Subject: b\n",
+        "From x 1999\n",
+        "-- \n",
+    ),
+    *(
+        "diff --git a b\n",
+        "--- a\n+++ b\n",
+        "@@ -1 +1 @@\n",
+        "::\n",
+        ".. code-block:: c\n",
+        ":a: b\n",
+    ),
+    *(
+        ">>> x\n",
+        ".. _a:\n",
+        '{"cells": [',
+        '{"source": [',
+        '"a\\n"',
+        '"',
+        "\\u00e9",
+        ", ",
+        "]}",
+        ": ",
+    ),
 ]
 documents = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join), any_text)
 
@@ -89,7 +88,7 @@ def test_segments_tile_the_document(format, text):
         "~~~\n@@```\n@@a. B\n@@~~~~ \n@@After. @@End",
         "````c++ {x}\n@@```\n@@int a;\n@@never closed. Never",
         "- item\n\n@@  ```sh\n@@  ls. A\n@@  ```\n@@",
-        "Not ```a fence``` at all. @@Yes\n\n    @@```\n    indented code\n    ```\n",
+        "Not ```a fence``` at all. @@Yes\n\n@@    ```\n@@    indented. Code\n@@\n@@After. @@End",
         "---\n@@title: A. B\n@@---\n@@Text. @@More",
         "One\r\n@@```\r\n@@a\r\n@@```\r\n@@Two. @@Three",
     ],
@@ -132,7 +131,7 @@ def test_prose_alone_is_cut_as_sentences_are():
 
 
 def test_an_unknown_format_is_named():
-    with pytest.raises(ValueError, match=r"format must be one of html, latex.*was: 'word'"):
+    with pytest.raises(ValueError, match=r"format must be one of diff, email.*was: 'word'"):
         Mixed(format="word")
 
 
@@ -186,6 +185,28 @@ HOSTILE = [
         "</b>. ",
         "=",
     ),
+    *(
+        "> ",
+        ">\n",
+        "From a 1999\n\n",
+        "--- a\n+++ b\n",
+        "::\n",
+        "::\n\n a\n",
+        ".. code::\n",
+        '"',
+        "\\",
+    ),
+    *(
+        '{"cells":[{"source":["',
+        "$$\n",
+        "$a",
+        "\\begin{a}\n",
+        "- ```\n",
+        "a|b\n-|-\n",
+        "<!--\n",
+        "&amp;",
+    ),
+    *("<div>\n", "\\begin{verbatim}\n", "``a", "`a\n", "From: a\n", "A" * 70 + "\n", "a\n---\n"),
 ]
 
 

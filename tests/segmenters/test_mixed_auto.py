@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, route
 from segmenters.mixed import ROUTES
+from segmenters.mixed.mixed import FORMATS
 from tests.segmenters.texts import any_text
 
 
@@ -67,6 +68,9 @@ LOOKS = {
     "coq": "Require Import Arith.\nLemma a : 1 = 1.\nProof.\n",
     "html": "<!DOCTYPE html>\n<html><p>One.</p></html>",
     "isabelle": "theory A imports Main\nbegin\n",
+    "diff": "--- a.c\n+++ a.c\n@@ -1 +1 @@\n-a\n+b\n",
+    "email": "From: A <a@b.c>\nSubject: B\n\nYes.\n",
+    "rst": "Title\n=====\n\n.. code-block:: c\n\n   x;\n",
     "latex": "\\documentclass{a}\n\\begin{document}\n",
     "lean": "import Mathlib\n\ntheorem a : 1 = 1 := by\n  rfl\n",
     "markdown": "# One\n\nText.\n\n## Two\n",
@@ -120,7 +124,7 @@ def test_looking_at_hostile_text_is_quick(piece):
 def test_a_choice_is_a_segmenter_and_is_logged(caplog):
     with caplog.at_level(logging.DEBUG, logger="segmenters.mixed.auto"):
         assert Auto().choose(text="", name="a.v") == Coq()
-    assert caplog.messages == ["document a.v of kind None: coq"]
+    assert caplog.messages == ["document a.v of kind None: coq (by name: a.v)"]
     assert Auto().choose(text="", name="a.py") == Lines(fallback=True)
     assert Auto().choose(text="", name="a.md") == Mixed(format="markdown")
     assert Auto().choose(text="") == Sentences(backend="rules")
@@ -135,7 +139,7 @@ def test_the_fingerprint_knows_the_tables_of_all_routes():
     found = Auto().fingerprint()
     assert json.loads(json.dumps(found)) == found
     named = {key.partition(".")[0] for key in found["versions"]}
-    assert named == set(ROUTES) - {"code", "html", "latex", "markdown", "notebook"} | {"mixed"}
+    assert named == set(ROUTES) - {"code", *FORMATS} | {"mixed"}
     assert Auto(granularity="logical").versions()["mixed.code.tree-sitter"]
 
 
