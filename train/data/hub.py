@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from train.data.documents import DataError, Document, Reader, dig, fields_of, text_of
+from train.data.documents import DataError, Document, Reader, dig, text_of
+from train.data.fields import fields_of
 
 _SCRIPT_CURE = (
     "a data set that is a loading script is not supported by datasets >= 4. Name its files "
@@ -25,6 +26,8 @@ class HuggingFace(Reader):
 
     text_key, id_key: fields of a row, dotted for nested ones; without id_key a document is named
     by split and row.
+    meta_keys: fields that documents keep for segmenters that choose by them; by default those
+    that `Auto` knows.
     filter: keep rows whose field has one of the values, as in
     ``{"meta.pile_set_name": ["ArXiv", "Github"]}``.
     """
@@ -36,6 +39,7 @@ class HuggingFace(Reader):
     split: str = "train"
     text_key: str = "text"
     id_key: str | None = None
+    meta_keys: Sequence[str] | None = None
     streaming: bool = True
     filter: Mapping[str, Sequence[Any]] | None = None
     provenance: ClassVar[str] = "Hugging Face datasets"
@@ -61,7 +65,7 @@ class HuggingFace(Reader):
             if self.id_key is not None:
                 id = str(dig(row, self.id_key, where=where, parameter="id_key"))
             text = text_of(row, self.text_key, where=where)
-            yield self.document(text, id=id, meta=fields_of(row, self.text_key))
+            yield self.document(text, id=id, meta=fields_of(row, self.text_key, self.meta_keys))
 
     def keeps(self, row: Mapping[str, Any], *, where: str) -> bool:
         """Whether every filtered field of a row has an allowed value."""
