@@ -11,13 +11,15 @@ segment, bits 2 to 7 further levels:
     anchors    0   3     8     11  13
     marks    0b11  0  0b10      0   0
 
-Anchors come from the offsets of any tokenizer, or, faster, from a `ByteTable` of a byte-level
-vocabulary. A cut that no token follows before the next one vanishes. No tokenizer is run here.
+Anchors come from the offsets of any tokenizer, or, faster, from a `ByteTable` of a vocabulary that
+spells texts byte by byte (byte-level BPE, SentencePiece with byte fallback). A cut that no token
+follows before the next one vanishes. No tokenizer is run here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,6 +34,12 @@ MAX_LEVELS = 7
 Anchors = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
+
+# What SentencePiece writes for a space, and for a byte.
+SPACE_MARK = "\u2581"
+_BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
+# The length of an id that spells nothing known: no text is so short that it could add up.
+_NEVER = -(2**40)
 
 # No character beyond this one is white space, by str.isspace; a test looks at all of them.
 _LAST_SPACE = 0x3000
@@ -74,11 +82,11 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ByteTable:
-    """Bytes per token id of a byte-level BPE vocabulary: anchors without the tokenizer's offsets.
+    """Bytes per token id of a vocabulary that spells texts: anchors without offsets.
 
-    `lengths` int64 [ids] bytes, -1 where there is no such id; `spaces` int64 [ids]: how many bytes
-    of ASCII white space a piece starts with, 0 if it holds nothing else. Make it by
-    `from_vocabulary`.
+    `lengths` int64 [ids] bytes, -1 where the id spells nothing known; `spaces` int64 [ids]: how
+    many bytes of ASCII white space a piece starts with, 0 if it holds nothing else. Make it by
+    `from_vocabulary` or `from_sentencepiece`.
     """
 
     lengths: npt.NDArray[np.int64]
@@ -86,14 +94,67 @@ class ByteTable:
 
     @classmethod
     def from_vocabulary(
-        cls, vocabulary: Mapping[str, int], *, special: Collection[int] = ()
+        cls,
+        vocabulary: Mapping[str, int],
+        *,
+        special: Collection[int] = (),
+        verbatim: Collection[int] = (),
     ) -> ByteTable:
         """The table of a vocabulary {piece: id} in GPT-2's byte alphabet.
 
-        `special` are the ids of tokens that stand for no text (added tokens): their length is zero.
+        `special` are the ids of tokens that stand for no text: their length is zero; `verbatim`
+        those of added tokens that are written in a text as they are spelled.
         Raises ValueError for a piece that is not written in that alphabet.
         """
         alphabet = byte_alphabet()
+        plain = set(verbatim)
+
+        def spell(piece: str, index: int) -> bytes:
+            if index in plain:
+                return piece.encode()
+            try:
+                return bytes(map(alphabet.__getitem__, piece))
+            except KeyError as error:
+                raise ValueError(
+                    f"vocabulary must be byte-level, but piece {piece!r} (id {index}) holds "
+                    f"{error.args[0]!r}; name added tokens in `special`, or use the offsets"
+                ) from error
+
+        return cls._spelt_by(spell, vocabulary, special=special)
+
+    @classmethod
+    def from_sentencepiece(
+        cls,
+        vocabulary: Mapping[str, int],
+        *,
+        special: Collection[int] = (),
+        verbatim: Collection[int] = (),
+    ) -> ByteTable:
+        """The table of a SentencePiece vocabulary {piece: id}: U+2581 is a space, <0x41> a byte.
+
+        `special` are the ids of tokens that stand for any text or none (the unknown piece): texts
+        that hold one are refused by `anchors`. `verbatim`: see `from_vocabulary`.
+        """
+        plain = set(verbatim)
+
+        def spell(piece: str, index: int) -> bytes:
+            byte = None if index in plain else _BYTE_PIECE.fullmatch(piece)
+            if byte:
+                return bytes([int(byte[1], 16)])
+            return (piece if index in plain else piece.replace(SPACE_MARK, " ")).encode()
+
+        table = cls._spelt_by(spell, vocabulary, special=special)
+        table.lengths[list(special)] = -1
+        return table
+
+    @classmethod
+    def _spelt_by(
+        cls,
+        spell: Callable[[str, int], bytes],
+        vocabulary: Mapping[str, int],
+        *,
+        special: Collection[int],
+    ) -> ByteTable:
         silent = set(special)
         size = 1 + max((*vocabulary.values(), *silent), default=-1)
         lengths = np.full(size, -1, dtype=np.int64)
@@ -102,28 +163,62 @@ class ByteTable:
         for piece, index in vocabulary.items():
             if index in silent:
                 continue
-            try:
-                data = bytes(map(alphabet.__getitem__, piece))
-            except KeyError as error:
-                raise ValueError(
-                    f"vocabulary must be byte-level, but piece {piece!r} (id {index}) holds "
-                    f"{error.args[0]!r}; name added tokens in `special`, or use the offsets"
-                ) from error
+            data = spell(piece, index)
             lengths[index] = len(data)
             # latin-1 would take 0x85 and 0xa0, halves of other characters, for white space.
             visible = data.decode("ascii", "replace").lstrip()
             spaces[index] = (len(data) - len(visible)) if visible else 0
         return cls(lengths=lengths, spaces=spaces)
 
-    def anchors(self, text: str, ids: npt.ArrayLike) -> Anchors:
+    def anchors_of_parts(
+        self,
+        parts: Sequence[str],
+        ids: npt.ArrayLike,
+        counts: Sequence[int],
+        prefixes: Sequence[int],
+    ) -> tuple[Anchors, _Mask]:
+        """Anchors [tokens] of many texts at once, each counted from its own beginning.
+
+        ids [tokens] of all parts one after the other, counts [parts] tokens of each, prefixes
+        [parts] bytes that the tokenizer wrote before each (a space). Also returns which parts
+        are spelt by their ids, bool [parts]; the anchors of the others mean nothing.
+        """
+        index, sizes = np.asarray(ids, dtype=np.int64), np.asarray(counts, dtype=np.int64)
+        lengths = self.lengths.take(index, mode="clip")
+        known = (index >= 0) & (index < len(self.lengths)) & (lengths >= 0)
+        before = np.concatenate([[0], np.cumsum(np.where(known, lengths, _NEVER))])
+        edges = np.concatenate([[0], np.cumsum(sizes)])
+        spelt = np.diff(before[edges])
+        ascii_only = all(map(str.isascii, parts))
+        data = [] if ascii_only else [part.encode("utf-8", "surrogatepass") for part in parts]
+        size = np.fromiter(map(len, data or parts), dtype=np.int64, count=len(parts))
+        exact = spelt == size + np.asarray(prefixes, dtype=np.int64)
+        base = np.cumsum(size) - size
+        shift = np.repeat(base - np.asarray(prefixes, dtype=np.int64) - before[edges[:-1]], sizes)
+        starts, lengths = before[:-1] + shift, np.where(known, lengths, 0)
+        if ascii_only:
+            low = np.repeat(base, sizes)
+            anchors = np.where(lengths > 0, starts + self.spaces.take(index, mode="clip"), 0)
+            return np.maximum.accumulate(np.maximum(anchors, low)) - low, exact
+        text, limit = "".join(parts), int(size.sum())
+        bytes_ = np.frombuffer(b"".join(data), dtype=np.uint8)
+        characters = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+        low = np.repeat(np.cumsum(characters) - characters, sizes)
+        starts = np.clip(starts, np.repeat(base, sizes), limit)
+        ends = np.clip(before[1:] + shift, starts, limit)
+        anchors = np.maximum(_anchors_of_bytes(text, bytes_, starts, ends), low)
+        return np.maximum.accumulate(anchors) - low, exact
+
+    def anchors(self, text: str, ids: npt.ArrayLike, *, prefix: int = 0) -> Anchors:
         """Anchors [tokens] of the ids [tokens] of the text.
 
         A token belongs to the character that holds its first byte, also where a character is
-        split over several tokens. Raises ValueError if the ids do not spell the text's bytes.
+        split over several tokens. prefix: bytes that the tokenizer wrote before the text (a
+        space). Raises ValueError if the ids do not spell the text's bytes.
         """
         index = np.asarray(ids, dtype=np.int64)
         lengths = self._lengths_of(index)
-        ends = np.cumsum(lengths)
+        ends = np.cumsum(lengths) - prefix
         starts = ends - lengths
         plain = text.isascii()
         data = b"" if plain else text.encode("utf-8", "surrogatepass")
@@ -135,13 +230,9 @@ class ByteTable:
             )
         if plain:
             anchors = np.where(lengths > 0, starts + self.spaces[index], 0)
-            return np.maximum.accumulate(anchors)
+            return np.maximum.accumulate(np.maximum(anchors, 0))
         bytes_ = np.frombuffer(data, dtype=np.uint8)
-        inside = np.flatnonzero((bytes_ & 0xC0) == 0x80)  # not the first byte of its character
-        # The character of a byte: its index less the continuation bytes up to it.
-        first = starts - np.searchsorted(inside, starts, side="right")
-        last = ends - 1 - np.searchsorted(inside, ends - 1, side="right")
-        return _first_visible(_white_space(text), first, np.where(lengths > 0, last + 1, first))
+        return _anchors_of_bytes(text, bytes_, np.maximum(starts, 0), np.maximum(ends, 0))
 
     def _lengths_of(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         if index.size and not 0 <= index.min() <= index.max() < len(self.lengths):
@@ -150,6 +241,17 @@ class ByteTable:
         if (lengths < 0).any():
             raise ValueError(f"ids must be in the vocabulary, was: {index[lengths < 0][0]}")
         return lengths
+
+
+def _anchors_of_bytes(
+    text: str, data: npt.NDArray[np.uint8], starts: Anchors, ends: Anchors
+) -> Anchors:
+    """Anchors of spans of the text's bytes; `data` uint8 [bytes]."""
+    inside = np.flatnonzero((data & 0xC0) == 0x80)  # not the first byte of its character
+    # The character of a byte: its index less the continuation bytes up to it.
+    first = starts - np.searchsorted(inside, starts, side="right")
+    last = ends - 1 - np.searchsorted(inside, ends - 1, side="right")
+    return _first_visible(_white_space(text), first, np.where(ends > starts, last + 1, first))
 
 
 def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:

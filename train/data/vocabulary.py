@@ -19,10 +19,13 @@ from typing import Any, Protocol
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
+from train.data.chunks import steps_of
 from train.data.documents import DataError
-from train.data.tokenizers import Tokenizer
+from train.data.tokenizer_files import CONFIG, find_file, open_file, read_config
+from train.data.tokenizers import SAMPLES, Tokenizer
 
 END = "<|endoftext|>"
+NORMALISERS = ("keep", "drop", "refuse")
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _BYTES = 256
@@ -85,75 +88,69 @@ class TrainBPE:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadTokenizer:
-    """Load a fast tokenizer from a tokenizer.json or from the folder that holds one.
+    """Load a tokenizer from a file, or from the folder that holds one (tokenizer_files.py).
 
     eos: the piece that ends a document; by default what tokenizer_config.json names, or a known
     spelling.
-    normaliser: "refuse" a tokenizer that changes characters, or "drop" its normaliser and encode
-    the text as it stands.
+    normaliser: what becomes of one that changes characters: "keep" it (the ids are those that
+    models of this tokenizer know; tokens are mapped to the text as it was, but ids no longer spell
+    it: bits per byte count the bytes that they do spell), "drop" it and encode the text as it
+    stands, or "refuse" such a tokenizer.
+    pattern: how tiktoken files split text: gpt2, r50k, p50k, cl100k, o200k, or an expression.
     """
 
     path: str | Path
     eos: str | None = None
-    normaliser: str = "refuse"
+    normaliser: str = "keep"
+    pattern: str | None = None
 
     def __post_init__(self) -> None:
-        if self.normaliser not in ("refuse", "drop"):
-            raise DataError(f"normaliser must be refuse or drop, was: {self.normaliser}")
+        if self.normaliser not in NORMALISERS:
+            raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
 
     def build(self, texts: Callable[[int | None], Iterable[str]] | None = None) -> Tokenizer:
-        definition = json.loads(self._fast().to_str())
-        refused = _changing(definition["normalizer"])
-        if refused and self.normaliser == "refuse":
+        file = find_file(Path(self.path))
+        fast = open_file(file, pattern=self.pattern, samples=SAMPLES)
+        definition = json.loads(fast.to_str())
+        changing = _changing(definition["normalizer"])
+        if changing and self.normaliser == "refuse":
             raise DataError(
-                f"path={self.path}: the tokenizer normalises text ({', '.join(refused)}), so that "
-                "its tokens cannot be mapped to the text. Set normaliser=drop to encode the text "
-                "as it stands, or take another tokenizer"
+                f"path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so that "
+                "its ids do not spell the text. Set normaliser=keep to use it as it is, or "
+                "normaliser=drop to encode the text as it stands"
             )
-        if refused:
-            definition["normalizer"] = None
-        fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
-        return Tokenizer(fast=fast, eos=self.eos or self._end(fast))
+        if changing and self.normaliser == "drop":
+            definition["normalizer"] = _unchanging(definition["normalizer"])
+            fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
+        try:
+            return Tokenizer(fast=fast, eos=self.eos or self._end(fast, file))
+        except DataError as fault:
+            cure = ". Set normaliser=drop to encode the text as it stands" if changing else ""
+            raise DataError(f"path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
+        file = find_file(Path(self.path))
+        digest = sha256(file.read_bytes())
+        for beside in (CONFIG, *(["merges.txt"] if file.name == "vocab.json" else [])):
+            if (file.parent / beside).exists():
+                digest.update((file.parent / beside).read_bytes())
         return {
             "tokenizer": "LoadTokenizer",
-            "sha256": sha256(self._file().read_bytes()).hexdigest(),
+            "sha256": digest.hexdigest(),
             "eos": self.eos,
             "normaliser": self.normaliser,
+            "pattern": self.pattern,
         }
 
-    def _file(self) -> Path:
-        path = Path(self.path)
-        if not path.exists():
-            raise DataError(f"path={self.path}: there is no such tokenizer file or folder")
-        file = path / "tokenizer.json" if path.is_dir() else path
-        if not file.exists() or file.suffix != ".json":
-            raise DataError(
-                f"path={self.path}: no tokenizer.json, so the tokenizer is not fast. Save a fast "
-                "one: transformers.AutoTokenizer.from_pretrained(PATH, use_fast=True)"
-                ".save_pretrained(FOLDER)"
-            )
-        return file
-
-    def _fast(self) -> tokenizers.Tokenizer:
-        file = self._file()
-        try:
-            return tokenizers.Tokenizer.from_file(str(file))
-        except Exception as fault:  # `tokenizers` raises Exception itself
-            raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
-
-    def _end(self, fast: tokenizers.Tokenizer) -> str:
-        config = self._file().parent / "tokenizer_config.json"
-        if config.exists():
-            named = json.loads(config.read_text(encoding="utf-8")).get("eos_token")
-            named = named.get("content") if isinstance(named, dict) else named
-            if named:
-                return str(named)
+    def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
+        named = read_config(file).get("eos_token")
+        named = named.get("content") if isinstance(named, dict) else named
+        if named:
+            return str(named)
         for piece in _KNOWN_ENDS:
             if fast.token_to_id(piece) is not None:
                 return piece
-        raise DataError(f"path={self.path}: no piece that ends a document is known; set eos=PIECE")
+        raise DataError("no piece that ends a document is known; set eos=PIECE")
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
@@ -168,12 +165,17 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
 
 def _changing(normaliser: dict[str, Any] | None) -> list[str]:
     """Names of the normalisers that change characters; SentencePiece's space mark does not."""
-    if normaliser is None:
-        return []
-    kind = normaliser["type"]
-    if kind == "Sequence":
-        return [name for part in normaliser["normalizers"] for name in _changing(part)]
-    marks_spaces = kind == "Replace" and normaliser["pattern"] == {"String": " "}
-    if kind == "Prepend" or (marks_spaces and len(normaliser["content"]) == 1):
-        return []
-    return [kind]
+    steps = steps_of(normaliser, "normalizers")
+    return [step["type"] for step in steps if not _marks_spaces(step)]
+
+
+def _unchanging(normaliser: dict[str, Any]) -> dict[str, Any]:
+    steps = [step for step in steps_of(normaliser, "normalizers") if _marks_spaces(step)]
+    return {"type": "Sequence", "normalizers": steps}
+
+
+def _marks_spaces(step: dict[str, Any]) -> bool:
+    """Whether a normaliser writes one character for each space, or puts one before the text."""
+    if step["type"] == "Replace":
+        return step["pattern"] == {"String": " "} and len(step["content"]) == 1
+    return step["type"] == "Prepend"

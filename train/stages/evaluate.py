@@ -47,7 +47,7 @@ def evaluate(study: Study) -> list[Path]:
         if name not in known:
             raise ValueError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
     splits = {name: open_dataset(data / name / study.evaluate.split) for name in sources}
-    tokenizer = LoadTokenizer(path=data, normaliser="drop").build()
+    tokenizer = LoadTokenizer(path=data).build()
     _refuse_bad_passkey(study, sources, tokenizer)
     return [_evaluate_run(study, folder, splits, tokenizer) for folder in folders]
 

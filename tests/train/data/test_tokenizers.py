@@ -109,23 +109,26 @@ def test_a_gpt2_tokenizer_is_cut_by_its_rule():
     assert tokenizer.table is not None
 
 
-def test_a_vocabulary_without_bytes_uses_offsets():
+def test_pieces_that_spell_the_text_need_no_offsets():
     tokenizer = Tokenizer(fast=sentencepiece_like(), eos="</s>")
-    assert (tokenizer.table, tokenizer.chunk_rule) == (None, None)
+    assert tokenizer.table is not None
+    assert tokenizer.chunk_rule is None  # pieces of the corpus run over spaces
     text = "The cat sat.\nIt slept.\n"
     ((ids, anchors),) = tokenizer.encode_batch([text])
-    assert anchors[0] == 0
-    assert {text[anchor] for anchor in anchors if not text[anchor].isspace()} <= set(text)
-    assert len(ids) == len(anchors)
+    encoding = tokenizer.fast.encode(text, add_special_tokens=False)
+    assert ids.tolist() == encoding.ids
+    assert anchors.tolist() == anchors_from_offsets(text, encoding.offsets).tolist()
 
 
-def test_a_prefix_space_falls_back_to_offsets():
+def test_a_prefix_space_is_no_part_of_the_text():
     fast = gpt2_like()
     fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer = Tokenizer(fast=fast, eos="</s>")
-    assert tokenizer.table is None
-    ((_, anchors),) = tokenizer.encode_batch(["The cat\nIt"])
-    assert anchors[0] == 0
+    for text in ("The cat\nIt", " a", "\n", " ", "\u00e9\nb" * 3000):
+        ((ids, anchors),) = tokenizer.encode_batch([text])
+        encoding = tokenizer.fast.encode(text, add_special_tokens=False)
+        assert ids.tolist() == encoding.ids
+        assert anchors.tolist() == anchors_from_offsets(text, encoding.offsets).tolist()
 
 
 def test_truncation_padding_and_dropout_of_a_file_are_off(tmp_path):
@@ -149,15 +152,21 @@ def test_a_saved_tokenizer_loads_as_itself(tmp_path, trained):
 @pytest.mark.parametrize(
     "normaliser", [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Replace("a", "b")]
 )
-def test_a_tokenizer_that_normalises_is_refused_or_told_not_to(tmp_path, normaliser):
+def test_a_tokenizer_that_normalises_is_kept_or_dropped_or_refused(tmp_path, normaliser):
     fast = gpt2_like()
     fast.normalizer = normalizers.Sequence([normaliser])
     fast.save(str(tmp_path / "tokenizer.json"))
     name = type(normaliser).__name__
     with pytest.raises(DataError, match=rf"normalises text \({name}\).*normaliser=drop"):
-        LoadTokenizer(path=tmp_path).build()
+        LoadTokenizer(path=tmp_path, normaliser="refuse").build()
     tokenizer = LoadTokenizer(path=tmp_path, normaliser="drop").build()
     assert tokenizer.decode(tokenizer.encode_batch(["Aa"])[0][0]) == "Aa"
+    kept = LoadTokenizer(path=tmp_path).build()
+    ((ids, anchors),) = kept.encode_batch(["a\ufb01 Aa"])
+    assert kept.decode(ids) == normaliser.normalize_str("a\ufb01 Aa")
+    assert anchors[-1] in (3, 4)
+    with pytest.raises(DataError, match="normaliser must be keep, drop, refuse, was: no"):
+        LoadTokenizer(path=tmp_path, normaliser="no")
 
 
 def test_the_end_of_document_comes_from_the_folder(tmp_path):
@@ -171,11 +180,13 @@ def test_the_end_of_document_comes_from_the_folder(tmp_path):
         LoadTokenizer(path=tmp_path, eos="[NO]").build()
 
 
-def test_a_folder_without_a_fast_tokenizer_says_how_to_get_one(tmp_path):
+def test_what_is_no_tokenizer_is_refused(tmp_path):
     with pytest.raises(DataError, match="no such tokenizer file or folder"):
         LoadTokenizer(path=tmp_path / "no").build()
+    with pytest.raises(DataError, match=r"holds none of tokenizer.json, tokenizer.model"):
+        LoadTokenizer(path=tmp_path).build()
     (tmp_path / "tokenizer.model").write_bytes(b"x")
-    with pytest.raises(DataError, match=r"not fast.*use_fast=True"):
+    with pytest.raises(DataError, match=r"tokenizer.model: not a SentencePiece model"):
         LoadTokenizer(path=tmp_path).build()
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match="not a fast tokenizer"):

@@ -1,0 +1,317 @@
+"""Where a text may be cut so that the ids of the parts are the ids of the whole.
+
+The places follow from the structure of a tokenizer, read in its definition (tokenizer.json), and
+so hold for texts that nobody tried; a tokenizer whose structure proves nothing has no rule, and a
+reason. What is proved, of a cut between two characters a|b:
+
+- Splitting expressions. All alternatives must be known. None of them runs over a cut between a
+  letter and a space with a letter behind it, or between a letter or digit and a mark that can only
+  begin a piece, and none looks further than one character beyond its run. Line ends: where white
+  space is taken by `\\s+(?!\\S)` alone (GPT-2), the last line end of a run stands alone before a
+  visible character: cut before it. Where `\\s*[\\r\\n]+` comes first (cl100k, o200k), runs end with
+  their last line end: cut after it, but not before "/", which o200k appends to line ends.
+- White space (BERT, Whitespace, Metaspace with splitting): every space begins a new piece.
+- BPE that does not split (SentencePiece): merges make pieces of the vocabulary only, so that no
+  merge crosses a|b if no piece holds a followed by b. Unigram that does not split has no rule: its
+  sums of scores are rounded otherwise in parts, which decides ties.
+
+Parts after the first are encoded without the space that a tokenizer puts before a text
+(`continued`). Splitters that stand before these (digits, punctuation) leave letters, spaces and
+line ends together, but cut elsewhere: with them, letters must stand on both sides.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from segmenters.align import SPACE_MARK
+
+# Letters in every version of Unicode, of the scripts met most; \p{L} is not known to `re`.
+LETTER = (
+    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0391-\u03a1\u03a3-\u03a9\u03b1-\u03c9"
+    "\u0410-\u044f\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0905-\u0939\u3041-\u3096\u30a1-\u30fa"
+    "\u4e00-\u9fa5\uac00-\ud7a3"
+)
+_WORD = f"(?<=[{LETTER}])(?= [{LETTER}])"
+# Not "'", which begins contractions.
+_MARK = f'(?<=[{LETTER}0-9])(?=[(),.;:=<>{{}}\\[\\]"\u3001\u3002\uff0c])'
+# Before and after the line end that a visible character follows.
+_BEFORE, _AFTER, _AFTER_NO_SLASH = r"(?=\n\S)", r"(?<=\n)(?=\S)", r"(?<=\n)(?=[^\s/])"
+_BEFORE_LETTER, _AFTER_LETTER = f"(?=\n[{LETTER}])", f"(?<=\n)(?=[{LETTER}])"
+
+_CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+_O200K_UPPER, _O200K_LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_O200K_PREFIX = r"[^\r\n\p{L}\p{N}]?"
+_O200K_END = f"(?i:{'|'.join(_CONTRACTIONS)})?"
+_TRAILING, _TRAILING_SLASH = r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
+_RUNS = {r"\s+(?!\S)", r"\s+"}
+_LINES = {r"\s*[\r\n]+", r"\s*[\r\n]"}
+_WITHIN_LINES = {
+    *_CONTRACTIONS,
+    f"(?i:{'|'.join(_CONTRACTIONS)})",
+    r" ?\p{L}+",
+    r" ?\p{N}+",
+    r"\p{N}+",
+    r"\p{N}",
+    r"\p{N}{1,3}",
+    r" ?[^\s\p{L}\p{N}]+",
+    r"[^\r\n\p{L}\p{N}]?\p{L}+",
+    *(
+        _O200K_PREFIX + upper + lower + end
+        for upper, lower in (
+            (_O200K_UPPER + "*", _O200K_LOWER + "+"),
+            (_O200K_UPPER + "+", _O200K_LOWER + "*"),
+        )
+        for end in ("", _O200K_END)
+    ),
+}
+_KNOWN = _WITHIN_LINES | _RUNS | _LINES | {_TRAILING, _TRAILING_SLASH}
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+# Splitters that never cut between letters, spaces and line ends.
+_NEUTRAL = {"Digits", "Punctuation"}
+_SPACED = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
+# Normalisers that work character by character, or by what a space or line end never joins.
+_LOCAL = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Prepend"}
+_LOCAL_BUT_LINES = {"BertNormalizer", "Nmt", "Precompiled", "Strip"}
+EDGE_SPACES = r"\A +"
+_REPLACED_RUNS = {" {2,}", " +", EDGE_SPACES, r" +\z"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRule:
+    """name: of the places, None where there are none; reason: why they are exact, or missing."""
+
+    name: str | None
+    reason: str
+    places: re.Pattern[str] | None = None
+
+
+class _Unproved(Exception):
+    """Nothing follows from the structure."""
+
+
+def chunk_rule(definition: dict[str, Any]) -> ChunkRule:
+    """The rule of a tokenizer's definition, the content of its tokenizer.json."""
+    try:
+        marks = _require_plain_additions(definition)
+        lines = _require_local(definition["normalizer"])
+        return _by_steps(definition, marks=marks, lines=lines)
+    except _Unproved as why:
+        return ChunkRule(name=None, reason=str(why))
+
+
+def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[str]:
+    """Parts of a text of at least so many characters each, but for the last.
+
+    A part that would be longer than `at_most` is cut there, at a line end or space if one is near:
+    a bound on memory, where ids may differ from those of the whole.
+    """
+    start = 0
+    while len(text) - start > at_least:
+        place = rule.places.search(text, start + at_least, start + at_most) if rule.places else None
+        if place is None and len(text) - start <= at_most:
+            break
+        end = place.start() if place else _forced(text, start + at_most)
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
+
+
+def _forced(text: str, end: int, *, back: int = 4096) -> int:
+    for mark in "\n ":
+        found = text.rfind(mark, end - back, end)
+        if found > 0:
+            return found + (mark == "\n")
+    return end
+
+
+def continued(definition: dict[str, Any]) -> dict[str, Any] | None:
+    """The tokenizer of the parts after the first: nothing is put before; None if it is the same."""
+    made = copy.deepcopy(definition)
+    made["normalizer"] = _without_prefix(made["normalizer"])
+    for place, step in enumerate(steps_of(made["pre_tokenizer"], "pretokenizers")):
+        if step["type"] == "ByteLevel" and place == 0:
+            step["add_prefix_space"] = False
+        if step["type"] == "Metaspace" and (place == 0 or step["prepend_scheme"] == "first"):
+            step["prepend_scheme"] = "never"
+    return made if made != definition else None
+
+
+def steps_of(part: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
+    """The parts of a (nested) sequence, themselves and not copies."""
+    if part is None:
+        return []
+    if part["type"] == "Sequence":
+        return [step for inner in part[key] for step in steps_of(inner, key)]
+    return [part]
+
+
+def _without_prefix(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
+    kept = []
+    for step in steps_of(normaliser, "normalizers"):
+        edge = step["type"] == "Replace" and step["pattern"] == {"Regex": EDGE_SPACES}
+        if step["type"] == "Strip":
+            step = {**step, "strip_left": False}
+        if step["type"] != "Prepend" and not edge:
+            kept.append(step)
+    unchanged = kept == steps_of(normaliser, "normalizers")
+    return normaliser if unchanged else {"type": "Sequence", "normalizers": kept}
+
+
+def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkRule:
+    """The first step that decides about spaces: pieces on either side are split on their own.
+
+    marks, lines: whether marks and line ends come to it as they are.
+    """
+    steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
+    for place, step in enumerate(steps):
+        kind, alone = step["type"], place == 0 and not definition["normalizer"]
+        if kind in _NEUTRAL:
+            continue
+        if kind in _SPACED:
+            return _rule("white space", f"(?<=[{LETTER}])(?=[ \n][{LETTER}])", why=kind)
+        if kind == "Metaspace" and step["split"]:
+            if step["replacement"] != SPACE_MARK:
+                raise _Unproved(f"Metaspace writes {step['replacement']!r} for a space")
+            return _rule("before space", _WORD, why="Metaspace begins a piece at every space")
+        if kind == "Metaspace" and place + 1 == len(steps):
+            break
+        if kind == "ByteLevel" and step["use_regex"]:
+            if place and step["add_prefix_space"]:
+                raise _Unproved("a space is put before every piece of an earlier splitter")
+            return _by_expression(GPT2, alone=alone, marks=marks, lines=lines)
+        if kind == "Split" and step["behavior"] == "Isolated" and not step["invert"]:
+            expression = step["pattern"].get("Regex", "")
+            return _by_expression(expression, alone=alone, marks=marks, lines=lines)
+        raise _Unproved(f"where the pre-tokenizer {kind} cuts is not known by its structure")
+    if len(steps) > (steps[-1:] != [] and steps[-1]["type"] == "Metaspace"):
+        raise _Unproved("the pre-tokenizer leaves words together")
+    normalisers = steps_of(definition["normalizer"], "normalizers")
+    marked = any(step["type"] == "Metaspace" for step in steps) or any(
+        step["type"] == "Replace" and step["pattern"] == {"String": " "} for step in normalisers
+    )
+    return _by_vocabulary(definition["model"], spaces=marked, lines=lines)
+
+
+def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) -> ChunkRule:
+    """alone: nothing else has changed or cut the text before."""
+    found = _alternatives(expression)
+    unknown = [part for part in found if part not in _KNOWN]
+    if unknown or not expression:
+        raise _Unproved(f"the splitting expression has an unknown alternative: {unknown[:1]}")
+    if found[-2:] != [r"\s+(?!\S)", r"\s+"]:
+        raise _Unproved(r"the splitting expression does not end with \s+(?!\S)|\s+")
+    inside = f"{_WORD}|{_MARK}" if alone and marks else _WORD
+    if not lines:
+        return _rule("before word", inside, why="expression")
+    trailing = {_TRAILING, _TRAILING_SLASH} & set(found)
+    if not trailing and not _LINES & set(found):
+        line = _BEFORE if alone else _BEFORE_LETTER
+        return _rule("before line end", f"{line}|{inside}", why="expression")
+    if not _LINES & set(found):
+        return _rule("before word", inside, why="expression")
+    slash = _AFTER_NO_SLASH if _TRAILING_SLASH in trailing else _AFTER
+    line = slash if alone else _AFTER_LETTER
+    return _rule("after line end", f"{line}|{inside}", why="expression")
+
+
+def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> ChunkRule:
+    """spaces: whether they come to the model as SPACE_MARK; lines: whether line ends come to it."""
+    if model["type"] != "BPE":
+        raise _Unproved(f"a {model['type']} model without splitting weighs whole texts")
+    if model.get("ignore_merges") or any(
+        model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")
+    ):
+        raise _Unproved("the BPE model treats the ends of a text apart")
+    pieces = model["vocab"]
+    places, names = [], []
+    across = re.compile(f"[^{SPACE_MARK}]{SPACE_MARK}")
+    if spaces and SPACE_MARK in pieces and not any(map(across.search, pieces)):
+        places.append(_WORD)
+        names.append("before space")
+    # An unknown line end would be one unknown piece with what follows.
+    known = "\n" in pieces or (model["byte_fallback"] and "<0x0A>" in pieces)
+    crossing = ("\n", "<0x0A>")
+    if (
+        lines
+        and known
+        and not any(end in piece and piece != end for piece in pieces for end in crossing)
+    ):
+        places.append(_AFTER)
+        names.append("after line end")
+    if not places:
+        raise _Unproved("pieces of the vocabulary run over spaces and line ends")
+    return _rule(" or ".join(names), "|".join(places), why="no piece of the vocabulary crosses")
+
+
+def _require_plain_additions(definition: dict[str, Any]) -> bool:
+    """Raise _Unproved if added tokens that are looked for in texts reach over spaces or line ends.
+
+    Returns whether they leave marks alone, too.
+    """
+    active = [token for token in definition["added_tokens"] if not token["special"]]
+    for token in active:
+        content = token["content"]
+        bound = token["lstrip"] or token["rstrip"] or token["single_word"]
+        if bound or re.search(r"\s\S|\S\s", content) or "\n" in content:
+            raise _Unproved(f"the added token {content!r} reaches over line ends or words")
+    if active and _prefixed_everywhere(definition):
+        raise _Unproved("a space is put before the text behind every added token")
+    inside = re.compile(f"{_WORD}|{_MARK}")
+    return not any(inside.search(token["content"]) for token in active)
+
+
+def _prefixed_everywhere(definition: dict[str, Any]) -> bool:
+    normalisers = steps_of(definition["normalizer"], "normalizers")
+    steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
+    return any(step["type"] == "Prepend" for step in normalisers) or any(
+        step.get("prepend_scheme") == "always" or step.get("add_prefix_space") for step in steps
+    )
+
+
+def _require_local(normaliser: dict[str, Any] | None) -> bool:
+    """Raise _Unproved if what happens to a character depends on others; are line ends kept?"""
+    lines_kept = True
+    for step in steps_of(normaliser, "normalizers"):
+        kind = step["type"]
+        if kind == "Replace":
+            pattern = step["pattern"]
+            blank = pattern.get("String") == " " and not step["content"].isspace()
+            runs = pattern.get("Regex") in _REPLACED_RUNS
+            if not blank and not runs and re.search(r"\s", pattern.get("String", " ")):
+                raise _Unproved(f"the normaliser replaces {pattern}, which may cross a cut")
+        elif kind in _LOCAL_BUT_LINES:
+            lines_kept = False
+        elif kind not in _LOCAL:
+            raise _Unproved(f"the normaliser {kind} is not known to work by character")
+    return lines_kept
+
+
+def _alternatives(expression: str) -> list[str]:
+    """The alternatives of an expression, at its top level."""
+    parts, depth, inside, start = [], 0, False, 0
+    place = 0
+    while place < len(expression):
+        char = expression[place]
+        if char == "\\":
+            place += 1
+        elif inside:
+            inside = char != "]"
+        elif char == "[":
+            inside = True
+        elif char in "()":
+            depth += 1 if char == "(" else -1
+        elif char == "|" and depth == 0:
+            parts.append(expression[start:place])
+            start = place + 1
+        place += 1
+    return [*parts, expression[start:]]
+
+
+def _rule(name: str, places: str, *, why: str) -> ChunkRule:
+    return ChunkRule(name=name, reason=why, places=re.compile(places))
