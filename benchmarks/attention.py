@@ -49,7 +49,7 @@ def candidates(at: Positions, *, n_head: int, head_width: int) -> dict[str, Call
     bilevel = Bilevel(intra=Learned(width=8, length=8), inter=alibi).to(at.inter.device)
     bias = bilevel.bias(at, at)
     plain = choose_attention(bias=None, q_at=at, k_at=at)
-    paths = ["augmented"] if at.inter.is_cuda else ["bias_row", "augmented"]
+    paths = ["augmented"] if at.inter.is_cuda else ["bias_row", "banded", "augmented"]
     return {
         "plain causal": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         "BiPE-RoPE": lambda q, k, v: plain(rotation.query(q), rotation.key(k), v),

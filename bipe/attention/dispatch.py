@@ -2,13 +2,15 @@
 
     no bias       one document a row          causal
                   packed, CPU                 causal, document by document
-    linear bias   CPU                         bias_row (augmented where the operator is missing)
+    linear bias   CPU                         banded in long documents, bias_row in short ones
+                                              (augmented where the operator is missing)
                   elsewhere                   augmented
     anything      packed off the CPU, other   masked: a dense mask for the fused kernel
                   biases, cached keys
 
 The choice is made once a forward pass; every layer then calls the same attention. `path="eager"`
-forces the reference. Every path is exact: documents do not leak into each other at all.
+forces the reference. Every path is exact (banded: to less than the rounding of its dtype), and
+documents do not leak into each other at all.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bipe.attention.banded import WORTH_FROM, banded_attention
 from bipe.attention.documents import Attention, Span, attend_by_document, document_spans
 from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.attention.fused import (
@@ -35,8 +38,13 @@ from bipe.positions import Positions
 
 log = logging.getLogger(__name__)
 
-Path = Literal["auto", "eager", "masked", "causal", "bias_row", "augmented"]
+Path = Literal["auto", "eager", "masked", "causal", "banded", "bias_row", "augmented"]
 PATHS = get_args(Path)
+_LINEAR = {
+    "banded": banded_attention,
+    "bias_row": bias_row_attention,
+    "augmented": augmented_attention,
+}
 
 
 def choose_attention(
@@ -56,7 +64,7 @@ def choose_attention(
         return functools.partial(_masked_attention, bias=bias, allowed=allowed)
     if name == "causal" and bias is not None:
         raise ValueError(f"attention path {name!r} takes no bias, got {type(bias).__name__}")
-    if name in ("bias_row", "augmented") and not isinstance(bias, LinearBias):
+    if name in ("banded", "bias_row", "augmented") and not isinstance(bias, LinearBias):
         raise ValueError(f"attention path {name!r} takes a linear bias, got {bias!r}")
     return _by_document(_kernel(name, bias), k_at)
 
@@ -69,17 +77,19 @@ def _choose(bias: Bias | None, q_at: Positions, k_at: Positions) -> Path:
         return "causal"
     if not isinstance(bias, LinearBias):
         return "masked"
-    return "bias_row" if on_cpu and bias_row_works() else "augmented"
+    return "banded" if on_cpu and bias_row_works() else "augmented"
 
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
     """A function from (rows of the batch, time of the document) to the attention there."""
     if not isinstance(bias, LinearBias):
         return lambda rows, keys: causal_attention
-    attention = bias_row_attention if name == "bias_row" else augmented_attention
-    dtype = torch.float32 if name == "bias_row" else torch.float64
 
     def at(rows: slice, keys: slice) -> Attention:
+        time = len(range(*keys.indices(bias.terms[0].k_ids.shape[1])))
+        short = name == "banded" and time < WORTH_FROM
+        attention = bias_row_attention if short else _LINEAR[name]
+        dtype = torch.float32 if attention is bias_row_attention else torch.float64
         return functools.partial(attention, row=bias.row(rows=rows, keys=keys, dtype=dtype))
 
     return at

@@ -1,0 +1,127 @@
+"""The banded path skips keys and stays within its tolerance of the float64 reference."""
+
+import math
+
+import pytest
+import torch
+
+from bipe import Positions
+from bipe.attention import allowed_pairs, choose_attention, dispatch, eager_attention
+from bipe.attention import banded as room
+from bipe.attention.banded import banded_attention, first_keys
+from bipe.bias import LinearBias, LinearTerm
+from bipe.encodings import ALiBi, Bilevel, Learned
+from tests.bipe.conftest import random_marks
+
+EVERYTHING = slice(None)
+
+
+def draw(seed, *, dtype=torch.float32, time=531, batch=2, head=12, kv_head=12, offset=0, large=1.0):
+    """Queries, keys, values; the bias and its float64 row."""
+    torch.manual_seed(seed)
+    q = torch.randn(batch, head, time, 16) * large
+    k, v = torch.randn(2, batch, kv_head, time, 16)
+    at = Positions.from_marks(random_marks(batch, time, seed=seed, documents=0.0), packed=False)
+    slopes = ALiBi(n_head=head, multiplier=96.0).slopes
+    ids = at.inter + offset
+    bias = LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),))
+    row = bias.row(rows=EVERYTHING, keys=EVERYTHING, dtype=torch.float64)
+    return [x.to(dtype).requires_grad_() for x in (q, k, v)], bias, row, at
+
+
+def run(attend, qkv):
+    out = attend(*qkv)
+    weight = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out)
+    return [out, *torch.autograd.grad((out.double() * weight).sum(), qkv)]
+
+
+def reference(qkv, bias, at):
+    allowed = allowed_pairs(at.document, at.document)
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    return run(lambda q, k, v: eager_attention(q, k, v, bias=bias, allowed=allowed), doubles)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("chunk", [64, 192])
+@pytest.mark.parametrize("kv_head", [12, 3], ids=["all_heads", "grouped"])
+@pytest.mark.parametrize("offset", [0, 10_000])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float64, 1e-9), (torch.float32, 3e-4), (torch.bfloat16, 4e-2)],
+    ids=str,
+)
+def test_it_equals_the_float64_reference(seed, chunk, kv_head, offset, dtype, tolerance):
+    qkv, bias, row, at = draw(seed, dtype=dtype, kv_head=kv_head, offset=offset)
+    ours = run(lambda q, k, v: banded_attention(q, k, v, row, chunk=chunk), qkv)
+    for x, y in zip(ours, reference(qkv, bias, at), strict=True):
+        assert x.dtype == dtype
+        torch.testing.assert_close(x.double(), y, atol=tolerance, rtol=tolerance)
+
+
+def test_steep_heads_skip_most_keys_and_flat_heads_none():
+    (q, k, _), _, _, at = draw(3, time=2048, head=4, kv_head=4, batch=1)
+    slopes = torch.tensor([48.0, 6.0, 0.01, 0.0])
+    bias = LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=at.inter, k_ids=at.inter),))
+    row = bias.row(rows=EVERYTHING, keys=EVERYTHING, dtype=torch.float64)
+    first = first_keys(q, k, row, chunk=128, tolerance=1e-8)[-1]
+    assert 2048 - 128 - first[0] <= 128
+    assert first[0] > first[1] > 1024
+    assert (first[2:] == 0).all()
+
+
+@pytest.mark.parametrize("large", [0.0, 1.0, 30.0])
+def test_what_is_skipped_weighs_less_than_the_tolerance(large):
+    (q, k, _), bias, row, _ = draw(4, dtype=torch.float64, large=large)
+    first = first_keys(q, k, row, chunk=64, tolerance=1e-6)
+    assert first.any() or large == 30.0
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + bias.dense(torch.float64)
+    time = q.shape[2]
+    scores = scores.masked_fill(torch.ones(time, time).triu(1).bool(), float("-inf"))
+    weights = scores.softmax(-1)
+    for query in range(time):
+        skipped = torch.arange(time) < first[query // 64][:, None]
+        assert ((weights[:, :, query] * skipped).sum(-1) <= 1e-6).all()
+
+
+@pytest.mark.parametrize("slopes", [[-0.5, 0.0, 0.5, 9.0], [0.0, 0.0, 0.0, 0.0]])
+def test_any_slopes_and_ids_that_fall_are_served(slopes):
+    (q, k, v), _, _, at = draw(5, dtype=torch.float64, head=4, kv_head=4)
+    terms = tuple(
+        LinearTerm(slopes=torch.tensor(slopes), q_ids=ids, k_ids=ids)
+        for ids in (at.inter, at.intra)
+    )
+    bias = LinearBias(terms=terms)
+    row = bias.row(rows=EVERYTHING, keys=EVERYTHING, dtype=torch.float64)
+    ours = run(lambda *qkv: banded_attention(*qkv, row, chunk=64), (q, k, v))
+    for x, y in zip(ours, reference((q, k, v), bias, at), strict=True):
+        torch.testing.assert_close(x, y, atol=1e-9, rtol=1e-9)
+
+
+def test_long_documents_take_it_and_short_ones_do_not(monkeypatch):
+    asked = []
+    monkeypatch.setitem(
+        dispatch._LINEAR,
+        "banded",
+        lambda q, k, v, row: asked.append(q.shape[2]) or banded_attention(q, k, v, row),
+    )
+    time = room.WORTH_FROM + 300
+    marks = torch.zeros(1, time, dtype=torch.uint8)
+    marks[0, [0, 100]] = 3  # documents of 100 and of the rest
+    marks[0, ::9] |= 2
+    at = Positions.from_marks(marks)
+    bilevel = Bilevel(intra=Learned(width=4, length=4), inter=ALiBi(n_head=2, multiplier=96.0))
+    qkv = [torch.randn(1, 2, time, 16, requires_grad=True) for _ in range(3)]
+    bias = bilevel.bias(at, at)
+    ours = run(choose_attention(bias=bias, q_at=at, k_at=at), qkv)
+    assert asked == [time - 100]
+    for x, y in zip(ours, reference(qkv, bias, at), strict=True):
+        torch.testing.assert_close(x.double(), y, atol=3e-4, rtol=3e-4)
+
+
+def test_it_compiles_without_a_break():
+    (q, k, v), _, row, _ = draw(6, time=200, head=4, kv_head=4)
+    torch.library.opcheck(
+        torch.ops.bipe.banded_attention.default,
+        (q, k, v, row, 64, 1e-8),
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
