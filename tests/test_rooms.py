@@ -61,7 +61,7 @@ PUBLIC = {
     ],
     "train": [],
 }
-COMMANDS = ["prepare", "pretrain", "evaluate", "report", "segment"]
+COMMANDS = ["prepare", "pretrain", "evaluate", "report", "verify", "export", "segment"]
 
 
 def files(room):

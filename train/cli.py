@@ -18,8 +18,11 @@ COMMANDS = {
     "pretrain": "train a model on prepared data; resumes exactly",
     "evaluate": "perplexity against length, and passkey retrieval",
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
+    "verify": "check every byte of prepared data; names the file and the bytes of each fault",
+    "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
+_PLAIN = ("verify", "export", "segment")
 EXIT_FAULT = 2
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
@@ -41,10 +44,10 @@ def main(argv: list[str] | None = None) -> int:
         from train.nearest import nearest
 
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
-    if command == "segment":  # has options of its own, and no configuration
-        from train.stages.segment import main as segment
+    if command in _PLAIN:  # has options of its own, and no configuration
+        from importlib import import_module
 
-        return segment(words[1:])
+        return int(import_module(f"train.stages.{command}").main(words[1:]))
     return _guarded(lambda: _run(command, words[1:]))
 
 
@@ -246,6 +249,8 @@ def _usage() -> str:
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
             "  bipe COMMAND --help            groups and keys",
             "  bipe segment FILE --stats      takes options instead of keys",
+            "  bipe verify DIR                exit status 1 if there are faults",
+            "  bipe export DIR format=megatron out=FOLDER",
             "  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml",
             "",
             "HYDRA_FULL_ERROR=1 shows whole tracebacks.",

@@ -23,6 +23,7 @@ from train.data.order import Mixture, require_known
 from train.data.packing import Rows
 from train.data.shards import DataSet, open_dataset
 from train.data.validation import ValidationLoader
+from train.data.verify import data_faults
 
 
 class LMDataModule(lightning.LightningDataModule):
@@ -71,10 +72,10 @@ class LMDataModule(lightning.LightningDataModule):
         """The tokenizer.json that made the ids."""
         return self.folder / TOKENIZER
 
-    def dataset(self, source: str, split: str, *, verify: bool = False) -> DataSet:
+    def dataset(self, source: str, split: str) -> DataSet:
         """Open one split of one source; DataError if another tokenizer or segmenter made it."""
         require_known({source: 1}, known=self.manifest["sources"])
-        data = open_dataset(self.folder / source / split, verify=verify)
+        data = open_dataset(self.folder / source / split, verify=False)
         for key, expected in (
             ("tokenizer", self.manifest["tokenizer"]),
             ("segmenter", self.manifest["sources"][source]["segmenter"]),
@@ -104,10 +105,13 @@ class LMDataModule(lightning.LightningDataModule):
 
     def prepare_data(self) -> None:
         """Check every file, on one rank a machine."""
+        if self.verify:
+            for fault in data_faults(self.folder, sources=self.source_names, structure=False):
+                raise DataError(str(fault))
         splits = ("train", "validation") if self.validation_rows else ("train",)
         for name in self.source_names:
             for split in splits:
-                self.dataset(name, split, verify=self.verify)
+                self.dataset(name, split)
 
     def train_dataloader(self) -> RowLoader:
         trainer = self._trainer()
