@@ -11,7 +11,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 COMMANDS = {
     "prepare": "documents -> segments -> tokens and marks on disk, once",
@@ -73,6 +76,24 @@ def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     return report(study)
 
 
+def settled(command: str, config: DictConfig) -> dict[str, Any]:
+    """The configuration without references, and with the steps that `epochs` take.
+
+    They are counted before the references are followed, because schedules refer to them.
+    """
+    from omegaconf import OmegaConf
+
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    if command != "pretrain" or plain.get("epochs") is None:
+        return dict(plain)
+    from train.stages.pretrain import data_of
+    from train.study import Study
+
+    config = config.copy()
+    OmegaConf.update(config, "steps", data_of(Study.from_config(plain)).epoch_steps())
+    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+
+
 def opened(word: str) -> str:
     """Let a nested key be set whether or not the YAML spells it out.
 
@@ -113,13 +134,12 @@ def _share_the_processor() -> None:
 
 def _run(command: str, words: list[str]) -> int:
     import hydra
-    from omegaconf import DictConfig, OmegaConf
 
     _share_the_processor()
     register_resolvers()
     _log_to_stderr()
     if words[:1] == ["--config-file"]:
-        run_stage(command, _from_file(words[1:]))
+        run_stage(command, settled(command, _from_file(words[1:])))
         return 0
 
     faults: list[BaseException] = []
@@ -128,7 +148,7 @@ def _run(command: str, words: list[str]) -> int:
         if faults:  # the rest of a sweep
             return
         try:
-            run_stage(command, OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+            run_stage(command, settled(command, config))
         except BaseException as fault:  # raised below: Hydra would print lines of its own first
             faults.append(fault)
 
@@ -157,7 +177,7 @@ def _log_to_stderr() -> None:
     logging.getLogger("bipe").setLevel(logging.INFO)
 
 
-def _from_file(words: list[str]) -> dict[str, Any]:
+def _from_file(words: list[str]) -> DictConfig:
     """A configuration as a run stored it, with overrides: FILE [key=value ...]."""
     from pathlib import Path
 
@@ -175,7 +195,7 @@ def _from_file(words: list[str]) -> dict[str, Any]:
     config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
     if not isinstance(config, DictConfig):
         raise ValueError(f"--config-file {words[0]}: holds no configuration")
-    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+    return config
 
 
 def _guarded(run: Callable[[], int]) -> int:

@@ -143,7 +143,7 @@ class LMModule(lightning.LightningModule):
             "loss": float(nll) / max(1, batch.step_targets),
             "lr": self.trainer.optimizers[0].param_groups[0]["lr"],
             "step": batch.step + 1,
-            "tokens": batch.rows_after * batch.tokens.shape[1],
+            "tokens": batch.tokens_after,
             "skipped_steps": self.skipped_steps,
         }
         if self._step_clipped:

@@ -45,7 +45,7 @@ _FREE = {
     "report",
     "trainer",
 }
-_FREE_OF_ROWS = {"micro_batch", "verify"}
+_FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
 _SECRET = re.compile(r"key|token|secret|passw|passphrase|credential", re.IGNORECASE)
 _NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key|passkey")
 # ://user:password@ and ?token=... in addresses
@@ -148,7 +148,10 @@ def redacted(value: Any, *, name: str = "") -> Any:
 
 
 def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    changed = list(differences(_decisive(old), _decisive(new)))
+    rows = new.get("rows")
+    converts = isinstance(rows, Mapping) and rows.get("on_batch_change") == "convert"
+    free = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
+    changed = list(differences(*(_decisive(config, free_of_rows=free) for config in (old, new))))
     if changed:
         raise RunError(
             f"{folder} holds a run of another configuration and cannot be resumed:\n"
@@ -157,11 +160,11 @@ def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]
         )
 
 
-def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+def _decisive(config: Mapping[str, Any], *, free_of_rows: set[str]) -> dict[str, Any]:
     """The part of a configuration that decides what is trained."""
     kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
     if isinstance(rows := kept.get("rows"), dict):
-        kept["rows"] = {key: value for key, value in rows.items() if key not in _FREE_OF_ROWS}
+        kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
     return kept
 
 

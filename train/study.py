@@ -24,6 +24,7 @@ _DECIDED_BY = {
     "check_val_every_n_epoch": "validate_every",
     "default_root_dir": "out and name",
     "encoding": "encoding",
+    "epochs": "epochs",
     "folder": "data, or out and name",
     "gradient_clip_val": "clip",
     "if_exists": "if_exists",
@@ -100,12 +101,13 @@ class Study:
     """The top level of the configuration; conf/config.yaml explains each key."""
 
     out: str
-    data: str
+    data: str | list[str] | dict[str, str]
     name: str | None
     if_exists: IfExists
     seed: int
     row_length: int
     steps: int
+    epochs: float | None
     clip: float | None
     patience: int
     attention: AttentionPath
@@ -131,6 +133,8 @@ class Study:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, was: {value}")
+        if self.epochs is not None and not self.epochs > 0:
+            raise ValueError(f"epochs must be above 0, or null for steps, was: {self.epochs}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be above 0, or null for no clipping, was: {self.clip}")
 

@@ -7,12 +7,11 @@ import numpy as np
 import torch
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
 from safetensors.numpy import load_file
 
 from train import runs
 from train.callbacks import read_metrics
-from train.cli import opened, register_resolvers, run_stage
+from train.cli import opened, register_resolvers, run_stage, settled
 
 TIMES = ("tokens_per_second", "seconds")
 
@@ -24,7 +23,7 @@ def composed(*words):
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
         config = compose("config", overrides=["experiment=smoke", *map(opened, words)])
-    return OmegaConf.to_container(config, resolve=True)
+    return settled("pretrain", config)
 
 
 def pretrain(*words):

@@ -128,7 +128,7 @@ def test_a_wrong_type_or_choice(refused, word, told):
             "rows.global_batch must be a multiple of rows.micro_batch x devices",
         ),
         ("trainer.devices=2", "must be a multiple of rows.micro_batch x devices (8), was: 4"),
-        ("rows.packing=tight", "packing must be one of concat, best_fit, long_first, was: tight"),
+        ("rows.packing=tight", "must be one of concat, best_fit, long_first, single, was: tight"),
         ("rows.sources={prose: 1.0}", "prose"),
         ("trainer.max_steps=3", "trainer.max_steps cannot be set; set steps instead"),
         ("trainer.gradient_clip_val=3", "cannot be set; set clip instead"),

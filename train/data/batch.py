@@ -8,7 +8,7 @@ bipe.positions derives them from the marks on the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ class Batch:
     step: number of the optimizer step, from 0.
     step_targets: scored targets of the whole global batch of the step.
     rows_after: global rows that are consumed once the step is done.
+    tokens_after: inputs, in tokens, that the run has had once the step is done.
     """
 
     tokens: Int[Tensor, "batch time"]
@@ -47,15 +48,23 @@ class Batch:
     step: int
     step_targets: int
     rows_after: int
+    tokens_after: int
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
         """The same batch with its tensors on a device."""
-        moved: dict[str, Any] = {
-            field.name: value.to(device, non_blocking=non_blocking)
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pinned(self) -> Batch:
+        """The same batch in page-locked memory, from which a GPU copies while it computes."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        changed: dict[str, Any] = {
+            field.name: change(value)
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), Tensor)
         }
-        return replace(self, **moved)
+        return replace(self, **changed)
 
 
 def collate(
@@ -66,6 +75,7 @@ def collate(
     step: int,
     step_targets: int,
     rows_after: int,
+    tokens_after: int,
 ) -> Batch:
     """Stack rows of equal length; `continues` says whether their carries count."""
     tokens = np.stack([row.tokens for row in rows])
@@ -86,4 +96,5 @@ def collate(
         step=step,
         step_targets=step_targets,
         rows_after=rows_after,
+        tokens_after=tokens_after,
     )

@@ -1,4 +1,4 @@
-"""Rows of equal length over a data set, by one of three strategies.
+"""Rows of equal length over a data set, by one of four strategies.
 
 A row holds `row_length` inputs and one token more, the target of the last. Neighbouring rows of
 a split document share that token, so that every token but the first of its document is scored
@@ -6,29 +6,32 @@ exactly once. A row is a list of spans (start, stop) of the token stream:
 
     concat      documents back to back, cut every row_length: no padding but in the last row
     best_fit    whole documents in the fullest row that still has room (best fit decreasing);
-                longer ones are cut, their ends packed like documents
+                longer ones are cut, their ends packed like documents (2404.10830)
     long_first  as concat, over documents sorted by length, longest first: rows hold as few
                 documents as they can, and a document shares a row with others of its length
+    single      one document a row, the rest of it padding; longer ones are cut
 
 Documents are masked from each other in all of them (a span that begins inside a document is given
 the mark of a document's start), and no target crosses from one to the next. Where a row begins
 inside a document, its positions `restart`, or they `continue`: the row then carries what the
 tokens before left behind (bipe.positions.Carry). Ids are not computed here.
+
+A row can be read in equal parts, which are rows of a shorter length with the same targets.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from train.data.bins import Bins
 from train.data.documents import DataError
 from train.data.shards import DataSet
+from train.data.stream import Stream
 
-PACKINGS = ("concat", "best_fit", "long_first")
+PACKINGS = ("concat", "best_fit", "long_first", "single")
 SPLIT_DOCUMENTS = ("restart", "continue")
 _STARTS_DOCUMENT = np.uint8(0b11)
 
@@ -51,10 +54,20 @@ class Row:
     carry: npt.NDArray[np.int64]
 
 
+def blank_row(length: int) -> Row:
+    """A row of padding, which has no target."""
+    return Row(
+        tokens=np.zeros(length + 1, np.int64),
+        marks=np.zeros(length + 1, np.uint8),
+        padding=length + 1,
+        carry=np.zeros(3, np.int64),
+    )
+
+
 class Rows:
     """The rows of one split of one source.
 
-    packing: "concat", "best_fit" or "long_first".
+    packing: "concat", "best_fit", "long_first" or "single".
     split_documents: whether positions "restart" or "continue" where a document is cut.
     """
 
@@ -79,36 +92,39 @@ class Rows:
             )
         self.data, self.row_length = data, row_length
         self.continues = split_documents == "continue"
-        self._starts = np.concatenate(([0], data.document_ends[:-1]))
-        lengths = data.document_ends - self._starts
-        if packing == "best_fit":
-            self._packed: _Stream | _Bins = _Bins(
-                self._starts, lengths, row_length, tails_first=self.continues
+        ends = data.document_ends
+        self.packed: Stream | Bins
+        if packing in ("best_fit", "single"):
+            self.packed = Bins(
+                ends, row_length, together=packing == "best_fit", tails_first=self.continues
             )
         else:
-            longest = np.argsort(-lengths, kind="stable") if packing == "long_first" else None
-            self._packed = _Stream(self._starts, data.document_ends, row_length, order=longest)
+            self.packed = Stream(ends, row_length, longest_first=packing == "long_first")
 
     def __len__(self) -> int:
         """Number of rows."""
-        return len(self._packed)
+        return len(self.packed)
 
     def spans(self, index: int) -> Spans:
         """Where the tokens of a row come from: int64 [spans, 2]."""
         if not 0 <= index < len(self):
             raise IndexError(f"row must be from 0 to {len(self) - 1}, was: {index}")
-        return self._packed.spans(index)
+        return self.packed.spans(index)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Number of scored targets of each row, without a look at the tokens."""
-        flat = [self._targets(int(row)) for row in np.atleast_1d(index)]
-        return np.array(flat, dtype=np.int64).reshape(np.shape(index))
+        return self.packed.targets(np.asarray(index, np.int64)).astype(np.int64)
 
-    def row(self, index: int) -> Row:
-        """Read a row."""
+    def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
+        """Read a row, or one of its equal parts, each of `row_length` / parts inputs."""
         spans = self.spans(index)
-        tokens = np.zeros(self.row_length + 1, np.int64)
-        marks = np.zeros(self.row_length + 1, np.uint8)
+        length = self.row_length // parts
+        if parts > 1:
+            spans = _cut(spans, part * length, (part + 1) * length + 1)
+            if not len(spans):
+                return blank_row(length)
+        tokens = np.zeros(length + 1, np.int64)
+        marks = np.zeros(length + 1, np.uint8)
         at = 0
         for start, stop in spans.tolist():
             tokens[at : at + stop - start] = self.data.tokens[start:stop]
@@ -117,19 +133,12 @@ class Rows:
                 marks[at] |= _STARTS_DOCUMENT
             at += stop - start
         carry = self._carry(int(spans[0, 0])) if self.continues else np.zeros(3, np.int64)
-        return Row(tokens=tokens, marks=marks, padding=self.row_length + 1 - at, carry=carry)
-
-    def _targets(self, index: int) -> int:
-        total = 0
-        for start, stop in self.spans(index).tolist():
-            inside = np.searchsorted(self.data.document_ends, [start, stop - 1], side="right")
-            total += stop - start - 1 - int(inside[1] - inside[0])
-        return total
+        return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry)
 
     def _carry(self, at: int) -> npt.NDArray[np.int64]:
         """Token index, open segment and place in it, as the tokens before `at` leave them."""
         document = int(np.searchsorted(self.data.document_ends, at, side="right"))
-        start = int(self._starts[document])
+        start, _ = self.data.span(document)
         if at == start:
             return np.zeros(3, np.int64)
         opened = np.flatnonzero(self.data.starts(start, at))
@@ -137,98 +146,16 @@ class Rows:
         return np.array([at - start, len(opened) - 1, at - start - opened[-1]], np.int64)
 
 
-class _Stream:
-    """Documents back to back in some order, cut every `row_length` tokens."""
-
-    def __init__(self, starts: Spans, ends: Spans, row_length: int, *, order: Spans | None) -> None:
-        self._row_length = row_length
-        if order is None:  # the order of the file: one span covers all of it
-            self._starts, self._ends = np.zeros(1, np.int64), ends[-1:]
-        else:
-            self._starts, self._ends = starts[order], ends[order]
-        self._stops = np.cumsum(self._ends - self._starts)
-
-    def __len__(self) -> int:
-        # The last token is a target only.
-        return max(1, -(-(int(self._stops[-1]) - 1) // self._row_length))
-
-    def spans(self, index: int) -> Spans:
-        first = index * self._row_length
-        last = min(first + self._row_length + 1, int(self._stops[-1]))
-        left = int(np.searchsorted(self._stops, first, side="right"))
-        right = int(np.searchsorted(self._stops, last, side="left")) + 1
-        stops, ends = self._stops[left:right], self._ends[left:right]
-        spans = np.stack((self._starts[left:right], ends), axis=1)
-        spans[0, 0] = ends[0] - (stops[0] - first)
-        spans[-1, 1] = ends[-1] - (stops[-1] - last)
-        return spans
-
-
-class _Bins:
-    """Best fit decreasing; the pieces of documents longer than a row fill rows of their own.
-
-    tails_first: an end that is left of a cut document opens a row, because only the first token
-    of a row can carry positions on.
-    """
-
-    def __init__(
-        self, starts: Spans, lengths: Spans, row_length: int, *, tails_first: bool
-    ) -> None:
-        room = row_length + 1
-        rows: list[list[tuple[int, int]]] = []
-        items: list[tuple[int, int]] = []
-        tails: list[tuple[int, int]] = []
-        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-            stop, cut = start + length, length > room
-            while stop - start > room:
-                rows.append([(start, start + room)])
-                start += row_length
-            (tails if cut and tails_first else items).append((start, stop))
-        open_rows = _OpenRows(rows, room)
-        for tail in tails:
-            open_rows.begin(tail)
-        for item in sorted(items, key=lambda span: span[0] - span[1]):
-            open_rows.place(item)
-        self._spans = np.array([span for row in rows for span in row], np.int64)
-        self._first = np.cumsum([0, *map(len, rows)])
-
-    def __len__(self) -> int:
-        return len(self._first) - 1
-
-    def spans(self, index: int) -> Spans:
-        return self._spans[self._first[index] : self._first[index + 1]]
-
-
-class _OpenRows:
-    """Rows by the room that is left in them."""
-
-    def __init__(self, rows: list[list[tuple[int, int]]], room: int) -> None:
-        self._rows, self._room = rows, room
-        self._by_room: defaultdict[int, list[int]] = defaultdict(list)
-        self._rooms: list[int] = []
-
-    def begin(self, span: tuple[int, int]) -> None:
-        """Put a span into a new row."""
-        self._rows.append([span])
-        self._keep(len(self._rows) - 1, self._room - (span[1] - span[0]))
-
-    def place(self, span: tuple[int, int]) -> None:
-        """Put a span into the row that it leaves fullest."""
-        length = span[1] - span[0]
-        at = bisect_left(self._rooms, length)
-        if at == len(self._rooms):
-            self.begin(span)
-            return
-        room = self._rooms[at]
-        row = self._by_room[room].pop()
-        if not self._by_room[room]:
-            self._rooms.pop(at)
-        self._rows[row].append(span)
-        self._keep(row, room - length)
-
-    def _keep(self, row: int, room: int) -> None:
-        if not room:
-            return
-        if not self._by_room[room]:
-            insort(self._rooms, room)
-        self._by_room[room].append(row)
+def _cut(spans: Spans, first: int, last: int) -> Spans:
+    """The spans of a row from one of its tokens to another."""
+    lengths = spans[:, 1] - spans[:, 0]
+    stops = np.cumsum(lengths)
+    begins = stops - lengths
+    cut = np.stack(
+        (
+            spans[:, 0] + np.clip(first - begins, 0, lengths),
+            spans[:, 1] - np.clip(stops - last, 0, lengths),
+        ),
+        axis=1,
+    )
+    return cut[cut[:, 0] < cut[:, 1]]

@@ -66,4 +66,5 @@ class ValidationLoader:
             step=number,
             step_targets=int(rows.targets(chosen).sum()),
             rows_after=0,
+            tokens_after=0,
         )

@@ -25,6 +25,7 @@ from torch import Tensor
 from bipe import Decoder, Positions
 from bipe.loss import IGNORE, token_nll
 from train.data.documents import DataError
+from train.data.held_out import LongDocuments
 from train.data.shards import DataSet
 
 PROTOCOL = (
@@ -56,12 +57,10 @@ def long_documents(
 
     text: decodes ids. Raises DataError if no document reaches even the smallest.
     """
-    spans = [data.span(i) for i in range(len(data))]
     for length in sorted(longest, reverse=True):
-        starts = [start for start, stop in spans if stop - start >= length][:limit]
-        if starts:
-            tokens = np.stack([data.tokens[s : s + length].astype(np.int64) for s in starts])
-            marks = np.stack([data.marks(s, s + length) for s in starts])
+        documents = LongDocuments(data, at_least=length, limit=limit)
+        if len(documents):
+            tokens, marks = documents.beginnings(length)
             size = sum(len(text(row).encode("utf-8", "surrogatepass")) for row in tokens)
             return Texts(tokens, marks, size)
     raise DataError(

@@ -17,10 +17,10 @@ from bipe.checkpoint import load_model
 from bipe.encodings import Bilevel
 from train import runs
 from train.callbacks import read_metrics
-from train.data import folder as data_folder
 from train.data.disk import write_whole
 from train.data.documents import DataError
-from train.data.shards import DataSet, open_dataset
+from train.data.sets import DataSets
+from train.data.shards import DataSet
 from train.data.split import SPLITS
 from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import LoadTokenizer
@@ -40,14 +40,14 @@ def evaluate(study: Study) -> list[Path]:
         raise ValueError(
             f"evaluate.split must be one of {', '.join(SPLITS)}, was: {study.evaluate.split!r}"
         )
-    data = Path(study.data)
-    known = data_folder.read_top(data)["sources"]
+    sets = DataSets(study.data)
+    known = sets.sources
     sources = list(known) if study.evaluate.sources is None else study.evaluate.sources
     for name in sources:
         if name not in known:
             raise ValueError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
-    splits = {name: open_dataset(data / name / study.evaluate.split) for name in sources}
-    tokenizer = LoadTokenizer(path=data).build()
+    splits = {name: sets.open(name, study.evaluate.split, verify=True) for name in sources}
+    tokenizer = LoadTokenizer(path=sets.folder).build()
     _refuse_bad_passkey(study, sources, tokenizer)
     return [_evaluate_run(study, folder, splits, tokenizer) for folder in folders]
 

@@ -10,6 +10,8 @@ from train.study import Study
 
 def prepare_study(study: Study) -> Prepared:
     """Prepare the corpus of a study; print what came of it."""
+    if not isinstance(study.data, str):
+        raise ValueError(f"data must be one folder to prepare, was: {study.data}")
     prepared: Prepared = study.call("corpus", out=Path(study.data), if_exists=study.if_exists)
     state = "is there already" if prepared.kept else "is ready"
     print(f"{prepared.folder} {state}:")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from train.callbacks import MetricsFile, ProgressBar
 from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
 from train.data.datamodule import LMDataModule
 from train.data.disk import full_disk
+from train.data.row_statistics import RowStatistics, table
 from train.fitting import fitting, quiet
 from train.module import LMModule, full_state
 from train.study import Study, encoding_name, slug
@@ -32,10 +35,9 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     """Train and return the run's folder. config: what is stored beside the run."""
     name = study.name or slug(encoding_name(study.encoding))
     folder = Path(study.out) / name
-    rows: LMDataModule = study.call(
-        "rows", folder=study.data, row_length=study.row_length, seed=study.seed
-    )
+    rows = data_of(study)
     _refuse_long_rows(rows, study)
+    rows.check(steps=study.steps)
     decoder = decoder_config(study, vocab_size=rows.vocab_size)
     module = LMModule(
         config=decoder,
@@ -58,9 +60,37 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     resumed = study.if_exists == "resume"
     with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
+        _tell_rows(trainer, rows.statistics(steps=study.steps))
         trainer.fit(module, rows, ckpt_path=newest)
         _write_model(trainer, module, rows, folder / runs.MODEL)
     return folder
+
+
+def data_of(study: Study) -> LMDataModule:
+    """The rows of a study."""
+    data: LMDataModule = study.call(
+        "rows",
+        folder=study.data,
+        row_length=study.row_length,
+        epochs=study.epochs,
+        seed=study.seed,
+    )
+    return data
+
+
+def _tell_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> None:
+    """Say what is read of each source, to the user and to the loggers."""
+    if not trainer.is_global_zero:
+        return
+    print("\n".join(table(statistics)), file=sys.stderr, flush=True)
+    numbers = {
+        f"rows/{each.source}/{name}": float(value)
+        for each in statistics
+        for name, value in (asdict(each) | {"epochs": each.epochs}).items()
+        if name != "source"
+    }
+    for logger in trainer.loggers:
+        logger.log_metrics(numbers, step=0)
 
 
 def _write_model(
@@ -75,7 +105,8 @@ def _write_model(
             "steps": trainer.global_step,
             "skipped_steps": module.skipped_steps,
             "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
-            "tokenizer": rows.manifest["tokenizer"],
+            "tokenizer": rows.sets.tokenizer,
+            "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
         }
         with _room_for_model(folder):
             save_model(module.model, folder, state=state, notes=notes)
@@ -149,7 +180,7 @@ def _set_accumulation(
 
 def _refuse_long_rows(rows: LMDataModule, study: Study) -> None:
     for name in rows.source_names:
-        tokens = rows.manifest["sources"][name]["splits"]["train"]["tokens"]
+        tokens = rows.sets.counts(name, "train")["tokens"]
         if study.row_length > tokens:
             raise ValueError(
                 f"row_length must be at most the training tokens of each source ({name}: "

@@ -15,10 +15,10 @@ from train.study import Study
 def report(study: Study) -> ReportFiles:
     """Write the report of a study and print its table."""
     folders = runs.find_runs(study.report.runs, key="report.runs")
-    data = Path(study.data)
+    data = Path(study.data) if isinstance(study.data, str) else None
     files = write_report(
         runs=folders,
-        data=data if data.is_dir() else None,
+        data=data if data is not None and data.is_dir() else None,
         out=Path(study.report.out),
         title=study.report.title,
     )

@@ -1,0 +1,193 @@
+"""Rows as bins of whole documents: best fit decreasing, or one document a row.
+
+A document longer than a row is cut into full rows, which share a token with the next, and an end
+that is packed like a document. Documents are taken in windows: each window is packed for itself,
+so memory beyond the result does not grow with the corpus, and a row holds documents that are near
+in it.
+
+Best fit decreasing puts each document, longest first, into the fullest row that still has room.
+Only how much room rows have left decides, so all documents of a length and all rows of equal room
+are handled at once, as ranges: the time is that of sorting, and grows with the number of different
+lengths instead of the number of documents.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+# Documents that are packed together. The rows of a window that stay open are few beside it.
+_WINDOW = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Spans of the token stream and the row of each. int64 [pieces] each; lengths in tokens."""
+
+    starts: Integers
+    lengths: Integers
+    rows: Integers
+
+
+class Bins:
+    """Rows of spans that never cross from one document into the next.
+
+    ends: where each document ends, in tokens. together: whether documents share rows (best fit).
+    tails_first: an end that is left of a cut document opens a row, because only the first token
+    of a row can carry a position on.
+    """
+
+    def __init__(
+        self,
+        ends: npt.NDArray[np.int64],
+        row_length: int,
+        *,
+        together: bool,
+        tails_first: bool,
+        window: int = _WINDOW,
+    ) -> None:
+        self._row_length = row_length
+        starts, lengths, counts = [], [], []
+        for first in range(0, len(ends), window):
+            begin = ends[first - 1] if first else 0
+            stops = np.asarray(ends[first : first + window])
+            begins = np.concatenate(([begin], stops[:-1]))
+            pieces = _pack(begins, stops - begins, row_length, together, tails_first)
+            order = np.argsort(pieces.rows, kind="stable")
+            starts.append(pieces.starts[order])
+            lengths.append(pieces.lengths[order].astype(np.int32))  # a row's, at most
+            counts.append(np.bincount(pieces.rows).astype(np.int32))
+        self._starts, self._lengths = np.concatenate(starts), np.concatenate(lengths)
+        self._first = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
+        self._filled = np.add.reduceat(self._lengths, self._first[:-1], dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self._filled)
+
+    def spans(self, index: int) -> Integers:
+        """Where the tokens of a row come from: int64 [spans, 2]."""
+        inside = slice(self._first[index], self._first[index + 1])
+        starts = self._starts[inside]
+        return np.stack((starts, starts + self._lengths[inside]), axis=1)
+
+    def targets(self, rows: Integers) -> Integers:
+        """Scored targets of rows: all tokens but the first of each span."""
+        return self._filled[rows] - (self._first[rows + 1] - self._first[rows])
+
+    def pieces(self) -> int:
+        """Documents, or parts of them, over all rows."""
+        return len(self._starts)
+
+    def inputs(self) -> int:
+        """Tokens that are an input, over all rows; the last of a full row is a target only."""
+        return int(np.minimum(self._filled, self._row_length).sum(dtype=np.int64))
+
+
+def _pack(
+    starts: Integers, lengths: Integers, row_length: int, together: bool, tails_first: bool
+) -> Pieces:
+    room = row_length + 1
+    full = np.maximum(0, -((room - lengths) // row_length))  # rows that a cut document fills
+    inner = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
+    bodies = np.repeat(starts, full) + inner * row_length
+    starts, lengths = starts + full * row_length, lengths - full * row_length
+    made = len(bodies)
+    rows = np.arange(made + len(starts))
+    if together:
+        # Longest first; those that open rows of their own before all others.
+        own = (full > 0) & tails_first
+        order = np.lexsort((-lengths, ~own))
+        starts, lengths, alone = starts[order], lengths[order], int(own.sum())
+        packer = _Packer(room, first_row=made)
+        packer.begin(lengths[:alone])
+        packer.place(lengths[alone:])
+        rows[made:] = packer.rows()
+    return Pieces(
+        np.concatenate((bodies, starts)), np.concatenate((np.full(made, room), lengths)), rows
+    )
+
+
+class _Packer:
+    """Best fit decreasing over ranges of rows with equal room."""
+
+    def __init__(self, room: int, *, first_row: int) -> None:
+        self._room, self._next = room, first_row
+        self._ranges: dict[int, list[tuple[int, int]]] = {}  # room left -> (first row, rows)
+        self._rooms: list[int] = []  # those that rows have, rising
+        self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents to each
+
+    def rows(self) -> Integers:
+        """The row of each document, in the order in which they came."""
+        if not self._runs:
+            return np.empty(0, np.int64)
+        first, rows, each = np.array(self._runs, np.int64).T
+        row = np.repeat(first - (np.cumsum(rows) - rows), rows) + np.arange(rows.sum())
+        return np.repeat(row, np.repeat(each, rows))
+
+    def begin(self, lengths: Integers) -> None:
+        """Give each document a row of its own, to which others may come."""
+        for length, count in zip(*_runs_of(lengths), strict=True):
+            self._fill(self._next, count, length, each=1, room=self._room)
+            self._next += count
+
+    def place(self, lengths: Integers) -> None:
+        """Put documents, longest first, each into the row that it leaves fullest."""
+        for length, count in zip(*_runs_of(lengths), strict=True):
+            while count and (at := bisect_left(self._rooms, length)) < len(self._rooms):
+                room = self._rooms[at]
+                row, rows = self._take(room)
+                count -= self._spread(row, rows, length, count, room)
+            new = -(-count // (self._room // length))
+            if count:
+                self._spread(self._next, new, length, count, self._room)
+                self._next += new
+
+    def _spread(self, row: int, rows: int, length: int, count: int, room: int) -> int:
+        """Fill equal rows one after the other, as best fit does; how many documents went in.
+
+        A row that got one is then the fullest with room for the next of this length.
+        """
+        each = room // length
+        whole = min(rows, count // each)
+        if whole:
+            self._fill(row, whole, length, each=each, room=room)
+        placed = whole * each
+        rest = count - placed
+        if whole < rows and rest:
+            self._fill(row + whole, 1, length, each=rest, room=room)
+            placed, whole = count, whole + 1
+        self._keep(room, row + whole, rows - whole)
+        return placed
+
+    def _fill(self, row: int, rows: int, length: int, *, each: int, room: int) -> None:
+        self._runs.append((row, rows, each))
+        self._keep(room - each * length, row, rows)
+
+    def _keep(self, room: int, row: int, rows: int) -> None:
+        if not room or not rows:
+            return
+        if room not in self._ranges:
+            self._ranges[room] = []
+            insort(self._rooms, room)
+        self._ranges[room].append((row, rows))
+
+    def _take(self, room: int) -> tuple[int, int]:
+        ranges = self._ranges[room]
+        found = ranges.pop()
+        if not ranges:
+            del self._ranges[room]
+            self._rooms.remove(room)
+        return found
+
+
+def _runs_of(lengths: Integers) -> tuple[list[int], list[int]]:
+    """Lengths in order and how many times each comes in a row."""
+    if not len(lengths):
+        return [], []
+    at = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
+    return lengths[at].tolist(), np.diff(at, append=len(lengths)).tolist()
