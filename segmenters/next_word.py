@@ -40,7 +40,9 @@ _WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
 _ITEM = re.compile(
     r"(?<!\S)[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])\s(?=\S)"
 )
-_OMISSION = re.compile(r"\.(?: \.){2} \w")
+# The pattern of words left out at the start of a sentence.
+OMISSION = r"\.(?: \.){2} \w"
+_OMISSION = re.compile(OMISSION)
 
 
 def starts_sentence(text: str, place: int) -> bool:

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter, require_integer
+from segmenters.code.physical import in_characters, utf8
 
+_NEWLINE, _SPACE, _PERIOD = b"\n ."
 # Multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014) and its increment.
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -47,7 +49,7 @@ class Pattern(Segmenter):
         return None
 
     def _ends(self, text: str) -> Iterable[int]:
-        return (match.end() for match in re.finditer(self.ends, text))
+        return [match.end() for match in re.finditer(self.ends, text)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,8 +60,9 @@ class Newline(Segmenter):
     def lookahead(self) -> int | None:
         return 0
 
-    def _ends(self, text: str) -> Iterable[int]:
-        return (match.end() for match in re.finditer("\n", text))
+    def _ends(self, text: str) -> Cuts:
+        data = utf8(text)
+        return in_characters(np.flatnonzero(data == _NEWLINE) + 1, data, text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,8 +78,11 @@ class Official(Segmenter):
     def lookahead(self) -> int | None:
         return 0
 
-    def _ends(self, text: str) -> Iterable[int]:
-        return (match.end() for match in re.finditer(r"\n| \.", text))
+    def _ends(self, text: str) -> Cuts:
+        data = utf8(text)
+        found = data == _NEWLINE
+        found[1:] |= (data[1:] == _PERIOD) & (data[:-1] == _SPACE)
+        return in_characters(np.flatnonzero(found) + 1, data, text)
 
 
 def official_marks(
@@ -136,12 +142,21 @@ class RandomCuts(Segmenter):
         return 0
 
     def _ends(self, text: str) -> Cuts:
+        return self.draw(text, read=0, total=0)[0]
+
+    def draw(self, text: str, *, read: int, total: int) -> tuple[Cuts, int]:
+        """Cuts of `text`, in characters of it, behind `read` characters; and the next `total`.
+
+        `total` sums up the characters read, so that the draws go on in the next piece of a text.
+        """
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        counter = np.arange(1, len(codes) + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+        counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(_GOLDEN)
         start = np.uint64((self.seed * _GOLDEN + 1) % 2**64)
         # A sum of mixed terms is a hash of each prefix in one vectorised pass.
-        draws = _mix(np.cumsum(_mix((codes + counter) ^ start)) ^ start)
-        return np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
+        sums = np.cumsum(_mix((codes + counter) ^ start)) + np.array([total], dtype=np.uint64)
+        draws = _mix(sums ^ start)
+        cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
+        return cuts, int(sums[-1]) if len(sums) else total
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

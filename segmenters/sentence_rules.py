@@ -24,7 +24,14 @@ from segmenters.abbreviations import (
     MAY_END,
     SHORT_WORDS,
 )
-from segmenters.next_word import STARTERS, item_starts, omission_starts, starts_sentence
+from segmenters.next_word import (
+    OMISSION,
+    REACH,
+    STARTERS,
+    item_starts,
+    omission_starts,
+    starts_sentence,
+)
 
 # Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.
 PLAIN = ".!?\u2026\u203c\u2047\u2048\u2049"
@@ -50,6 +57,7 @@ _LINE_ENDS = "\n\r\u2028\u2029"
 
 # What may not start a sentence: it continues or closes the one before.
 _CONTINUES = frozenset(",;:)]}%/" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
+_PLACED = ("simple", "always")
 _CONTINUES_STRONG = _CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
 _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
@@ -60,20 +68,48 @@ _OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + BULLETS
 _ABBREVIATIONS = BEFORE_NAME | MAY_END
 _STRONG_SET, _PLAIN_SET = frozenset(STRONG), frozenset(PLAIN)
 
-_T, _C = re.escape(PLAIN + STRONG), re.escape(CLOSERS)
+_T, _P, _C = re.escape(PLAIN + STRONG), re.escape(PLAIN), re.escape(CLOSERS)
 # U+201C opens right behind a full stop of Chinese.
 _LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
+
+
+_S = STRONG.replace("\uff0e", "")  # stands in numbers as well
+_GO_ON, _GO_ON_STRONG = (
+    re.escape("".join(sorted(signs))) for signs in (_CONTINUES, _CONTINUES_STRONG)
+)
+# Fast lanes past `_is_end`, which says the same at several times the price (the tests compare).
+_NEVER = "|".join(
+    (
+        # Right in front of a sign of ASCII; a capital counts behind a small letter alone.
+        rf"(?<=[{_P}])[{_P}{_C}]*+(?=[\0-\x7f])(?![\s\[A-Z])",
+        rf"(?<=[{_P}])(?<![^\0-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
+        # In front of what goes on.
+        rf"(?<=[{_P}])[{_P}{_C}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
+        rf"(?<=[{STRONG}])[{_T}{_C}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
+        # Behind an initial; numbers of full width; Greek and Armenian words.
+        rf"(?<=\s[A-HJ-Z]\.)[{_C}]*+[ \t]++(?=[!-&(-Z\\-~])(?!{OMISSION})",
+        r"(?<=\uff0e)(?=\d)",
+        r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",
+    )
+)
+_LANES = (
+    rf"(?P<never>{_NEVER})"
+    # White space, then a sign of ASCII that starts neither a note nor a quote.
+    rf"|(?<=[{_P}])[{_P}{_C}]*+(?P<simple>\s++)(?=[!-&(-Z\\-~])"
+    # Nothing behind it that asks for a second look.
+    rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[\u201c])|"
+)
 
 
 def _candidate(first: str, by_script: str) -> re.Pattern[str]:
     """Candidates: `first` are further characters to begin with, `by_script` looks behind them.
 
     Each branch consumes what it looks at (possessive quantifiers), so no character is scanned
-    twice: a failing `[.]+\\s` would be tried again from each period of a run.
+    more than a few times: a failing `[.]+\\s` would be tried again from each period of a run.
     """
     return re.compile(
         rf"[{_T}{_LINE_ENDS}{BULLETS}{first}]"
-        rf"(?:(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
+        rf"(?:{_LANES}(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
         rf"(?P<spaced>(?: ''|[ \u00a0\u202f]\u00bb)?+)"
         rf"(?P<note>(?: ?\[\d{{1,3}}\])*+)(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
         rf"|(?<=[{_LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"
@@ -87,7 +123,10 @@ _ASCII, _ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)
 # The word before a period is looked for this far back, in characters; an open quote further.
 _WINDOW = 24
 _QUOTE_WINDOW = 400
-_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
+# Candidates that follow each other within so many characters are remembered, so many at a time, by
+# their surroundings: all that decides but for quotes. A list's line is looked for behind a word.
+_DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * _WINDOW + 1
+_ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
 _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 _COUNTED = re.compile(r".*\d|[IVXLC]+")
 # Articles that lose their vowel in French and Italian: "l'art. 5".
@@ -118,17 +157,53 @@ def sentence_ends(
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
     items = [*item_starts(text), length] if next_word else [length]
-    item = 0
+    item = before = 0
+    known: dict[tuple[str, str, int], bool] = {}
     for match in (_ASCII if text.isascii() else _ANY).finditer(text, position):
-        place = _place(text, match)
+        kind = match.lastgroup
+        if kind == "never":
+            continue
+        place = match.end() if kind in _PLACED else _place(text, match)
         while items[item] < place:
             if last < items[item]:
                 ends.append(last := items[item])
             item += 1
-        if last < place < length and _is_end(text, match, place, last, next_word):
+        if not last < place < length:
+            continue
+        if kind is None or kind == "always":  # a bullet, or a full stop beyond doubt
+            end = True
+        elif place - before < _DENSE:
+            end = _is_known_end(text, match, place, last, next_word, known)
+        else:
+            end = _is_end(text, match, place, last, next_word)
+        before = place
+        if end:
             ends.append(last := place)
     ends.extend(start for start in items[item:-1] if start > last)
     return ends
+
+
+def _is_known_end(
+    text: str,
+    match: re.Match[str],
+    place: int,
+    last: int,
+    next_word: bool,
+    known: dict[tuple[str, str, int], bool],
+) -> bool:
+    """What `_is_end` says, remembered: where candidates are dense, the same come back."""
+    start = match.start()
+    around = text[start : place + (REACH if next_word else 1)]
+    if text[place] == "'" and place != match.start("spaced") + 1:  # looks far back
+        return _is_end(text, match, place, last, next_word)
+    since = start - last
+    key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED))
+    end = known.get(key)
+    if end is None:
+        if len(known) >= _MEMORY:
+            known.clear()
+        end = known[key] = _is_end(text, match, place, last, next_word)
+    return end
 
 
 def _place(text: str, match: re.Match[str]) -> int:
@@ -144,27 +219,31 @@ def _place(text: str, match: re.Match[str]) -> int:
 def _closes(text: str, place: int, quote: str) -> bool:
     """Whether a quotation is open at `place` that `quote`, written apart, closes."""
     first = max(0, place - _QUOTE_WINDOW)
-    opened = ("\u00ab",) if quote == "\u00bb" else ("``", ",,")
-    latest = max([text.rfind(mark, first, place) for mark in opened])
-    return latest >= 0 and latest > text.rfind(quote, first, place)
+    if quote == "\u00bb":
+        opened = text.rfind("\u00ab", first, place)
+    elif text.find("`", first, place) < 0 and text.find(",", first, place) < 0:
+        return False  # one character is looked for much faster than two
+    else:
+        opened = max(text.rfind(mark, first, place) for mark in ("``", ",,"))
+    return opened >= 0 and opened > text.rfind(quote, first, place)
 
 
 def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
     """Whether a sentence ends at `place`; the sentence in question starts at `last`."""
-    gap, start, following = match["gap"], match.start(), text[place]
-    if gap is None:
+    start, following = match.start(), text[place]
+    if match.lastgroup == "simple":
+        gap = match["simple"]
+        run = text[start : place - len(gap)]
+        if gap != " " and _is_blank_line(gap):
+            return True
+    elif match["gap"] is None:
         return _ends_unmarked(match, start > last, following)
-    if match["spaced"] and place == match.start("spaced") + 1:
-        gap = " "
-    if gap and _is_blank_line(gap):
-        return True
-    run = text[start : match.start("spaced")]
-    if following == "'" and gap == " " and _closes(text, place - 1, "''"):
-        return False  # the first half of a doubled mark, for all that is known here
-    if not _STRONG_SET.isdisjoint(run):
-        return _ends_strong(run, following)
-    if not gap:
-        return _ends_glued(text, start, run, following, bool(match["emoji"]))
+    else:
+        gap = " " if place == match.start("spaced") + 1 and match["spaced"] else match["gap"]
+        run = text[start : match.start("spaced")]
+        found = _decided(text, match, place, run, gap)
+        if found is not None:
+            return found
     if following in _CONTINUES or (following == "[" and "\n" not in gap):
         # "[" may open the number of a note, which belongs to the sentence before.
         attached = not text[start - 1 : start].isspace()
@@ -179,6 +258,21 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         # What follows a dash tells who says so: "- Why? - she asked."
         return following not in _DASHES or "\n" in gap or run[0] == ";"
     return _period_ends(text, start, following, last, place if next_word else None)
+
+
+def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) -> bool | None:
+    """What scripts, quotes, blank lines and missing white space decide about `place`, if any."""
+    following = text[place]
+    if gap and _is_blank_line(gap):
+        return True
+    spaced = match["spaced"]  # then `_place` asked already
+    if following == "'" and gap == " " and not spaced and _closes(text, place - 1, "''"):
+        return False  # the first half of a doubled mark, for all that is known here
+    if not _STRONG_SET.isdisjoint(run):
+        return _ends_strong(run, following)
+    if not gap:
+        return _ends_glued(text, match.start(), run, following, bool(match["emoji"]))
+    return None
 
 
 def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> bool:
@@ -214,10 +308,10 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
         return run[0] in "!?"
     if not following.isupper() or run.strip(".!?"):
         return False
-    tail = text[max(0, start - _WINDOW) : start]
-    if emoji or not tail or tail[-1].isspace():
+    before = text[start - 1 : start]
+    if emoji or before.isupper() or not before.isalpha():
         return emoji
-    word = tail.split()[-1]
+    word = text[max(0, start - _WINDOW) : start].rsplit(None, 1)[-1]
     if len(run) > 1 or run != ".":
         return word.isalpha() and word[1:].islower()
     return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
@@ -245,12 +339,14 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
     if not tail or tail[-1].isspace():
         first = max(last, start - _OMISSION_WINDOW)
         return not _OMISSION.search(text[first : start + 1])
-    *earlier, word = tail.split()
-    word = word.lstrip(_OPENERS)
-    if len(word) > 3:  # an article and two letters
+    *earlier, word = tail.rsplit(None, 2)
+    if not word[0].isalnum():
+        word = word.lstrip(_OPENERS)
+    if len(word) > 3 and ("'" in word or "\u2019" in word):  # an article and two letters
         word = _ELIDED.sub("", word, count=1)
     lower = word.lower()
-    if _ITEM.fullmatch(word) and _starts_line(text, start - len(word), last):
+    listed = len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word)
+    if listed and _starts_line(text, start - len(word), last):
         return False
     upper = following.isupper() or following in _QUOTES
     if next_place is not None:
@@ -263,7 +359,7 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
     if lower in MAY_END:
         # "In the U.S. Senate": so few words are hardly a sentence.
         return upper and (start - last > _WINDOW or len(text[last:start].split()) > 3)
-    if lower in BEFORE_NAME or _INITIALS.fullmatch(word):
+    if lower in BEFORE_NAME or ("." in word and _INITIALS.fullmatch(word)):
         return False
     if lower in BEFORE_NUMBER:
         return not following.isdigit()

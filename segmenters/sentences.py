@@ -8,15 +8,18 @@ boundary. Nothing here trains or downloads a model.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from segmenters import sentence_rules
 from segmenters.base import Segmenter
 from segmenters.next_word import REACH
 
+_LOG = logging.getLogger(__name__)
 _SPACE = re.compile(r"\s*+")
 
 
@@ -33,12 +36,17 @@ class Sentences(Segmenter):
     `next_word` lets the rules read the next word where the next character leaves a doubt (after
     "U.S.", at "2)" inside of a line): more exact, for text that is there as a whole.
 
-    Raises ValueError, when it cuts, if a model is not installed or does not find sentences.
+    `fallback` lets the rules cut, without spaCy, where spaCy or the model is not installed; a
+    warning says so, and the fingerprint tells.
+
+    Raises ValueError, when it cuts, if spaCy or the model is not installed or the model does not
+    find sentences.
     """
 
     backend: str = "spacy"
     language: str = "xx"
     next_word: bool = False
+    fallback: bool = False
 
     version: ClassVar[int] = 2
 
@@ -49,8 +57,10 @@ class Sentences(Segmenter):
                 raise TypeError(f"{name} must be a str, was: {type(value).__name__}")
             if not value:
                 raise ValueError(f"{name} must not be empty")
-        if not isinstance(self.next_word, bool):
-            raise TypeError(f"next_word must be a bool, was: {type(self.next_word).__name__}")
+        for name in ("next_word", "fallback"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be a bool, was: {type(value).__name__}")
         if self.next_word and not self._is_causal:
             raise ValueError(
                 f"next_word must be false unless backend is rules or spacy, was: {self.backend!r}"
@@ -66,16 +76,29 @@ class Sentences(Segmenter):
     def _is_causal(self) -> bool:
         return self.backend in ("rules", "spacy")
 
+    @property
+    def _without_spacy(self) -> bool:
+        """Whether the rules cut alone. Raises ValueError for what is missing and must not be."""
+        if self.backend == "rules":
+            return True
+        missing = _missing(self.backend, self.language)
+        if missing is None:
+            return False
+        if not self.fallback:
+            raise ValueError(f"{missing}, or set fallback=true for the rules without spaCy")
+        _warn_once(missing)
+        return True
+
     def versions(self) -> dict[str, str]:
         """The tables of our rules, or the versions of spaCy and of the model that decides."""
-        if self._is_causal:
+        if self._is_causal or self._without_spacy:
             return {"tables": sentence_rules.tables()}
         from segmenters import spacy_pipeline
 
         return spacy_pipeline.versions(self.backend, self.language)
 
     def _ends(self, text: str) -> Iterable[int]:
-        if self.backend == "rules":
+        if self._without_spacy:
             return sentence_rules.sentence_ends(text, next_word=self.next_word)
         from segmenters import spacy_pipeline
 
@@ -86,6 +109,29 @@ class Sentences(Segmenter):
         first = _after_space(text, 0)
         ends = {_after_space(text, start) for start in starts.tolist()}
         return sorted(end for end in ends if end > first)
+
+
+@lru_cache(maxsize=32)
+def _missing(backend: str, language: str) -> str | None:
+    """What the back end needs and is not installed, with its cure; None if all is there."""
+    wrong = f"backend {backend!r} of Sentences:"
+    try:
+        from segmenters import spacy_pipeline
+    except ImportError as error:
+        wrong = f"{wrong} spaCy is not installed ({error}): pip install spacy"
+    else:
+        try:
+            if backend != "spacy":
+                spacy_pipeline.build(backend, language)
+            return None
+        except ModuleNotFoundError as error:
+            wrong = f"{wrong} {error}"
+    return wrong
+
+
+@lru_cache(maxsize=32)
+def _warn_once(wrong: str) -> None:
+    _LOG.warning("%s; the rules cut in its stead", wrong)
 
 
 def _after_space(text: str, place: int) -> int:

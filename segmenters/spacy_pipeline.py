@@ -31,6 +31,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_LIMIT = 2**62
 # A model reads one paragraph at a time, and longer ones in pieces of this many characters.
 _MODEL_PIECE = 100_000
+# What finds sentences in a model, in the order of trust.
+_PIPES = ("parser", "senter")
+# spaCy's own models are wheels of its releases, not on the index: one version for a minor of spaCy.
+_MODEL_NAME = re.compile(r"[a-z]{2,3}_[a-z]+_[a-z]+_(?:sm|md|lg|trf)")
+_RELEASES = "https://github.com/explosion/spacy-models/releases/download"
 _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
 
 
@@ -68,7 +73,7 @@ class SentenceTokenizer:
 
 
 @spacy.registry.tokenizers("bipe_sentence_tokens")
-def _sentence_tokenizer(next_word: bool):  # type: ignore[no-untyped-def]
+def sentence_tokenizer(next_word: bool):  # type: ignore[no-untyped-def]
     return lambda nlp: SentenceTokenizer(nlp.vocab, next_word=next_word)
 
 
@@ -114,9 +119,19 @@ def _rules(next_word: bool) -> Language:
 
 @lru_cache(maxsize=8)
 def build(backend: str, language: str) -> Language:
-    """The pipeline of spaCy's own that these parameters name; built once a process."""
+    """The pipeline of spaCy's own that these parameters name; built once a process.
+
+    Raises ModuleNotFoundError if its model is not installed, and ValueError for a language that
+    spaCy does not know and for a model that finds no sentences.
+    """
     if backend == "sentencizer":
-        nlp = spacy.blank(language)
+        try:
+            nlp = spacy.blank(language)
+        except ImportError as error:
+            why = " ".join(str(error).split())
+            raise ValueError(
+                f"language must be one that spaCy can load (xx for any), was: {language!r} ({why})"
+            ) from error
         nlp.add_pipe("sentencizer")
     else:
         nlp = _load(backend, language)
@@ -124,19 +139,27 @@ def build(backend: str, language: str) -> Language:
     return nlp
 
 
+def _model(backend: str, language: str) -> str:
+    """The name or path of the model that decides: the small one of the language, or `backend`."""
+    if backend not in _PIPES:
+        return backend
+    if language == "xx":
+        return "xx_sent_ud_sm"
+    return f"{language}_core_{'web' if language in ('en', 'zh') else 'news'}_sm"
+
+
 def _load(backend: str, language: str) -> Language:
     """An installed model, reduced to what finds its sentences."""
-    genre = "web" if language in ("en", "zh") else "news"
-    name = f"{language}_core_{genre}_sm" if backend in ("senter", "parser") else backend
+    name = _model(backend, language)
     try:
         nlp = spacy.load(name)
     except OSError as error:
-        raise ValueError(
-            f"backend must be rules, spacy, sentencizer, senter, parser or an installed spaCy "
-            f"model, was: {backend!r}, and no model {name!r} is installed "
-            f"(python -m spacy download {name})"
-        ) from error
-    wanted = (backend,) if backend in ("senter", "parser") else ("parser", "senter", "sentencizer")
+        cure = "backend is rules, spacy, sentencizer, senter, parser, or a model's name or path"
+        if _MODEL_NAME.fullmatch(name):
+            release = f"{name}-{'.'.join(spacy.__version__.split('.')[:2])}.0"
+            cure = f"pip install {_RELEASES}/{release}/{release}-py3-none-any.whl"
+        raise ModuleNotFoundError(f"no spaCy model {name!r} is installed: {cure}") from error
+    wanted = (backend,) if backend in _PIPES else (*_PIPES, "sentencizer")
     finders = [pipe for pipe in wanted if pipe in nlp.component_names]
     if not finders:
         raise ValueError(f"the spaCy model {name!r} must have a pipe {' or '.join(wanted)}")

@@ -4,8 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from segmenters import Newline, Official, Pattern, RandomCuts, Stride, official_marks
+from tests.segmenters.texts import any_text
 
 
 def pieces(segmenter, text):
@@ -73,3 +75,11 @@ def test_random_cuts_differ_between_seeds_and_between_texts():
 def test_a_wrong_parameter_is_named(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "twin"), [(Newline(), Pattern(ends="\n")), (Official(), Pattern(ends=r"\n| \."))]
+)
+@given(text=any_text)
+def test_bytes_and_expressions_cut_alike(segmenter, twin, text):
+    assert segmenter.cut(text).tolist() == twin.cut(text).tolist()

@@ -1,14 +1,15 @@
 """What the sentence rules know: scripts, quotes and abbreviations, and what the next word adds."""
 
+import re
 import time
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmenters import Sentences
+from segmenters import Sentences, sentence_rules
 from segmenters.next_word import REACH
 from tests.segmenters.texts import any_text
 
@@ -129,3 +130,22 @@ def test_hostile_text_takes_linear_time(unit):
 
     # Four times the text: 4 when linear, 16 when quadratic; the constant forgives the clock.
     assert seconds(120_000) < 9 * seconds(30_000) + 0.02
+
+
+def without_lanes(pattern):
+    """The candidates without the lanes that decide at first sight: `_is_end` decides on all."""
+    twin = pattern.pattern.replace(sentence_rules._LANES, "")
+    assert twin != pattern.pattern
+    return re.compile(twin)
+
+
+@given(text=st.one_of(any_text, hard), next_word=st.booleans())
+@settings(max_examples=500)
+def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
+    fast = sentence_rules.sentence_ends(text, next_word=next_word)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_ASCII", "_ANY"):
+            patch.setattr(sentence_rules, name, without_lanes(getattr(sentence_rules, name)))
+        patch.setattr(sentence_rules, "_DENSE", 0)  # nothing is remembered
+        slow = sentence_rules.sentence_ends(text, next_word=next_word)
+    assert fast == slow

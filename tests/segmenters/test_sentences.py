@@ -73,53 +73,6 @@ def test_rules_alone_and_rules_in_spacy_cut_alike(text):
     assert RULES.cut(text).tolist() == Sentences(backend="spacy").cut(text).tolist()
 
 
-def test_the_component_serves_in_any_pipeline():
-    import segmenters.spacy_pipeline as spacy_pipeline
-
-    nlp = spacy.blank("en")
-    nlp.add_pipe(spacy_pipeline.COMPONENT)
-    doc = nlp("Mr. Brown came. He left.")
-    assert [str(sentence) for sentence in doc.sents] == ["Mr. Brown came.", "He left."]
-
-
-def test_the_sentencizer_cuts_in_front_of_visible_characters():
-    segmenter = Sentences(backend="sentencizer", language="en")
-    text = "  One.\n Two!  Three\n\nFour"
-    assert pieces(text, segmenter) == ["  One.\n ", "Two!  ", "Three\n\n", "Four"]
-    assert segmenter.lookahead is None and RULES.lookahead == 1
-    assert segmenter.fingerprint()["versions"] == {"spacy": spacy.__version__}
-
-
-def test_a_model_on_disk_is_loaded_and_named_in_the_fingerprint(tmp_path):
-    nlp = spacy.blank("en", meta={"name": "tiny", "version": "1.2.3"})
-    nlp.add_pipe("sentencizer")
-    nlp.to_disk(tmp_path / "model")
-    segmenter = Sentences(backend=str(tmp_path / "model"))
-    assert pieces("One. Two.", segmenter) == ["One. ", "Two."]
-    assert segmenter.fingerprint()["versions"]["model"] == "en_tiny-1.2.3"
-
-
-def test_a_senter_that_the_model_disables_is_switched_on(tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("senter")
-    nlp.initialize()
-    nlp.disable_pipe("senter")
-    nlp.to_disk(tmp_path / "model")
-    cuts = Sentences(backend=str(tmp_path / "model")).cut("One two. Three.\n\nFour")
-    assert {0, 17, 21} <= set(cuts.tolist())
-
-
-def test_a_missing_model_is_named_with_its_cure():
-    with pytest.raises(ValueError, match=r"no model 'fr_core_news_sm' is installed .*download"):
-        Sentences(backend="senter", language="fr").cut("Oui.")
-
-
-def test_a_model_without_sentences_is_refused(tmp_path):
-    spacy.blank("en").to_disk(tmp_path / "model")
-    with pytest.raises(ValueError, match="must have a pipe parser or senter or sentencizer"):
-        Sentences(backend=str(tmp_path / "model")).cut("One.")
-
-
 def test_wrong_parameters_are_named():
     with pytest.raises(TypeError, match="backend must be a str, was: int"):
         Sentences(backend=1)

@@ -1,0 +1,261 @@
+"""What hostile text costs each segmenter, against ordinary text of the same length.
+
+    python benchmarks/hostile.py [--segmenter NAME ...] [--size 200000] [--json]
+    python benchmarks/hostile.py --large [--segmenter NAME ...]
+
+For each segmenter and pattern: the CPU time over that of ordinary text of the segmenter's own kind
+(`ratio`), and over that of half of the pattern (`growth`: 2 is linear). A pattern is one unit
+repeated, or a random mix of all units. `--large` cuts one line of 100 MB, and a million empty
+documents, each in a process of its own, and prints seconds and the peak of memory beyond that of
+the process before. Every cut is checked to tile its text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import multiprocessing
+import random
+import resource
+import string
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from segmenters import (
+    ArithmeticSteps,
+    Auto,
+    ChainOfThought,
+    Coq,
+    Isabelle,
+    LaTeXProofs,
+    Lean,
+    Lines,
+    Metamath,
+    Mixed,
+    Mizar,
+    Newline,
+    Official,
+    Pattern,
+    RandomCuts,
+    Segmenter,
+    Sentences,
+    Stride,
+)
+from segmenters.code.languages import LANGUAGES
+from segmenters.mixed.mixed import FORMATS
+from tests.segmenters import snippets_braces, snippets_other
+
+UNITS = (
+    *("'", '"', "\"'", "(", ")", "[", "]", "{", "}", "<", ">", "()", "[]", "{}", "][", "([{"),
+    *(".", "..", ". ", " .", ". A", "a.", "A.", "a.B", ".a ", "... ", "?!", "? ", "! A", "!A"),
+    *("1.", "1. ", "(1) ", "e.g. ", "Mr. ", "U.S. ", "5 p.m. ", "I. ", "Yes. ", "no. a", '." '),
+    *(".\n", ". ''", ". \u00bb", ".[1] ", "; ", ": ", "a\u2026 ", "\u3002", "\u3002a", "\uff0e1"),
+    *("\u3002\u300d\u3068", "\u0964 ", "\u06d4", "\u0561:", "\u03b1; ", "\u2022 ", "\u4e2d"),
+    *(" ", "\t", "\n", "\n\n", "\r", "\r\n", "\n-", "\n ", "\n\n\t", "\u2028", "\u2029", "\u00a0"),
+    *("\0", "\x1c", "\x85", "a\u0301", "\u0301", "\ud800", "\udfff", "\u200d", "\u200f", "\ufeff"),
+    *("\U0001f600", "\U0001f600 A", ". \U0001f600", "\u202ea.", "x", "x ", "1 ", "1", "-", "--"),
+    *("$", "$$", "$ ", "\\", "\\\\", "%", "%\n", "\\[", "\\(", "\\begin{", "\\begin{align}"),
+    *("\\item", "\\section{", "\\verb|", "\\cite[", "\\end{", "\\begin{verbatim}\n", "\\<open>"),
+    *("(*", "*)", "(* *)", "{-", "-}", "/*", "*/", "//", "/-", "-/", "<!--", "-->", "::", ":="),
+    *("$(", "$)", "${", "$}", "$.", "$[", "proof ", "by ", "lemma ", "Step 1: ", "end;", "all:{"),
+    *("#", "# ", "##\n", "```", "```\n", "~~~\n", "`", "|", "| ", "=", "==", "a=", "<a", "<a>"),
+    *("</a>", "<script>", "&amp;", "http://", "a@b.", "if ", "if(", "f(", "else ", "{a;", "'''"),
+    *(
+        '"""',
+        '"\\',
+        "@a ",
+        "a,",
+        ";",
+        ",",
+        "begin ",
+        "do ",
+        "fn ",
+        "class A{",
+        "\\\n",
+        "EOF\n",
+        "<<A\n",
+    ),
+)
+_PROSE = (
+    "It was late when Mr. Arden came home, and the house was dark. He had walked 3.5 miles in the "
+    'rain! "Is anybody there?" he asked. Nobody answered; the clock (an old one) struck ten... '
+    "He lit a lamp. On the table lay a letter from J. Hale, dated Jan. 4, with two words in it: "
+    "come back. He read it twice, put it into his coat, and went out again.\n\n"
+)
+_COQ = (
+    "(* Sums. *)\nLemma add_0 : forall n, n + 0 = n.\nProof.\n  intros n. induction n as [|m IH].\n"
+    "  - reflexivity.\n  - simpl. { rewrite IH. reflexivity. }\nQed.\n\n"
+)
+_LEAN = (
+    "/-- Sums. -/\ntheorem add_zero (n : Nat) : n + 0 = n := by\n  induction n with\n"
+    "  | zero => rfl\n  | succ m ih =>\n    rw [Nat.succ_add]\n    simp [ih] -- done\n\n"
+)
+_ISABELLE = (
+    '(* Sums. *)\nlemma add_0: "n + (0::nat) = n"\nproof (induct n)\n  case 0 show ?case by simp\n'
+    "next\n  case (Suc m) from this have \\<open>m = m\\<close> by auto\n"
+    "  then show ?case by simp\nqed\n\n"
+)
+_METAMATH = (
+    "$( Sums of numbers. $)\n$c + 0 = |- $.\n${\n  min $e |- ph $.\n  maj $e |- ( ph -> ps ) $.\n"
+    "  ax-mp $a |- ps $.\n$}\nth1 $p |- t = t $= tt tze tpl tt weq tt ax-mp $.\n"
+)
+_MIZAR = (
+    ":: Sums.\ntheorem Th1: for n being Nat holds n + 0 = n\nproof\n  let n be Nat;\n  A1: n = n;\n"
+    "  now assume n > 0; hence n + 0 = n by A1; end;\n  hence thesis;\nend;\n\n"
+)
+_LATEX = (
+    "\\section{Sums} Let $n$ be a number, as in \\cite[p. 3]{a}. Then\n"
+    "\\begin{equation}\n  n + 0 = n.\n\\end{equation}\n% a remark\n"
+    "\\begin{proof}\nBy induction. For $n = 0$ it is clear; see Fig. 2. Now\n"
+    "\\[ m + 1 = 1 + m. \\]\nSo it holds for all $n$.\n\\end{proof}\n\n"
+)
+_STEPS = (
+    "Step 1: add 3 and 4. We get 7.\nStep 2: Double it, so 14. Is it even? Yes.\n1. Then stop.\n\n"
+)
+_MARKDOWN = f"# A title\n\n{_PROSE}- an item\n- another one\n\n```python\nx = 1\ny = f(x)\n```\n\n"
+_PAGE = (
+    "<html><body><h1>A title</h1><p>It rained. <b>We</b> left.</p>"
+    "<ul><li>one</li></ul></body></html>\n"
+)
+_PYTHON = (
+    "def f(a, *, b=1):\n    '''Sums.'''\n    x = [a,\n         b]  # both\n    return sum(x)\n\n\n"
+)
+
+Sample = tuple[Segmenter, str]
+
+
+def samples() -> dict[str, Sample]:
+    """Every segmenter by a name, with ordinary text of its kind."""
+    snippets = {**snippets_braces.SNIPPETS, **snippets_other.SNIPPETS, "python": _PYTHON}
+    plain = {name: text.replace("@=|", "").replace("@|", "") for name, text in snippets.items()}
+    code = {
+        f"lines {language}": (Lines(granularity="logical", language=language), plain[language])
+        for language in LANGUAGES
+        if language in plain
+    }
+    formats = {"html": _PAGE, "latex": _LATEX, "markdown": _MARKDOWN, "notebook": _PYTHON}
+    mixed = {f"mixed {name}": (Mixed(format=name), formats[name]) for name in FORMATS}
+    return {
+        "rules": (Sentences(backend="rules"), _PROSE),
+        "next word": (Sentences(backend="rules", next_word=True), _PROSE),
+        "spacy": (Sentences(backend="spacy"), _PROSE),
+        "chain of thought": (ChainOfThought(), _STEPS),
+        "arithmetic": (ArithmeticSteps(), "(1 + 2) * 3 = 3 * 3 = 9\n"),
+        "coq": (Coq(), _COQ),
+        "isabelle": (Isabelle(), _ISABELLE),
+        "latex": (LaTeXProofs(), _LATEX),
+        "lean": (Lean(), _LEAN),
+        "metamath": (Metamath(), _METAMATH),
+        "mizar": (Mizar(), _MIZAR),
+        "newline": (Newline(), _PROSE),
+        "official": (Official(), _PROSE),
+        "stride": (Stride(length=100), _PROSE),
+        "random": (RandomCuts(mean=100), _PROSE),
+        "pattern": (Pattern(ends=r"[.!?]\s+"), _PROSE),
+        "lines": (Lines(), _PYTHON),
+        "auto": (Auto(), _PROSE),
+        **mixed,
+        **code,
+    }
+
+
+def patterns(size: int) -> Iterator[tuple[str, str]]:
+    """Names and texts of `size` characters: each unit repeated, and mixes with fixed seeds."""
+    for unit in UNITS:
+        yield ascii(unit), (unit * (size // len(unit) + 1))[:size]
+    for seed in range(3):
+        draw = random.Random(seed)
+        yield f"mix {seed}", "".join(draw.choices(UNITS, k=size))[:size]
+        few = draw.sample(UNITS, 4)
+        yield f"mix of {' '.join(map(ascii, few))}", "".join(draw.choices(few, k=size))[:size]
+        signs = string.punctuation + " \n"
+        yield f"signs {seed}", "".join(draw.choices(signs, k=size))
+
+
+def seconds(segmenter: Segmenter, text: str) -> float:
+    """CPU seconds of one cut, the least of a few; the cuts must tile the text."""
+    took: list[float] = []
+    while not took or (len(took) < 5 and sum(took) < 0.2):
+        begin = time.process_time()
+        cuts = segmenter.cut(text)
+        took.append(time.process_time() - begin)
+    assert cuts[0] == 0 and cuts[-1] == len(text) and (np.diff(cuts) > 0).all()
+    return min(took)
+
+
+def measure(name: str, sample: Sample, size: int) -> list[dict[str, Any]]:
+    """One row a pattern: its ratio to ordinary text, and its growth from half of the size."""
+    segmenter, unit = sample
+    ordinary = seconds(segmenter, (unit * (size // len(unit) + 1))[:size])
+    rows = []
+    for (pattern, text), (_, half) in zip(patterns(size), patterns(size // 2), strict=True):
+        short, whole = seconds(segmenter, half), seconds(segmenter, text)
+        row = {"segmenter": name, "pattern": pattern, "ms": round(whole * 1e3, 2)}
+        rows.append({**row, "ratio": whole / ordinary, "growth": whole / max(short, 1e-9)})
+    return rows
+
+
+def report(rows: list[dict[str, Any]], *, worst: int = 5) -> None:
+    """The worst patterns of one segmenter."""
+    for key in ("ratio", "growth"):
+        # What takes less than this many milliseconds is at the mercy of the clock.
+        shown = sorted((row for row in rows if row["ms"] > 2), key=lambda row: -row[key])[:worst]
+        cells = "  ".join(f"{row[key]:.1f} {row['pattern']} ({row['ms']:.0f} ms)" for row in shown)
+        print(f"{rows[0]['segmenter']:18} {key:7} {cells}", flush=True)
+
+
+def large(name: str) -> dict[str, Any]:
+    """Seconds and megabytes of a line of 100 MB, and seconds of a million empty documents."""
+    segmenter, unit = samples()[name]
+    unit = unit.replace("\n", " ")
+    segmenter.cut(unit)
+    text = unit * (100_000_000 // len(unit))
+    before, begin = _peak(), time.process_time()
+    cuts = segmenter.cut(text)
+    long = time.process_time() - begin
+    assert cuts[0] == 0 and cuts[-1] == len(text)
+    memory, begin = _peak() - before, time.process_time()
+    for _ in range(1_000_000):
+        cuts = segmenter.cut("")
+    assert cuts.tolist() == [0]
+    empty = time.process_time() - begin
+    return {"line_s": round(long, 2), "line_mb": round(memory), "empty_s": round(empty, 2)}
+
+
+def _peak() -> float:
+    """The peak of this process's memory in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _in_a_process(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    known = samples()
+    parser.add_argument("--segmenter", action="append", choices=known, help="these only")
+    parser.add_argument("--size", type=int, default=200_000, help="characters")
+    parser.add_argument("--json", action="store_true", help="one line of JSON a pattern")
+    parser.add_argument("--large", action="store_true", help="100 MB and a million documents")
+    options = parser.parse_args()
+    for name in options.segmenter or known:
+        if options.large:
+            row = _in_a_process(functools.partial(large, name))
+            print(json.dumps({"segmenter": name, **row}), flush=True)
+            continue
+        rows = measure(name, known[name], options.size)
+        if options.json:
+            for row in rows:
+                print(json.dumps(row), flush=True)
+        else:
+            report(rows)
+
+
+if __name__ == "__main__":
+    main()
