@@ -64,7 +64,7 @@ _NAMES: Final = {
     "email": "metadata pkg-info wheel",
     "lines": "record sources.txt top_level.txt installed-files.txt installer py.typed",
     "prose": "license licence license.txt licence.txt copying copying.txt copyright notice"
-    " notice.txt unlicense",
+    " notice.txt unlicense authors thanks contributors maintainers credits",
 }
 _BY_NAME: Final = {name: route for route, names in _NAMES.items() for name in names.split()}
 # What must be in a text besides its suffix, which others use as well, and what else it is then:

@@ -35,6 +35,16 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
             re.I,
         ),
     ),
+    (
+        "code",  # JSON and XML
+        1,
+        re.compile(
+            r"\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
+            r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<[A-Za-z][\w:.-]*\s+xmlns)",
+            re.I,
+        ),
+    ),
+    ("lines", 3, re.compile(r"^msg(?:id|str) \"", _LINES)),
     ("html", 1, re.compile(r"\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)", re.I)),
     ("latex", 1, re.compile(r"^[ \t]*\\(?:documentclass|documentstyle|begin\{document\})", _LINES)),
     ("isabelle", 1, re.compile(r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>", _LINES)),
@@ -62,20 +72,12 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
         re.compile(r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
     ),
     ("markdown", 2, re.compile(r"^ {0,3}(?:```|~~~)", _LINES)),
-    (
-        "rst",
-        1,
-        re.compile(
-            r"^[ \t]*\.\. (?:code-block|toctree|automodule|autoclass|autofunction|contents|note"
-            r"|warning|image|figure|seealso|versionadded|currentmodule|module|function|sourcecode"
-            r"|py:\w+)::|^\.\. _[^\n:]{1,80}:",
-            _LINES,
-        ),
-    ),
     ("html", 6, re.compile(r"</(?:p|div|li|td|tr|span|a|h[1-6])>", re.I)),
     ("arithmetic", 3, re.compile(r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$", _LINES)),
     ("chain_of_thought", 2, re.compile(r"^[*# \t]*+Step \d+", _LINES)),
 )
+# Kinds whose signs also stand in the strings and comments of code.
+_UNLIKE_CODE = frozenset(("chain_of_thought", "markdown", "html"))
 # Lines that prose does not hold, and lines that it rarely does (verse ends with semicolons).
 _CODE = re.compile(
     r"^[ \t]*(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
@@ -84,32 +86,92 @@ _CODE = re.compile(
     r"|func \w+\(|(?:pub )?fn \w+|function\b[^\n]*\{[ \t\r]*$|(?:public|private|static) [^\n]*[;{]"
     r"|return\b[^\n]*[;)\]][ \t\r]*$|elif\b|(?:if|for|while|switch) ?\([^\n]*\{[ \t\r]*$"
     r"|(?:var|let|const) \w+ =|@\w+(?:\.\w+)*(?:\([^\n]*\))?[ \t\r]*$|raise \w+|self\."
-    r"|\w+(?:\.\w+)* = [^\n]*[\w)\]}'\"][ \t\r]*$|__\w+__)",
+    r"|\w+(?:\.\w+)* = [^\n]*[\w)\]}'\"][ \t\r]*$|__\w+__|//|\*/|/\*|(?:my|our) [$@%]\w+|sub \w+"
+    r"|(?:typedef|struct|enum|namespace|template|extern|const|inline)\b[^\n]*[{;<>,)][ \t\r]*$"
+    r"|[\w.]+\([^\n]*\);[ \t\r]*$|[^\n]*<<'\w+';|(?:end|fi|done|esac|then|else)[ \t\r]*$)",
     _LINES,
 )
 _LIKE_CODE = re.compile(r"[;{}][ \t\r]*$", _LINES)
-_HEADING = re.compile(r"^(?:#{1,6} \S|\[[^\]\n]{1,80}\]: |[-*] \[[^\]\n]{1,80}\]\()", _LINES)
+# A heading has a blank line or the start of the text above it, and no other "#" below.
+_HEADING = re.compile(
+    r"(?:\A|(?<=\n)[ \t]*\r?\n)#{1,6} \S[^\n]*\n(?!#(?!#))|^\[[^\]\n]{1,80}\]: "
+    r"|^[^\n]{0,200}(?:\[[^\]\n]{1,80}\]\(|!\[)",
+    _LINES,
+)
+_RST = tuple(
+    re.compile(sign, _LINES)
+    for sign in (
+        r"^[ \t]*\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
+        r"(?<!`)``[^`\n]{1,80}``(?!`)",
+        r"::[ \t]*\r?\n[ \t]*\r?\n[ \t]",
+        r":[a-z:]{2,20}:`[^`\n]{1,80}`|`[^`\n]{1,120}>`_",
+        r"^[^\s][^\n]{1,80}\n([=~^\"*+#.'-])\1{3,80}[ \t]*$",
+    )
+)
+_YAML = re.compile(
+    r"^[ \t]*(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$|^[ \t]*- \S+$",
+    _LINES,
+)
+_SETTING = re.compile(r"^[ \t]*(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES)
+_COMMENT = re.compile(r"^[ \t]*[#;]", _LINES)
 _NOT_BLANK = re.compile(r"^[ \t]*[^\s]", _LINES)
 _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
+# Code so dense is code, whatever its comments and strings hold.
+_LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
+_LEAST_SIGNED, _SHARE_OF_SIGNS = 1000, 0.025
+_LEAST_LINES, _SHARE_OF_SETTINGS = 3, 0.7
+_LEAST_ROWS, _LOOKED_AT_ROWS = 4, 12
 
 
 def sniff(text: str) -> str | None:
     """The kind that the text looks like, None if no sign is found."""
     head = text[:HEAD]
+    lines = _count(_NOT_BLANK, head)
+    code = _count(_CODE, head)
+    headed = _count(_HEADING, head) > 0
     for kind, times, sign in _SIGNS:
+        if kind in _UNLIKE_CODE and times > 1 and _dense(code, lines) and not headed:
+            return "code"
         found = sign.finditer(head)
         if all(next(found, None) is not None for _ in range(times)):
             return kind
-    if head.startswith(("#!", "/*", "//")) or _is_code(head):
+    if sum(1 for sign in _RST if sign.search(head)) > 1 and not _dense(code, lines):
+        return "rst"
+    if head.startswith(("#!", "/*", "//")) or _is_code(head, code, lines):
         return "code"
+    if _is_table(head):
+        return "lines"
     return "markdown" if _count(_HEADING, head) > 1 else None
 
 
-def _is_code(head: str) -> bool:
-    lines, code = _count(_NOT_BLANK, head), _count(_CODE, head)
+def _dense(code: int, lines: int) -> bool:
+    return code >= max(_LEAST_DENSE, _SHARE_OF_DENSE * lines)
+
+
+def _is_code(head: str, code: int, lines: int) -> bool:
     if code >= max(_LEAST_CODE, _SHARE_OF_CODE * lines):
         return True
-    return lines > _LEAST_CODE and _count(_LIKE_CODE, head) >= _SHARE_LIKE_CODE * lines
+    if sum(map(head.count, ";{}")) >= _SHARE_OF_SIGNS * max(len(head), _LEAST_SIGNED):
+        return True  # packed into few lines
+    if lines <= _LEAST_LINES:
+        return False
+    if _count(_LIKE_CODE, head) >= _SHARE_LIKE_CODE * lines:
+        return True
+    said = lines - _count(_COMMENT, head)
+    settings = max(_count(_YAML, head), _count(_SETTING, head))
+    return said > 1 and settings >= _SHARE_OF_SETTINGS * said
+
+
+def _is_table(head: str) -> bool:
+    """Whether the first lines have the same number of fields, by tabs, semicolons or commas."""
+    rows = [row for row in head.split("\n")[:-1] if row.strip() and row[0] != "#"]
+    rows = rows[:_LOOKED_AT_ROWS]
+    if len(rows) < _LEAST_ROWS:
+        return False
+    return any(
+        len({row.count(sign) for row in rows}) == 1 and rows[0].count(sign) >= least
+        for sign, least in (("\t", 1), (";", 1), (",", 2))
+    )
 
 
 def _count(pattern: re.Pattern[str], text: str) -> int:

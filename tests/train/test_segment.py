@@ -1,7 +1,7 @@
 """The command that shows segments: what it prints, what it refuses, what it loads."""
 
-import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,14 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
 
-from segmenters import Lines
-from segmenters.show import coloured, page, printable, segments_of, statistics
+from segmenters import Auto, Lines, Sentences, Stride
+from segmenters.show import CutText, coloured, page, plain, printable, statistics
+from segmenters.show.terminal import colours_of
+from tests.segmenters.texts import any_text
 from train.cli import main
-from train.stages.segment import NAMES, choose
+from train.stages.segment_choice import NAMES, Choice, built
 
+ROOT = Path(__file__).parents[2]
 TEXT = "Dr. Brown came. He left!\n\nOne\n"
+CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
@@ -26,131 +32,270 @@ def file(tmp_path):
     return path
 
 
+def cut_of(text, segmenter=None):
+    return CutText.by(segmenter or Sentences(backend="rules"), text, name="a", note="prose")
+
+
+def segment(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "train.cli", "segment", *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        **options,
+    )
+
+
 def test_without_a_terminal_bars_stand_between_the_segments(file, capfdbinary):
     assert main(["segment", str(file)]) == 0
-    shown = capfdbinary.readouterr().out.decode()
-    assert shown.split() == ["Dr.", "Brown", "came.", "|He", "left!", "|One"]
+    shown = capfdbinary.readouterr()
+    assert shown.out.decode() == "Dr. Brown came. \u2502He left!\n\n\u2551One\n"
+    assert shown.err.decode() == f"{file}: prose, by default; 3 segments\n"
 
 
-def test_a_terminal_shows_neighbours_in_two_colours():
-    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
-    console.print(coloured(["One. ", "Two."]), soft_wrap=True)
-    shown = console.file.getvalue()
-    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == "One. Two.\n"
-    assert len(set(re.findall(r"\x1b\[[0-9;]*m", shown))) == 3  # two colours and their end
+@given(text=any_text)
+def test_what_is_shown_is_the_text(text):
+    cut = cut_of(text)
+    assert cut.outer[0] == 0 and set(cut.outer) <= set(cut.cuts)
+    seen = printable(text)
+    for colours in (16, 256):
+        shown = CODES.sub("", "".join(coloured(cut, colours)))
+        assert shown.replace("\u21b5", "").rstrip("\n") == seen.replace("\u21b5", "").rstrip("\n")
+    bars = str.maketrans("", "", "\u2502\u2551")
+    assert "".join(plain(cut)).translate(bars).rstrip("\n") == seen.translate(bars).rstrip("\n")
+
+
+def test_neighbours_and_paragraphs_have_colours_of_their_own():
+    shown = "".join(coloured(cut_of("One. Two.\n\nThree. Four."), 256))
+    assert len(set(CODES.findall(shown))) == 5  # four grounds and their end
+    assert "\x1b[0m\n" in shown and not re.search(r"m\n", CODES.sub("", shown))
+
+
+def test_colours_are_for_terminals_that_want_them():
+    known = {"TERM": "xterm-256color"}
+    assert colours_of(known, is_terminal=True) == 256
+    assert colours_of({"TERM": "xterm"}, is_terminal=True) == 16
+    assert colours_of(known, is_terminal=False) == 0
+    assert colours_of(known | {"NO_COLOR": "1"}, is_terminal=True) == 0
+    assert colours_of({"TERM": "dumb"}, is_terminal=True) == 0
+    assert colours_of(known | {"NO_COLOR": "1"}, is_terminal=False, wish="always") == 256
+    assert colours_of(known, is_terminal=True, wish="never") == 0
 
 
 def test_json_holds_the_cuts_and_the_statistics(file, capsys):
     assert main(["segment", str(file), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["cuts"] == [0, 16, 26, 30]
+    assert facts["cuts"] == [0, 16, 26, 30] and facts["outer"] == [0, 26, 30]
     assert facts["segments"] == 3 and facts["characters"]["total"] == len(TEXT)
     assert facts["fingerprint"]["parameters"]["backend"] == "rules"
+    assert (facts["segmenter"], facts["why"]) == ("prose", "by default")
 
 
 def test_statistics_count_lengths_and_separators():
-    facts = statistics(["One two. ", "Three\n", "Four\n\n", "x"])
+    facts = statistics(cut_of("One two. Three\n\nFour.\n\nx", Auto()))
+    assert facts["segments"] == 4 and facts["paragraphs"] == 3
     assert facts["words"]["mean"] == 1.25 and facts["words"]["longest"] == 2
     assert facts["share_of_one_character"] == 0.25 and facts["share_of_one_word"] == 0.75
-    assert facts["separators"] == {".": 0.25, "line end": 0.25, "blank line": 0.25, "none": 0.25}
+    assert facts["separators"] == {".": 0.5, "blank line": 0.25, "none": 0.25}
+    assert facts["rates"] == {".": 1.0, "blank line": 0.5, "none": None}
     assert sum(facts["histogram_of_words"].values()) == 4
     assert list(facts["histogram_of_words"])[:4] == ["0-1", "2", "3-4", "5-8"]
-    assert statistics([])["segments"] == 0
+    assert statistics(cut_of(""))["segments"] == 0
 
 
-def test_statistics_are_printed_for_reading(file, capsys):
+@given(text=any_text, data=st.data())
+def test_tokens_of_segments_are_those_that_a_loop_counts(text, data, tmp_path_factory):
+    text = printable(text)
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    path = tmp_path_factory.getbasetemp() / "tokenizer.json"
+    fast.save(str(path))
+    from train.stages.segment import _counter
+
+    cut = cut_of(text)
+    found = _counter(str(path))(cut)
+    offsets = fast.encode(text).offsets
+    starts = [start for start, _ in offsets]
+    counted = [
+        sum(start <= place < end for place in starts)
+        for start, end in zip(cut.cuts[:-1], cut.cuts[1:], strict=True)
+    ]
+    assert found.tolist() == counted
+
+
+def test_tokens_are_counted_by_a_tokenizer(file, tmp_path, capsys):
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast.save(str(tmp_path / "tokenizer.json"))
+    words = ["segment", str(file), "--tokenizer", str(tmp_path)]
+    assert main([*words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["tokens_of_segments"] == [5, 3, 1] and facts["share_of_one_token"] == 0.3333
+    assert main([*words, "--stats"]) == 0
+    assert "tokens a segment: total 9" in capsys.readouterr().out
+
+
+def test_statistics_are_printed_for_reading(file, capfd):
     assert main(["segment", str(file), "--stats"]) == 0
-    shown = capsys.readouterr().out
-    assert "3 segments by sentences" in shown and "'blank line'" not in shown
-    assert "ends with: '.' 33.3%  '!' 33.3%  'line end' 33.3%" in shown
+    shown = capfd.readouterr().out
+    assert "3 segments in 2 paragraphs; prose, by default" in shown
+    assert re.search(r"'\.' +33\.3% +50\.0%", shown) and "\u2588" in shown
 
 
-def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capsys):
+def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
     file.write_text('a < b & "c". Then.', encoding="utf-8")
     assert main(["segment", str(file), "--html", str(tmp_path / "o.html")]) == 0
     made = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "a &lt; b &amp; &quot;c&quot;. </i>" in made and "<script" not in made
-    assert not re.search(r"(src|href)=", made)
-    assert "2 segments" in capsys.readouterr().err
-    assert "&lt;/title&gt;" in page([], title="</title>", summary="")
+    assert not re.search(r"(src|href)=", made) and "<svg" in made
+    assert 'title="segment 1, paragraph 0: 5 characters, 1 words"' in made
+    assert "1 documents" in capfd.readouterr().err
+    assert "&lt;/title&gt;" in page([cut_of("")], title="</title>")
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "label"),
     [
-        ("a.txt", "sentences"),
-        ("README", "sentences"),
-        ("a.py", "logical (python)"),
+        ("a.txt", "prose"),
+        ("README", "prose"),
+        ("a.py", "code (python)"),
         ("A.V", "coq"),
         ("b.tex", "latex"),
         ("c.lean", "lean"),
+        ("d.md", "markdown"),
     ],
 )
-def test_the_kind_is_guessed_by_the_name(name, expected):
-    assert choose(name, None)[0] == expected
+def test_the_kind_is_decided_by_the_name(name, label):
+    assert Choice().of("", name)[0] == label
 
 
-def test_a_named_segmenter_wins():
-    name, segmenter = choose("a.py", "lines")
-    assert name == "lines (python)" and segmenter == Lines(language="python")
+def test_what_is_asked_for_wins():
+    label, why, segmenter = Choice(segmenter="lines").of("", "a.py")
+    assert (label, why, segmenter) == ("lines", "as asked", Lines())
+    assert Choice(kind="coq").of("", "a.py")[:2] == ("coq", "by kind: coq")
+    label, _, segmenter = Choice(language="Python").of("", "a.txt")
+    assert label == "code (python)" and segmenter.granularity == "block"
+    assert built("stride:length=7") == Stride(length=7)
+    assert built("lines:granularity=logical,fallback=true").fallback is True
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"spacy"}))
 def test_every_segmenter_shows_any_text(name, file, capsys):
-    assert main(["segment", str(file), "--segmenter", name, "--json"]) == 0
+    wish = f"{name}:ends=x" if name == "pattern" else name
+    assert main(["segment", str(file), "--segmenter", wish, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["cuts"][-1] == len(TEXT)
+
+
+def test_names_are_those_of_the_configuration():
+    stems = {path.stem for path in (ROOT / "conf" / "segmenter").glob("*.yaml")}
+    assert stems <= set(NAMES)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere.txt"], "No such file"),
-        (["."], "directory"),
+        (["nowhere.txt"], "nowhere.txt: No such file"),
         (["a.txt", "--segmenter", "sentense"], "did you mean 'sentences'"),
+        (["a.txt", "--segmenter", "stride:lenght=3"], "did you mean 'length'"),
+        (["a.txt", "--segmenter", "stride:length=0"], "length must be"),
+        (["a.txt", "--segmenter", "stride:7"], "KEY=VALUE"),
+        (["a.txt", "--segmenter", "pattern"], "--segmenter pattern: "),
+        (["a.txt", "--kind", "cod"], "did you mean 'code'"),
+        (["a.txt", "--language", "pyton"], "did you mean 'python'"),
+        (["a.txt", "--tokenizer", "none"], "there is no none"),
+        (["a.txt", "--tokenizer", "a.txt"], "not a fast tokenizer"),
         (["a.txt", "--html", "no/such/folder/o.html"], "No such file"),
+        (["binary"], "binary: a binary file (NUL at byte 1)"),
+        (["wide.txt"], "UTF-16"),
         ([], "required: FILE"),
         (["a.txt", "--jsn"], "unrecognized arguments: --jsn"),
     ],
 )
-def test_faults_are_one_line(words, message, file, capsys, monkeypatch):
+def test_faults_are_one_line(words, message, file, capfd, monkeypatch):
     monkeypatch.chdir(file.parent)
+    Path("binary").write_bytes(b"a\0b")
+    Path("wide.txt").write_bytes("One. Two.".encode("utf-16"))
     assert main(["segment", *words]) == 2
-    fault = capsys.readouterr().err
+    fault = capfd.readouterr().err
     assert message in fault and len(fault.splitlines()) == 1
 
 
-def test_broken_text_is_shown_with_a_warning(file, capsys):
-    file.write_bytes(b"Yes. \xff\xfe No.")
+def test_a_fault_does_not_keep_other_files_from_being_shown(file, capfd):
+    assert main(["segment", "nowhere.txt", str(file)]) == 2
+    shown = capfd.readouterr()
+    assert "nowhere.txt: No such file" in shown.err and "He left!" in shown.out
+
+
+def test_an_empty_file_has_no_segments(file, capfd):
+    file.write_text("")
+    for option in ([], ["--stats"], ["--json"], ["--html", str(file.parent / "o.html")]):
+        assert main(["segment", str(file), *option]) == 0
+    assert "empty, no segments" in capfd.readouterr().err
+
+
+def test_broken_text_is_shown_with_a_warning(file, capfd):
+    file.write_bytes(b"Yes. \xff\xfe No. It is \xef\xbf\xbd.")
     assert main(["segment", str(file), "--json"]) == 0
-    shown = capsys.readouterr()
-    assert "not UTF-8 at byte 5" in shown.err
-    assert json.loads(shown.out)["characters"]["total"] == 11
+    shown = capfd.readouterr()
+    assert "not UTF-8 at byte 5; 2 characters are shown as U+FFFD" in shown.err
+    assert json.loads(shown.out)["characters"]["total"] == 20
+
+
+def test_folders_are_tables(file, capfd):
+    (file.parent / "b").mkdir()
+    (file.parent / "b" / "c.py").write_text("x = 1\n")
+    (file.parent / "b" / "d.bin").write_bytes(b"\0")
+    (file.parent / ".hidden").write_text("no")
+    assert main(["segment", str(file.parent)]) == 0
+    shown = capfd.readouterr()
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert rows[0] == ["document", "segments", "words/segment", "by"]
+    assert [row[-1] for row in rows[1:3]] == ["default", "c.py"]
+    assert ["all", "2", "4", "2.2"] in rows and "hidden" not in shown.out
+    assert "1 files are no text" in shown.err
+    assert main(["segment", str(file.parent), "--json"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [json.loads(line)["segmenter"] for line in lines] == ["prose", "code (python)"]
+
+
+def test_the_standard_input_is_a_file_too():
+    done = segment("-", input=b"#!/usr/bin/env python3\nx = 1\n")
+    assert done.returncode == 0 and b"code (python), by first line" in done.stderr
+    assert done.stdout.decode().split("\u2502")[-1] == "x = 1\n"
+
+
+def test_whoever_reads_may_stop_reading(tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("One is here. " * 100_000)
+    command = f"{sys.executable} -m train.cli segment {path} | head -c 10"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, timeout=60)
+    assert b"Traceback" not in done.stderr and len(done.stdout) == 10
+
+
+def test_the_locale_does_not_matter(file):
+    file.write_text("\u4e2d\u6587\u3002 Yes.", encoding="utf-8")
+    done = segment(
+        file, env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
+    )
+    assert done.returncode == 0 and "\u4e2d\u6587\u3002" in done.stdout.decode()
 
 
 def test_control_characters_do_not_reach_the_terminal():
     assert printable("\x1b[2J\0\x7f\x9b\r\n\tx\ud800") == "\u241b[2J\u2400\u2421\ufffd\n\tx\ufffd"
 
 
-def test_segments_join_to_the_text():
-    text = " a. B\n\nc"
-    assert "".join(segments_of(text, NAMES["sentences"]().cut(text))) == text
-
-
 def test_the_command_is_quick_and_loads_nothing_heavy(file):
     program = (
         f"from train.cli import main; main(['segment', {str(file)!r}]); import sys;"
-        "print(sorted({'torch', 'hydra', 'spacy', 'lightning', 'tree_sitter'} & set(sys.modules)))"
+        "print(sorted({'torch', 'hydra', 'spacy', 'lightning', 'tree_sitter', 'rich', 'tokenizers'}"
+        " & set(sys.modules)))"
     )
     seconds = []
     for _ in range(3):
         begin = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parents[2],
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
         )
         seconds.append(time.perf_counter() - begin)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -1,8 +1,7 @@
-"""`bipe segment FILE`: a document with its segments, in colours, as HTML, JSON or statistics.
+"""`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
 
-The kind of the document is guessed from the file's name alone, unless a segmenter is named. Needs
-neither a model nor a configuration, and imports no torch, Hydra or spaCy: sentences are cut by the
-rules alone, which are those that spaCy runs.
+Each document is cut as `segmenter: auto` does, unless a segmenter is named, and it is said by what
+that was decided. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
 """
 
 from __future__ import annotations
@@ -10,43 +9,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import segmenters
-from segmenters import Lines, Segmenter, Sentences
-from segmenters.code.languages import language_of
-from segmenters.show import coloured, page, printable, segments_of, statistics
-from train.nearest import nearest
+from segmenters.base import Segmenter, SegmenterError
+from segmenters.show import CutText, coloured, page, plain, printable, statistics
+from segmenters.show.terminal import colours_of
+from train.stages.segment_choice import NAMES, Choice
+from train.stages.segment_files import FileFault, TextFile, named, read
+from train.stages.segment_tables import Row, summary, table
 
-NAMES: dict[str, Callable[[], Segmenter]] = {
-    "sentences": lambda: Sentences(backend="rules"),
-    "next_word": lambda: Sentences(backend="rules", next_word=True),
-    "spacy": lambda: Sentences(backend="spacy"),
-    "lines": lambda: Lines(),
-    "logical": lambda: Lines(granularity="logical", fallback=True),
-    "newline": segmenters.Newline,
-    "official": segmenters.Official,
-    "arithmetic": segmenters.ArithmeticSteps,
-    "chain_of_thought": segmenters.ChainOfThought,
-    "latex": segmenters.LaTeXProofs,
-    "lean": segmenters.Lean,
-    "coq": segmenters.Coq,
-    "isabelle": segmenters.Isabelle,
-    "metamath": segmenters.Metamath,
-    "mizar": segmenters.Mizar,
-}
-_BY_SUFFIX = {
-    ".v": "coq",
-    ".lean": "lean",
-    ".thy": "isabelle",
-    ".tex": "latex",
-    ".mm": "metamath",
-    ".miz": "mizar",
-}
-_BAR = 40
+EXIT_FAULT = 2
+_PIECE = 1 << 16
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,106 +37,160 @@ class _Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> int:
     """Run the command on its arguments; returns the exit status."""
     try:
-        options = _parser().parse_args(words)
-        _show(options)
+        status = _Run(_parser().parse_args(words)).run()
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError) as error:
-        print(f"bipe: segment: {error}", file=sys.stderr)
-        return 2
+        return 128 + signal.SIGPIPE
+    except (OSError, ValueError) as fault:
+        _say(str(fault))
+        return EXIT_FAULT
     except KeyboardInterrupt:
-        return 130
-    return 0
+        return 128 + signal.SIGINT
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="bipe segment", description="Show a document with its segments.")
-    parser.add_argument("file", metavar="FILE", help="text in UTF-8; - reads the standard input")
-    parser.add_argument("--segmenter", metavar="NAME", help=f"one of {', '.join(NAMES)}")
-    parser.add_argument("--html", metavar="OUT", type=Path, help="write a page of HTML")
-    parser.add_argument("--json", action="store_true", help="print cuts and statistics")
-    parser.add_argument("--stats", action="store_true", help="print lengths and separators")
+    parser = _Parser(prog="bipe segment", description="Show documents with their segments.")
+    add = parser.add_argument
+    add("files", metavar="FILE", nargs="+", help="text in UTF-8, a folder, or - (standard input)")
+    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {', '.join(NAMES)}")
+    add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
+    add("--language", metavar="NAME", help="the programming language of the documents")
+    add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
+    add("--html", metavar="OUT", type=Path, help="write a page of HTML")
+    add("--json", action="store_true", help="print cuts and statistics, one document a line")
+    add("--stats", action="store_true", help="print lengths, a histogram and separators")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="of the terminal")
     return parser
 
 
-def _show(options: argparse.Namespace) -> None:
-    text = read(options.file)
-    name, segmenter = choose(options.file, options.segmenter)
-    cuts = segmenter.cut(text)
-    segments = segments_of(text, cuts)
-    facts: dict[str, Any] = {"file": options.file, "segmenter": name, **statistics(segments)}
-    if options.html:
-        summary = f"{name}: {len(segments)} segments, {len(text)} characters"
-        made = page(segments, title=options.file, summary=summary)
-        options.html.write_text(made, encoding="utf-8", newline="")
-        print(f"{options.html}: {summary}", file=sys.stderr)
-    if options.json:
-        fingerprint = segmenter.fingerprint()
-        print(json.dumps(facts | {"fingerprint": fingerprint, "cuts": cuts.tolist()}))
-    elif options.stats:
-        print(table(facts))
-    elif not options.html:
-        _print(segments)
+class _Run:
+    """One call of the command."""
 
-
-def read(name: str) -> str:
-    """The text of a file, or of the standard input; broken UTF-8 is replaced, with a warning."""
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        print(
-            f"bipe: segment: {name} is not UTF-8 at byte {error.start} ({error.reason}): "
-            "such bytes are shown as U+FFFD",
-            file=sys.stderr,
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.choice = Choice(
+            segmenter=options.segmenter, kind=options.kind, language=options.language
         )
-        return data.decode("utf-8", "replace")
+        self.count = _counter(options.tokenizer) if options.tokenizer else None
+        self.colours = colours_of(os.environ, is_terminal=sys.stdout.isatty(), wish=options.color)
+        self.pages: list[CutText] = []
+        self.rows: list[Row] = []
+        self.faults = self.skipped = 0
+
+    def run(self) -> int:
+        """Show all files; those that cannot be shown are faults, or skipped inside of folders."""
+        inside = False
+        for name, in_folder in named(self.options.files):
+            inside = inside or in_folder
+            try:
+                self.one(read(name), in_folder)
+            except (FileFault, SegmenterError) as fault:
+                if in_folder:
+                    self.skipped += 1
+                else:
+                    self.faults += 1
+                    _say(str(fault))
+        if self.options.html and self.pages:
+            self.write_page(self.options.html)
+        if inside or len(self.rows) > 1:
+            self.finish()
+        return EXIT_FAULT if self.faults or not self.rows else 0
+
+    def one(self, file: TextFile, in_folder: bool) -> None:
+        """Cut and show one document."""
+        label, why, segmenter = self.choice.of(file.text, file.name)
+        cut = CutText.by(segmenter, file.text, name=file.name, note=f"{label}, {why}")
+        if self.count:
+            cut = replace(cut, tokens=self.count(cut))
+        self.rows.append(Row.of(cut, label=label))
+        if file.replaced:
+            _say(
+                f"{file.name}: not UTF-8 at byte {file.first_bad}; "
+                f"{file.replaced} characters are shown as U+FFFD"
+            )
+        if self.options.html:
+            self.pages.append(cut)
+        if self.options.json:
+            self.print_json(cut, label, why, segmenter)
+        elif self.options.stats:
+            _write([table(cut, statistics(cut)), "\n"])
+        elif not self.options.html and not in_folder:
+            self.show(cut)
+
+    def print_json(self, cut: CutText, label: str, why: str, segmenter: Segmenter) -> None:
+        facts: dict[str, Any] = {
+            "file": cut.name,
+            "segmenter": label,
+            "why": why,
+            **statistics(cut),
+            "fingerprint": segmenter.fingerprint(),
+            "cuts": cut.cuts.tolist(),
+            "level": cut.level,
+            "outer": cut.outer.tolist(),
+        }
+        if cut.tokens is not None:
+            facts["tokens_of_segments"] = cut.tokens.tolist()
+        _write([json.dumps(facts), "\n"])
+
+    def show(self, cut: CutText) -> None:
+        """The text, below a line that says how it is cut; that line is none of the text."""
+        size = f"{len(cut.cuts) - 1} segments" if cut.text else "empty, no segments"
+        sys.stdout.flush()
+        print(printable(f"{cut.name}: {cut.note}; {size}"), file=sys.stderr)
+        _write(coloured(cut, self.colours) if self.colours else plain(cut))
+
+    def write_page(self, out: Path) -> None:
+        title = self.options.files[0] if len(self.options.files) == 1 else "segments"
+        out.write_text(page(self.pages, title=title), encoding="utf-8", newline="")
+        print(f"{out}: {len(self.pages)} documents", file=sys.stderr)
+
+    def finish(self) -> None:
+        """What there was, all in all."""
+        if not self.options.json and self.rows:
+            _write([summary(self.rows), "\n"])
+        if self.skipped:
+            print(f"bipe: segment: {self.skipped} files are no text", file=sys.stderr)
 
 
-def choose(file: str, name: str | None) -> tuple[str, Segmenter]:
-    """The segmenter of this name, or the one for files of this name.
+def _counter(path: str) -> Callable[[CutText], Any]:
+    """What counts the tokens of each segment; ValueError for a tokenizer that cannot be read."""
+    import tokenizers
 
-    Raises ValueError, with the nearest name, for one that does not exist.
-    """
-    language = language_of(file)
-    if name is None:
-        name = _BY_SUFFIX.get(Path(file).suffix.lower(), "logical" if language else "sentences")
-    if name not in NAMES:
-        raise ValueError(f"--segmenter: there is no {name!r}; {nearest(name, NAMES)}")
-    segmenter = NAMES[name]()
-    if isinstance(segmenter, Lines):
-        segmenter = segmenter.for_document(path=file)
-        name = f"{name} ({language})" if language else name
-    return name, segmenter
+    from segmenters.align import anchors_from_offsets
+    from segmenters.show.cut import tokens_of
 
+    file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise ValueError(f"--tokenizer {path}: there is no {file}")
+    try:
+        fast = tokenizers.Tokenizer.from_file(str(file))
+    except Exception as fault:  # the library raises nothing narrower
+        raise ValueError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
+    fast.no_truncation()
+    fast.no_padding()
 
-def table(facts: dict[str, Any]) -> str:
-    """The statistics for reading."""
-    lines = [f"{facts['file']}: {facts['segments']} segments by {facts['segmenter']}"]
-    for unit in ("characters", "words"):
-        lengths = "  ".join(f"{key} {value:g}" for key, value in facts[unit].items())
-        lines.append(f"{unit} a segment: {lengths}")
-    lines.append(
-        f"segments of one character {facts['share_of_one_character']:.1%}, "
-        f"of at most one word {facts['share_of_one_word']:.1%}"
-    )
-    lines.append("words    segments")
-    most = max(1, *facts["histogram_of_words"].values())
-    for words, count in facts["histogram_of_words"].items():
-        lines.append(f"{words:>7}  {count:>8} {'#' * round(_BAR * count / most)}".rstrip())
-    ends = "  ".join(f"{name!r} {share:.1%}" for name, share in facts["separators"].items())
-    lines.append(f"ends with: {ends}")
-    return "\n".join(map(printable, lines))
+    def count(cut: CutText) -> Any:
+        offsets = fast.encode(cut.text, add_special_tokens=False).offsets
+        return tokens_of(cut.text, cut.cuts, anchors_from_offsets(cut.text, offsets))
+
+    return count
 
 
-def _print(segments: list[str]) -> None:
-    """To a terminal in colours; elsewhere with a bar between the segments."""
-    from rich.console import Console
+def _write(pieces: Iterable[str]) -> None:
+    """To the standard output in UTF-8, whatever the locale, in large pieces."""
+    held: list[str] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            sys.stdout.buffer.write("".join(held).encode("utf-8", "replace"))
+            held, size = [], 0
+    sys.stdout.buffer.write("".join(held).encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
 
-    console = Console(highlight=False)
-    if console.is_terminal and console.color_system:
-        console.print(coloured(segments), soft_wrap=True)
-    else:
-        shown = "|".join(map(printable, segments))
-        sys.stdout.buffer.write((shown + "\n").encode())
+
+def _say(fault: str) -> None:
+    print(printable(f"bipe: segment: {fault}"), file=sys.stderr)

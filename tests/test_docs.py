@@ -1,0 +1,38 @@
+"""What the page about segmenters shows, runs; what it names, is there."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+
+from segmenters import Segmenter
+from tests.segmenters.texts import any_text
+from train.stages.segment_choice import NAMES
+
+PAGE = (Path(__file__).parent.parent / "docs" / "segmenters.md").read_text(encoding="utf-8")
+
+
+def written() -> Segmenter:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict = {"__name__": "yours"}
+    exec(compile(code, "segmenters.md", "exec", dont_inherit=True), names)
+    return names["Clauses"]()
+
+
+@given(text=any_text)
+def test_the_segmenter_of_the_page_keeps_the_laws(text):
+    segmenter = written()
+    cuts = segmenter.cut(text)
+    assert cuts[0] == 0 and cuts[-1] == len(text) and (np.diff(cuts) > 0).all()
+    for stop in range(len(text)):
+        sure = max(0, stop - segmenter.lookahead)
+        short = segmenter.cut(text[:stop])
+        assert short[short <= sure].tolist() == cuts[cuts <= sure].tolist()
+
+
+def test_the_page_names_what_there_is():
+    table = PAGE[PAGE.index("| your documents") : PAGE.index("`auto` decides")]
+    column = [row.split("|")[2] for row in table.splitlines()[2:] if row.startswith("|")]
+    named = re.findall(r"`(\w+)`", " ".join(column))
+    assert named and set(named) <= set(NAMES)
