@@ -6,9 +6,11 @@ blank line and a line of comment are segments of their own.
 
 Broken code: a string without its closing quote ends with its line, closing brackets without an
 opening one are ignored, and a line inside of brackets that starts with a word which only starts
-statements (`def`, `return` ...) shows that a bracket was never closed: the line starts a segment
-and the brackets are forgotten. Until such a line, and after triple quotes that never close, the
-rest is one segment: whoever reads from left to right cannot know better.
+statements (`def`, `return` ...) shows that a bracket was never closed: the brackets are forgotten,
+and the segment ends with that line. It does not start one: that would ask for the whole word before
+its first letter is placed, and every line inside of brackets would have to wait while it is being
+written. Until such a line, and after triple quotes that never close, the rest is one segment:
+whoever reads from left to right cannot know better.
 
 Nothing is parsed, and nested quotes of one kind inside of an f-string (PEP 701) are not followed.
 """
@@ -16,6 +18,9 @@ Nothing is parsed, and nested quotes of one kind inside of an f-string (PEP 701)
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+
+from segmenters.machine import Machine
 
 # An indentation deeper than this is not looked through for a word that starts a statement.
 _INDENT = 20
@@ -26,8 +31,8 @@ _WORDS = (
 _STATEMENT = re.compile(rf"[ \t]{{0,{_INDENT}}}+(?:{_WORDS})(?!\w)")
 # What may yet become such a start of a line when more text comes.
 _MAYBE_STATEMENT = re.compile(rf"[ \t]{{0,{_INDENT}}}+[a-z ]{{0,9}}\Z")
-# Characters behind a line end after which it is decided: indentation, word, and one more.
-LOOKAHEAD = _INDENT + len("async def") + 1
+# Whether "\r" ends the line, or the "\n" behind it does, is known one character later.
+LOOKAHEAD = 1
 
 _LONG = {
     # A quote belongs to the string if two more do not follow; at the end of the text, who knows.
@@ -61,66 +66,52 @@ _INSIDE = {
 }
 
 
-class PythonLines:
+@dataclass(slots=True, kw_only=True)
+class PythonLines(Machine):
     """Cuts Python that arrives in pieces of any size into logical lines.
 
-    `push` returns the cuts that became certain, `close` those that the end of the text decides.
-    All cuts together are the same however the text was cut into pieces. The state is four values,
-    of a few dozen characters at most, and `copy` saves it, for instance to take tokens back.
+    `rest` is what was read and is not understood yet, a few dozen characters at most; `depth`
+    counts open brackets; `inside` is the opening of the string or comment that we are in.
     """
 
-    __slots__ = ("_depth", "_inside", "_read", "_rest")
-
-    def __init__(self) -> None:
-        self._read = 0  # characters before _rest
-        self._rest = ""  # read, but not decided
-        self._depth = 0  # open brackets
-        self._inside = ""  # the opening of the string or comment we are in, or nothing
-
-    def copy(self) -> PythonLines:
-        """A machine in the same state, independent of this one."""
-        twin = PythonLines()
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
-        return twin
-
-    def push(self, text: str) -> list[int]:
-        """Read the next piece; the ends of logical lines that it decides, in characters."""
-        return self._scan(self._rest + text, final=False)
+    rest: str = ""
+    depth: int = 0
+    inside: str = ""
 
     def close(self) -> list[int]:
-        """End the text; the ends of logical lines left undecided. Push nothing afterwards."""
-        return self._scan(self._rest, final=True)
+        return self._scan(self.rest, final=True)
 
     def read_all(self, text: str) -> list[int]:
         """`push` and `close` in one; the end of the text itself is not among the cuts."""
-        return self._scan(self._rest + text, final=True)
+        return self._scan(text, final=True)
+
+    def _read(self, text: str) -> list[int]:
+        return self._scan(self.rest + text, final=False)
 
     def _scan(self, text: str, *, final: bool) -> list[int]:
         ends: list[int] = []
-        place = self._leave(text) if self._inside else 0
-        if not self._inside:
+        before = self.size - len(self.rest)
+        place = self._leave(text) if self.inside else 0
+        if not self.inside:
             place = self._scan_code(text, place, ends, final)
-        ends = [self._read + end for end in ends] if self._read else ends
-        self._read += place
-        self._rest = text[place:]
-        return ends
+        self.rest = text[place:]
+        return [before + end for end in ends] if before else ends
 
     def _leave(self, text: str) -> int:
         """Read on in a string or comment; where it ended, or how far it is certain."""
-        match = _INSIDE[self._inside].match(text)
+        match = _INSIDE[self.inside].match(text)
         assert match is not None
         place = match.end()
-        if text.startswith(self._inside, place) and self._inside != "#":
-            place += len(self._inside)
-            self._inside = ""
+        if text.startswith(self.inside, place) and self.inside != "#":
+            place += len(self.inside)
+            self.inside = ""
         elif text[place : place + 1] in ("\r", "\n"):
-            self._inside = ""
+            self.inside = ""
         return place
 
     def _scan_code(self, text: str, place: int, ends: list[int], final: bool) -> int:
         """Collect line ends from `place` on, outside of strings; how far they are certain."""
-        depth = self._depth
+        depth = self.depth
         size = len(text)
         for match in _TOKEN.finditer(text, place):
             kind = match.lastindex
@@ -132,7 +123,6 @@ class PythonLines:
                 if not depth:
                     ends.append(place)
                 elif (word := _STATEMENT.match(text, place)) and (final or word.end() < size):
-                    ends.append(place)
                     depth = 0
                 elif not final and _MAYBE_STATEMENT.match(text, place):
                     place = match.start(_LINE_END)
@@ -152,10 +142,10 @@ class PythonLines:
                 if left <= 2 and opening != "#":
                     place -= len(opening)
                     break
-                self._inside = opening
+                self.inside = opening
                 inside = _INSIDE[opening].match(text, place)
                 assert inside is not None
                 place = inside.end()
                 break
-        self._depth = depth
+        self.depth = depth
         return place

@@ -12,12 +12,15 @@ Formulas are not read: one that is displayed over several lines is cut at its li
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from segmenters import sentence_rules
 from segmenters.base import Segmenter
+from segmenters.machine import Machine
+from segmenters.sentence_machine import SentenceMachine
 
 _LINE_END = re.compile(r"[\n\r\u2028\u2029]\s*+")
 _LABEL = re.compile(
@@ -49,10 +52,60 @@ def _step_ends(text: str) -> Iterator[int]:
     lines = {match.end() for match in _LINE_END.finditer(text)}
     first = start = len(text) - len(text.lstrip())  # white space in front starts no step
     for end in sorted(lines.union(sentence_rules.sentence_ends(text))):
-        if end <= first:
-            continue
-        step = text[start:end].rstrip() if end - start <= _LONGEST_LABEL else None
-        if end not in lines and step is not None and _LABEL.fullmatch(step.lstrip()):
-            continue
-        yield end
-        start = end
+        if end > first and (end in lines or not _is_label(text, start, end)):
+            yield end
+            start = end
+
+
+def _is_label(text: str, start: int, end: int) -> bool:
+    """Whether nothing but a label stands in between."""
+    return end - start <= _LONGEST_LABEL and bool(_LABEL.fullmatch(text[start:end].strip()))
+
+
+@dataclass(slots=True, kw_only=True)
+class StepReader(Machine):
+    """Cuts a chain of thought that arrives in pieces.
+
+    `sentences` follows the sentences; `tail` is the end of the text, as long as a label; `start`
+    is where the step under way starts (None: nothing visible yet); `broken` says that a line end
+    stands in the white space at the end.
+    """
+
+    sentences: SentenceMachine = field(default_factory=SentenceMachine)
+    tail: str = ""
+    start: int | None = None
+    broken: bool = False
+
+    def copy(self) -> StepReader:
+        twin = copy.copy(self)
+        twin.sentences = self.sentences.copy()
+        return twin
+
+    def _read(self, text: str) -> list[int]:
+        lines = self._line_starts(text)
+        ends = sorted(lines.union(self.sentences.push(text)))
+        if self.start is None:
+            space = len(text) - len(text.lstrip())
+            if space == len(text):
+                return []
+            self.start = self.size + space
+        first = self.start
+        before = self.size - len(self.tail)
+        self.tail += text
+        cuts = []
+        for end in ends:
+            label = end not in lines and _is_label(self.tail, self.start - before, end - before)
+            if end > first and not label:
+                cuts.append(end)
+                self.start = end
+        self.tail = self.tail[-_LONGEST_LABEL:]
+        return cuts
+
+    def _line_starts(self, text: str) -> set[int]:
+        """Where visible text follows a line end, in characters of the whole text."""
+        # A line end of the piece before is put in front.
+        found = "\n" * self.broken + text
+        starts = {match.end() for match in _LINE_END.finditer(found)}
+        moved = self.size - self.broken
+        self.broken = len(found) in starts
+        return {moved + start for start in starts if start < len(found)}

@@ -9,6 +9,8 @@ as in Coq's lexer; a comment belongs to the sentence behind it.
 Source: the reference manual of Coq, "Lexical conventions" and "Bullets, focus braces", and the
 lexer of CoqIDE (coq_lex.mll), which cuts by the same rule. Nothing is parsed: a notation that
 writes its own period before white space is not known.
+
+The reader is a machine of a few states that never looks back, so a text may come in pieces.
 """
 
 from __future__ import annotations
@@ -16,18 +18,64 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from segmenters.base import Segmenter
-from segmenters.proofs.scanning import after_space, nested_end
+from segmenters.proofs.scanning import SpacedMachine, after_space
 
-_COMMENT = re.compile(r'(?P<open>\(\*)|(?P<close>\*\))|"[^"]*+"?')
-# A doubled quote inside of a string closes it and opens the next: the same to us.
-_TOKEN = re.compile(r'(?P<comment>\(\*)|"[^"]*+"?|\.\.|(?P<end>\.(?=[ \t\r\n\f]|\Z))')
-_START = re.compile(
-    r"\s*+(?:(?P<comment>\(\*)"
-    r"|(?P<step>-++|\+++|\*++|\}|\{"
-    r"|(?:\d++(?:\s*+[-,]\s*+\d++)*+|\[\s*+[\w']++\s*+\]|all|par|!)\s*+:\s*+\{))?"
-)
+# Where the reader is. Signs that may begin a longer one wait in a state of their own.
+_START, _RUN, _BODY, _STRING, _COMMENT, _QUOTED, _SELECTOR = range(7)
+_PAREN, _DOT, _COMMENT_PAREN, _COMMENT_STAR = range(7, 11)
+
+# All that decides nothing, up to the next sign that may. A doubled quote inside of a string closes
+# it and opens the next: the same to us.
+_SKIPPED: Final = {
+    _START: re.compile(r"\s*+"),
+    _BODY: re.compile(
+        r'(?:[^(".]++|\((?!\*|\Z)|\.\.|\.(?![. \t\r\n\f]|\Z)|"[^"]*+")*+',
+    ),
+    _STRING: re.compile(r'[^"]*+'),
+    _COMMENT: re.compile(r'(?:[^(*"]++|\((?!\*|\Z)|\*(?!\)|\Z)|"[^"]*+")*+'),
+    _QUOTED: re.compile(r'[^"]*+'),
+}
+# State and sign -> the next state, and whether the sign is read; then for any other sign.
+_NEXT: Final = {
+    (_BODY, "("): (_PAREN, True),
+    (_BODY, '"'): (_STRING, True),
+    (_BODY, "."): (_DOT, True),
+    (_DOT, "."): (_BODY, True),
+    (_COMMENT, "("): (_COMMENT_PAREN, True),
+    (_COMMENT, "*"): (_COMMENT_STAR, True),
+    (_COMMENT, '"'): (_QUOTED, True),
+    (_COMMENT_STAR, ")"): (_COMMENT, True),
+}
+_OTHERWISE: Final = {
+    **dict.fromkeys((_PAREN, _DOT), (_BODY, False)),
+    **dict.fromkeys((_COMMENT_PAREN, _COMMENT_STAR), (_COMMENT, False)),
+    _STRING: (_BODY, True),
+    _QUOTED: (_COMMENT, True),
+}
+_ENDS_SENTENCE = frozenset(" \t\r\n\f")
+_BULLETS = frozenset("-+*")
+# A selected goal, `2, 4-6: {`, `[name]: {`, `all: {`: what may follow in each state of it.
+_SELECTED: Final = {
+    state: tuple((re.compile(sign), then) for sign, then in follow)
+    for state, follow in {
+        "": ((r"\d", "7"), (r"\[", "["), ("a", "ll"), ("p", "ar"), ("!", "]")),
+        "7": ((r"\d", "7"), (r"\s", "7 "), ("[-,]", ","), (":", ":")),
+        "7 ": ((r"\s", "7 "), ("[-,]", ","), (":", ":")),
+        ",": ((r"\s", ","), (r"\d", "7")),
+        "[": ((r"\s", "["), (r"[\w']", "[x")),
+        "[x": ((r"[\w']", "[x"), (r"\s", "[x "), (r"\]", "]")),
+        "[x ": ((r"\s", "[x "), (r"\]", "]")),
+        "ll": (("l", "l"),),
+        "l": (("l", "]"),),
+        "ar": (("a", "r"),),
+        "r": (("r", "]"),),
+        "]": ((r"\s", "]"), (":", ":")),
+        ":": ((r"\s", ":"), (r"\{", "{")),
+    }.items()
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,31 +88,92 @@ class Coq(Segmenter):
         return 1
 
     def _ends(self, text: str) -> Iterable[int]:
-        return after_space(text, _sentence_ends(text))
+        return after_space(text, CoqReader().step_ends(text))
 
 
-def _sentence_ends(text: str) -> list[int]:
-    ends: list[int] = []
-    place = _opening(text, 0, ends)
-    while match := _TOKEN.search(text, place):
-        place = match.end()
-        if match.lastgroup == "comment":
-            place = nested_end(text, match.start(), _COMMENT)
-        elif match.lastgroup == "end":
+@dataclass(slots=True, kw_only=True)
+class CoqReader(SpacedMachine):
+    """Cuts vernacular that arrives in pieces; the state does not grow with the text.
+
+    `state` is where the reader is, `sign` the bullet or the part of a selected goal that it reads,
+    `depth` counts open comments, and `body` says that a sentence has begun.
+    """
+
+    state: int = _START
+    sign: str = ""
+    depth: int = 0
+    body: bool = False
+
+    def step_ends(self, text: str) -> list[int]:
+        ends: list[int] = []
+        place = 0
+        while place < len(text):
+            if skipped := _SKIPPED.get(self.state):
+                match = skipped.match(text, place)
+                assert match is not None
+                place = match.end()
+                if place == len(text):
+                    break
+            if self.state == _BODY and text[place] == "." and place + 1 < len(text):
+                # The reader stops at a period in front of white space alone: no need to wait.
+                place += 1
+                ends.append(place)
+                self.state, self.body = _START, False
+            elif self._take(text[place], ends, place):
+                place += 1
+        return ends
+
+    def _take(self, char: str, ends: list[int], place: int) -> bool:
+        """Go on by one sign; whether it was read, else it is asked again in the new state."""
+        state = self.state
+        if state == _START:
+            return self._start(char, ends, place)
+        if state == _SELECTOR:
+            return self._select(char, ends, place)
+        if state == _RUN:
+            if char != self.sign:
+                ends.append(place)
+                self.state = _START
+            return char == self.sign
+        if state == _DOT and char in _ENDS_SENTENCE:
             ends.append(place)
-            place = _opening(text, place, ends)
-    return ends
+            self.state, self.body = _START, False
+            return False
+        if state == _COMMENT_STAR and char == ")":
+            self.depth -= 1
+            if not self.depth:
+                self.state = _BODY if self.body else _START
+                return True
+        if state in (_PAREN, _COMMENT_PAREN) and char == "*":
+            self.depth += 1
+            self.state = _COMMENT
+            return True
+        self.state, read = _NEXT.get((state, char)) or _OTHERWISE[state]
+        self.body = self.body or self.state == _BODY
+        return read
 
-
-def _opening(text: str, place: int, ends: list[int]) -> int:
-    """Take the comments, bullets and braces at the start of a sentence; return where it goes on."""
-    while True:
-        match = _START.match(text, place)
-        assert match is not None
-        if match["comment"]:
-            place = nested_end(text, match.start("comment"), _COMMENT)
-        elif match["step"]:
-            place = match.end()
-            ends.append(place)
+    def _start(self, char: str, ends: list[int], place: int) -> bool:
+        if char.isupper():  # most sentences; those of tactics may be all: {
+            self.state, self.body = _BODY, True
+            return False
+        if char == "(":
+            self.state = _PAREN
+        elif char in _BULLETS:
+            self.state, self.sign = _RUN, char
+        elif char in "{}":
+            ends.append(place + 1)
         else:
-            return match.end()
+            self.state, self.sign = _SELECTOR, ""
+            return self._select(char, ends, place)
+        return True
+
+    def _select(self, char: str, ends: list[int], place: int) -> bool:
+        then = next((then for sign, then in _SELECTED[self.sign] if sign.match(char)), None)
+        self.sign = then or ""
+        if then is None:
+            # Nothing of what was read as a selector means anything in the body of a sentence.
+            self.state, self.body = _BODY, True
+        elif then == "{":
+            self.state, self.sign = _START, ""
+            ends.append(place + 1)
+        return then is not None

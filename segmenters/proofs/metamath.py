@@ -11,15 +11,14 @@ space around them is not asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from segmenters.base import Segmenter
-from segmenters.proofs.scanning import after_space
+from segmenters.proofs.scanning import SpacedMachine, after_space
 
-_CLOSE = {"(": re.compile(r"\$\)"), "[": re.compile(r"\$\]")}
-_TOKEN = re.compile(r"\$(?P<what>[(\[.{}])|[^\s$]++|\$")
+_CLOSES = {"(": ")", "[": "]"}
+_OPENS_OR_ENDS = frozenset("([.{}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,28 +30,50 @@ class Metamath(Segmenter):
         return 1
 
     def _ends(self, text: str) -> Iterable[int]:
-        return after_space(text, _statement_ends(text))
+        return after_space(text, MetamathReader().step_ends(text))
 
 
-def _statement_ends(text: str) -> list[int]:
-    ends: list[int] = []
-    place, inside = 0, False
-    while match := _TOKEN.search(text, place):
-        place, what = match.end(), match["what"]
-        if what is None:
-            inside = True
-            # Nothing but a keyword matters until the statement is over.
-            place = text.find("$", place)
-            if place < 0:
-                break
-        elif what in _CLOSE:
-            closing = _CLOSE[what].search(text, place)
-            if closing is None:
-                break
-            place = closing.end()
-            if not inside:
-                ends.append(place)
+@dataclass(slots=True, kw_only=True)
+class MetamathReader(SpacedMachine):
+    """Cuts a database that arrives in pieces.
+
+    `inside` says that a statement has begun, `dollar` that the character before is a `$` that may
+    begin a keyword, `closing` what closes the comment or file name that we are in.
+    """
+
+    inside: bool = False
+    dollar: bool = False
+    closing: str = ""
+
+    def step_ends(self, text: str) -> list[int]:
+        ends: list[int] = []
+        place = 0
+        while place < len(text):
+            if self.dollar:
+                self.dollar = False
+                place += self._keyword(text[place], ends, place)
+                continue
+            found = text.find("$", place)
+            self.dollar = found >= 0
+            between = text[place:found] if self.dollar else text[place:]
+            self.inside |= not (self.inside or self.closing or not between or between.isspace())
+            place += len(between) + 1
+        return ends
+
+    def _keyword(self, sign: str, ends: list[int], place: int) -> bool:
+        """Read what stands behind a `$`; whether that was a part of the keyword."""
+        if self.closing:
+            if sign != self.closing:
+                return False
+            self.closing = ""
+            ended = not self.inside
+        elif sign not in _OPENS_OR_ENDS:
+            self.inside = True
+            return False
         else:
-            ends.append(place)
-            inside = False
-    return ends
+            self.closing = _CLOSES.get(sign, "")
+            ended = not self.closing
+            self.inside = self.inside and not ended
+        if ended:
+            ends.append(place + 1)
+        return True

@@ -7,7 +7,11 @@ and scanned again.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from segmenters.machine import Machine
 
 _SPACE = re.compile(r"\s*+")
 
@@ -37,3 +41,26 @@ def after_space(text: str, places: Iterable[int]) -> Iterator[int]:
         match = _SPACE.match(text, place)
         assert match is not None
         yield match.end()
+
+
+@dataclass(slots=True, kw_only=True)
+class SpacedMachine(Machine):
+    """A machine whose steps keep the white space behind them.
+
+    `ended`: a step has ended, and its cut stands in front of the next visible character.
+    """
+
+    ended: bool = False
+
+    @abstractmethod
+    def step_ends(self, text: str) -> list[int]:
+        """Where steps end in the next piece, in characters of it, white space left outside.
+
+        A step whose last character stood in the piece before may end at 0.
+        """
+
+    def _read(self, text: str) -> list[int]:
+        ends = self.step_ends(text)
+        cuts = list(after_space(text, [0, *ends] if self.ended else ends))
+        self.ended = bool(cuts) and cuts[-1] == len(text)
+        return [self.size + cut for cut in dict.fromkeys(cuts) if cut < len(text)]

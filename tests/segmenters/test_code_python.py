@@ -162,12 +162,12 @@ def test_the_state_is_small(text):
     machine = PythonLines()
     for char in text * 3:
         machine.push(char)
-        assert len(machine._rest) <= LOOKAHEAD + 2
+        assert len(machine.rest) <= 32
 
 
-def test_an_open_bracket_is_forgotten_where_only_a_statement_can_start():
+def test_an_open_bracket_is_forgotten_behind_a_line_that_can_only_be_a_statement():
     text = "x = (1,\ndef f():\n    return define\n"
-    assert pieces(text) == ["x = (1,\n", "def f():\n", "    return define\n"]
+    assert pieces(text) == ["x = (1,\ndef f():\n", "    return define\n"]
     assert pieces("x = (1,\ndefine,\n    classes)\n") == ["x = (1,\ndefine,\n    classes)\n"]
 
 

@@ -98,7 +98,7 @@ def test_a_script_says_what_it_is_and_anything_else_has_physical_lines():
 
 def test_the_lookahead_is_that_of_the_language():
     assert Lines().lookahead == Lines(language="rust").lookahead == 1
-    assert Lines(granularity="logical", language="python").lookahead == 30
+    assert Lines(granularity="logical", language="python").lookahead == 1
     assert Lines(granularity="logical", language="rust").lookahead is None
     assert Lines(granularity="logical").lookahead is None
 

@@ -1,0 +1,202 @@
+"""Machines: the cuts of a text in pieces are the cuts of the text, each known in time."""
+
+import pickle
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segmenters import (
+    ArithmeticSteps,
+    Auto,
+    ChainOfThought,
+    Coq,
+    Lines,
+    Metamath,
+    Newline,
+    Official,
+    Pattern,
+    RandomCuts,
+    Segmenter,
+    Sentences,
+    Stride,
+)
+from segmenters.machine import Machine
+from segmenters.machines import machine_of
+from tests.segmenters.proofs.test_laws import PIECES
+from tests.segmenters.texts import any_text
+
+PYTHON = Lines(granularity="logical", language="python")
+# What each rule looks at; the texts of `any_text` are added.
+SIGNS = {
+    Sentences(backend="rules"): [
+        *(" ''", "''", " \u00bb", "\u00ab", "``", "[1]", " [12]", " [1234]", "[", "]", "\u201c"),
+        *(
+            "\u3002",
+            "\u201d",
+            "\u2022 ",
+            " \U0001f600",
+            "\u263a",
+            "\U0001f44d",
+            "\u2029",
+            " .",
+            "!?",
+            "'",
+        ),
+        *("  ", "\n", "\n\n", "a", "The", "3", "foo.", "Bar", "\u03b1;", "\u0561:", '"', " \u00a0"),
+    ],
+    ChainOfThought(): PIECES[ChainOfThought()],
+    Coq(): PIECES[Coq()],
+    Metamath(): PIECES[Metamath()],
+    PYTHON: [
+        *"'\"()[]{}#\\\n\r \t:=ax",
+        *(
+            "'''",
+            '"""',
+            "\\\n",
+            "\\\r\n",
+            "\r\n",
+            "def ",
+            "\n    return x",
+            "\n  define",
+            "r",
+            "\n",
+        ),
+    ],
+    Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
+    Newline(): ["\r", "\n", " ", "x"],
+    Official(): [" ", ".", " .", "\n", "x"],
+    ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],
+    Stride(length=3): ["x"],
+    RandomCuts(mean=3, seed=1): ["x", "y"],
+}
+each = pytest.mark.parametrize("segmenter", SIGNS, ids=lambda s: type(s).__name__)
+
+
+def hostile(segmenter):
+    """Texts of a few signs of the rule, or of all of them, or of anything."""
+    signs = st.sampled_from([*SIGNS[segmenter], "A", " "])
+    few = st.builds(
+        lambda chosen, order: "".join(chosen[i % len(chosen)] for i in order),
+        st.lists(signs, min_size=1, max_size=4),
+        st.lists(st.integers(0, 3), max_size=40),
+    )
+    return st.one_of(few, st.lists(signs, max_size=40).map("".join), any_text)
+
+
+def inner(cuts, text):
+    return [cut for cut in cuts if 0 < cut < len(text)]
+
+
+@each
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(segmenter, data, seed):
+    text, draw = data.draw(hostile(segmenter)), random.Random(seed)
+    cuts = inner(segmenter.cut(text).tolist(), text)
+    machine, found, place = machine_of(segmenter), [], 0
+    while place < len(text):
+        size = draw.choice((1, 1, 2, 5))
+        found += machine.push(text[place : place + size])
+        place = min(place + size, len(text))
+        assert machine.size == place and machine.decided == place - 1
+        assert inner(found, text[:place]) == [cut for cut in cuts if cut < place]
+    assert inner(found + machine.close(), text) == cuts
+
+
+@each
+@given(data=st.data(), share=st.floats(0, 1))
+@settings(max_examples=50)
+def test_what_was_taken_back_leaves_no_trace(segmenter, data, share):
+    text, taken_back = data.draw(hostile(segmenter)), data.draw(hostile(segmenter))
+    place = int(share * len(text))
+    machine = machine_of(segmenter)
+    machine.push(text[:place])
+    saved, packed = machine.copy(), pickle.dumps(machine)
+    machine.push(taken_back)
+    assert saved == pickle.loads(packed)
+    assert saved.push(text[place:]) == pickle.loads(packed).push(text[place:])
+
+
+LONG_RUNS = [
+    "\u201c",
+    " ",
+    ".",
+    "\n",
+    '"',
+    "1",
+    "x",
+    "\U0001f600",
+    ". ",
+    ' "',
+    " .",
+    "(",
+    "[",
+    "[1]",
+    " [1]",
+]
+
+
+@each
+@pytest.mark.parametrize("sign", LONG_RUNS)
+def test_a_run_without_end_is_followed_exactly_and_stays_small(segmenter, sign):
+    run = sign * (9_000 // len(sign))
+    text = f"He left.{run}Then it rained{run}\n\nIt rained. And"
+    machine = machine_of(segmenter)
+    found = [cut for place in range(0, len(text), 7) for cut in machine.push(text[place:][:7])]
+    assert inner(found + machine.close(), text) == inner(segmenter.cut(text).tolist(), text)
+    notes = isinstance(segmenter, Sentences | ChainOfThought) and sign == " [1]"
+    assert notes or len(pickle.dumps(machine)) < 16_000
+
+
+@each
+def test_a_push_costs_the_same_however_long_the_text(segmenter):
+    slow = {}
+    for sign in (" word", " .", ". ", "\n", " ", '"', " ''.", "=", "(", "$ ", "1", " \U0001f600"):
+        machine = machine_of(segmenter)
+        spans = [_seconds(machine, sign, 1_000) for _ in range(6)]
+        # The first span warms up; noise of a busy machine is above the least of the others.
+        if min(spans[3:]) > 3 * min(spans[1:3]) + 0.02:
+            slow[sign] = spans
+    assert slow == {}
+
+
+def _seconds(machine: Machine, sign: str, times: int) -> float:
+    start = time.process_time()
+    for _ in range(times):
+        machine.push(sign)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "cure"),
+    [
+        (Pattern(ends="a"), "it has no machine"),
+        (Sentences(next_word=True), "set next_word=false"),
+        (Sentences(backend="sentencizer"), "take backend=rules"),
+        (Lines(granularity="block", language="python"), "set granularity=logical"),
+        (Lines(granularity="logical"), "set language=python"),
+        (Auto(), "segmenter.choose"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
+    with pytest.raises(ValueError, match=r"segmenter must be one that can be followed") as caught:
+        machine_of(segmenter)
+    assert cure in str(caught.value)
+
+
+def test_a_segmenter_of_ones_own_can_join():
+    class Own(Segmenter):
+        lookahead = 0
+
+        def _ends(self, text):
+            return range(1, len(text))
+
+    class Each(Machine):
+        def _read(self, text):
+            return list(range(self.size + 1, self.size + 1 + len(text)))
+
+    machine_of.register(Own, lambda segmenter: Each())
+    assert machine_of(Own()).push("abc") == [1, 2, 3]
