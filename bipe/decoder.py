@@ -8,8 +8,9 @@ Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +22,13 @@ from torch import Tensor, nn
 from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.documents import Attention
 from bipe.build import ALLOWED, build
+from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
 from bipe.positions import Positions
 from bipe.rotation import Rotation
+
+# What a cache makes of the keys and values of new tokens: those of all tokens so far.
+Keep = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +87,13 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(config.width, config.width, bias=False)
 
     def forward(
-        self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention
+        self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention, keep: Keep
     ) -> Float[Tensor, "b t c"]:
         q, k, v = (self._heads(project(x)) for project in (self.query, self.key, self.value))
         if rotation is not None:
             q, k = rotation.query(q), rotation.key(k)
+        if keep is not None:
+            k, v = keep(k, v)
         return self.output(attend(q, k, v).transpose(1, 2).flatten(-2))
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -117,9 +124,13 @@ class Block(nn.Module):
         self.mlp = SwiGLU(config)
 
     def forward(
-        self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention
+        self,
+        x: Float[Tensor, "b t c"],
+        rotation: Rotation | None,
+        attend: Attention,
+        keep: Keep = None,
     ) -> Float[Tensor, "b t c"]:
-        x = x + self.attention(self.attention_norm(x), rotation, attend)
+        x = x + self.attention(self.attention_norm(x), rotation, attend, keep)
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -150,21 +161,30 @@ class Decoder(nn.Module):
         if config.tied_head:
             self.head.weight = self.tokens.weight
 
-    def forward(self, tokens: Int[Tensor, "b t"], at: Positions) -> Float[Tensor, "b t c"]:
-        """Hidden states after the final norm, of tokens at the given positions."""
+    def forward(
+        self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
+    ) -> Float[Tensor, "b t c"]:
+        """Hidden states after the final norm, of tokens at the given positions.
+
+        cache: the tokens before these, which it then holds too (cache.py).
+        """
+        keys_at = at if cache is None else cache.extend(at)
         x = self.scheme.embed(self.tokens(tokens), at)
         rotation = self.scheme.rotation(at)
         if rotation is not None:
             rotation = rotation.to(torch.promote_types(x.dtype, torch.float32))
-        bias = self.scheme.bias(at, at)
-        attend = choose_attention(bias=bias, q_at=at, k_at=at, path=self.attention)
-        for block in self.blocks:
-            x = block(x, rotation, attend)
+        bias = self.scheme.bias(at, keys_at)
+        attend = choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
+        for index, block in enumerate(self.blocks):
+            keep = None if cache is None else functools.partial(cache.append, index)
+            x = block(x, rotation, attend, keep)
         return self.norm(x)
 
-    def logits(self, tokens: Int[Tensor, "b t"], at: Positions) -> Float[Tensor, "b t v"]:
+    def logits(
+        self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
+    ) -> Float[Tensor, "b t v"]:
         """All logits at once: for short inputs; loss.py scores long ones in chunks."""
-        return self.head(self(tokens, at))
+        return self.head(self(tokens, at, cache=cache))
 
     @torch.no_grad()
     def init_weights(self, *, seed: int) -> None:

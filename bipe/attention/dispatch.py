@@ -5,8 +5,10 @@
     linear bias   CPU                         banded in long documents, bias_row in short ones
                                               (augmented where the operator is missing)
                   elsewhere                   augmented
+    cached keys   one query                   step: no mask but for padding
+                  several, one document       chunk (CPU, no gradients)
     anything      packed off the CPU, other   masked: a dense mask for the fused kernel
-                  biases, cached keys
+                  biases
 
 The choice is made once a forward pass; every layer then calls the same attention. `path="eager"`
 forces the reference. Every path is exact (banded: to less than the rounding of its dtype), and
@@ -25,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bipe.attention.banded import WORTH_FROM, banded_attention
+from bipe.attention.cached import chunk_attention, last_query_attention
 from bipe.attention.documents import Attention, Span, attend_by_document, document_spans
 from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.attention.fused import (
@@ -57,6 +60,10 @@ def choose_attention(
     """
     name = _choose(bias, q_at, k_at) if path == "auto" else path
     _log_once(name, q_at.document.device.type, type(bias).__name__)
+    if name == "step":
+        return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
+    if name == "chunk" and (bias is None or isinstance(bias, LinearBias)):
+        return functools.partial(chunk_attention, bias=bias)
     if name in ("eager", "masked"):
         allowed = allowed_pairs(q_at.document, k_at.document)
         if name == "eager":
@@ -69,15 +76,40 @@ def choose_attention(
     return _by_document(_kernel(name, bias), k_at)
 
 
-def _choose(bias: Bias | None, q_at: Positions, k_at: Positions) -> Path:
+def _choose(bias: Bias | None, q_at: Positions, k_at: Positions) -> str:
     on_cpu = k_at.document.device.type == "cpu"
-    if q_at.document.shape != k_at.document.shape or (k_at.packed and not on_cpu):
+    if q_at.document.shape != k_at.document.shape:
+        return _choose_cached(bias, q_at, k_at)
+    if k_at.packed and not on_cpu:
         return "masked"
     if bias is None:
         return "causal"
     if not isinstance(bias, LinearBias):
         return "masked"
     return "banded" if on_cpu and bias_row_works() else "augmented"
+
+
+def _choose_cached(bias: Bias | None, q_at: Positions, k_at: Positions) -> str:
+    """What serves the last queries of a row whose earlier keys are cached."""
+    if q_at.document.shape[1] == 1:
+        return "step"
+    mergeable = k_at.document.device.type == "cpu" and bias_row_works()
+    inference = not torch.is_grad_enabled()
+    described = bias is None or isinstance(bias, LinearBias)
+    return "chunk" if mergeable and inference and described and not k_at.packed else "masked"
+
+
+def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | None:
+    """What is added to the scores of the one query of each row: float32 or None."""
+    if bias is None and not k_at.packed:
+        return None
+    row = (
+        torch.zeros((), device=k_at.document.device) if bias is None else bias.dense(torch.float32)
+    )
+    if not k_at.packed:
+        return row
+    allowed = allowed_pairs(q_at.document, k_at.document)[:, None]
+    return torch.where(allowed, row, float("-inf"))
 
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:

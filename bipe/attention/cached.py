@@ -1,0 +1,72 @@
+"""Attention of the last tokens of a row over all of it, with the earlier keys from a cache.
+
+One query sees every key: no mask at all, only the bias of a row. Several queries (a chunk of the
+prompt) see the past whole and themselves causally: two kernels merged by their log-sum-exp, so
+that no mask of queries x keys is made. For decoding: on the CPU and without gradients. The eager
+twin is eager.py.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from bipe.attention.eager import repeat_heads
+from bipe.bias import LinearBias
+
+
+def last_query_attention(
+    q: Float[Tensor, "batch head 1 width"],
+    k: Float[Tensor, "batch kv_head key width"],
+    v: Float[Tensor, "batch kv_head key width"],
+    *,
+    bias: Tensor | None,
+) -> Float[Tensor, "batch head 1 width"]:
+    """Attention of one query a row over all keys.
+
+    bias: added to the scores, ``(batch, head or 1, 1, key)`` in at least float32.
+    """
+    # Heads of a group are queries of the same keys: no key is repeated.
+    grouped = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
+    if bias is None:
+        return F.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
+    precise = torch.promote_types(q.dtype, bias.dtype)
+    scores = (grouped @ k.transpose(-1, -2)).to(precise).view(*q.shape[:3], -1)
+    weights = (scores * q.shape[-1] ** -0.5 + bias).softmax(-1).to(v.dtype)
+    return (weights.view(*grouped.shape[:3], -1) @ v).view_as(q)
+
+
+def chunk_attention(
+    q: Float[Tensor, "batch head query width"],
+    k: Float[Tensor, "batch kv_head key width"],
+    v: Float[Tensor, "batch kv_head key width"],
+    *,
+    bias: LinearBias | None,
+) -> Float[Tensor, "batch head query width"]:
+    """Attention of the last queries over the past and causally over themselves; CPU only."""
+    k, v = repeat_heads(k, v, n_head=q.shape[1])
+    past = k.shape[2] - q.shape[2]
+    rows: tuple[Tensor | None, Tensor | None] = (None, None)
+    if bias is not None:
+        row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
+        row = row - row[..., (past + row.shape[-1]) // 2, None]
+        row = row.to(torch.promote_types(q.dtype, torch.float32))
+        rows = row[..., :past], row[..., past:]
+    own, own_sum = _kernel(q, k[:, :, past:], v[:, :, past:], rows[1], causal=True)
+    if not past:
+        return own
+    far, far_sum = _kernel(q, k[:, :, :past], v[:, :, :past], rows[0], causal=False)
+    total = torch.logaddexp(own_sum, far_sum)
+    merged = own * (own_sum - total).exp()[..., None] + far * (far_sum - total).exp()[..., None]
+    return merged.to(q.dtype)
+
+
+def _kernel(
+    q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool
+) -> tuple[Tensor, Tensor]:
+    mask = None if row is None else row[:, :, None].expand(*q.shape[:3], row.shape[-1])
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, 0.0, causal, attn_mask=mask
+    )

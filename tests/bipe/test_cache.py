@@ -1,0 +1,115 @@
+"""Cached forward passes equal uncached ones, for every encoding, however the row is divided."""
+
+import pytest
+import torch
+
+from bipe import Positions
+from bipe.cache import Cache
+from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder
+
+TIME = 45
+DIVISIONS = {
+    "steps": [1] * TIME,
+    "prompt_and_steps": [20] + [1] * 25,
+    "chunks": [16, 16, 13],
+    "uneven": [1, 30, 2, 12],
+}
+
+
+def cached_logits(model, tokens, marks, division, cache, *, padding=None):
+    pieces, start = [], 0
+    for size in division:
+        part = slice(start, start + size)
+        hidden = None if padding is None else padding[:, part]
+        at = cache.next(marks[:, part], padding=hidden)
+        pieces.append(model.logits(tokens[:, part], at, cache=cache))
+        start += size
+    return torch.cat(pieces, 1)
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@torch.no_grad()
+def test_cached_equals_uncached(scheme, division):
+    model = small_decoder(scheme).double()
+    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
+    marks = random_marks(2, TIME, seed=3, documents=0.0)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    ours = cached_logits(
+        model, tokens, marks, DIVISIONS[division], Cache(batch=2, grows=True, capacity=7)
+    )
+    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_alibi_x96", "flat_learned"])
+@torch.no_grad()
+def test_left_padding_changes_nothing(scheme):
+    model = small_decoder(scheme).double()
+    tokens, _ = random_batch(2, TIME, seed=4, documents=0.0)
+    marks = random_marks(2, TIME, seed=4, documents=0.0)
+    padding = torch.zeros(2, TIME, dtype=torch.bool)
+    padding[1, :11] = True
+    full = cached_logits(
+        model, tokens, marks, [20] + [1] * 25, Cache(batch=2, capacity=TIME), padding=padding
+    )
+    alone = model.logits(tokens[1:, 11:], Positions.from_marks(marks[1:, 11:]))
+    torch.testing.assert_close(full[1:, 11:], alone, atol=1e-9, rtol=1e-9)
+    first = model.logits(tokens[:1], Positions.from_marks(marks[:1]))
+    torch.testing.assert_close(full[:1], first, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96"])
+@torch.no_grad()
+def test_documents_in_a_cached_row_do_not_see_each_other(scheme):
+    model = small_decoder(scheme).double()
+    tokens, _ = random_batch(1, TIME, seed=5, documents=0.0)
+    marks = random_marks(1, TIME, seed=5, documents=0.0)
+    marks[:, 25] = 3
+    full = model.logits(tokens, Positions.from_marks(marks))
+    cache, pieces = Cache(batch=1, capacity=TIME), []
+    for start, stop in ((0, 20), (20, 30), (30, 31), (31, TIME)):
+        at = Positions.from_marks(marks[:, start:stop], carry=cache.carry())
+        pieces.append(model.logits(tokens[:, start:stop], at, cache=cache))
+    torch.testing.assert_close(torch.cat(pieces, 1), full, atol=1e-9, rtol=1e-9)
+
+
+@torch.no_grad()
+def test_rewinding_restores_keys_and_carry():
+    model = small_decoder("bilevel_learned_rope").double()
+    tokens, _ = random_batch(2, TIME, seed=6, documents=0.0)
+    marks = random_marks(2, TIME, seed=6, documents=0.0)
+    cache = Cache(batch=2, grows=True, capacity=4)
+    cached_logits(model, tokens, marks, [30], cache)
+    wrong, wrong_marks = tokens.flip(1)[:, :9], marks.flip(1)[:, :9]
+    cached_logits(model, wrong, wrong_marks, [1] * 9, cache)
+    cache.rewind(30)
+    rest = cached_logits(model, tokens[:, 30:], marks[:, 30:], [5, 10], cache)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
+
+
+@torch.no_grad()
+def test_rows_may_be_selected():
+    model = small_decoder("bilevel_learned_alibi_x96").double()
+    tokens, _ = random_batch(3, TIME, seed=7, documents=0.0)
+    marks = random_marks(3, TIME, seed=7, documents=0.0)
+    cache = Cache(batch=3, capacity=TIME)
+    cached_logits(model, tokens[:, :30], marks[:, :30], [30], cache)
+    order = torch.tensor([2, 0, 2])
+    cache.select(order)
+    rest = cached_logits(model, tokens[order, 30:], marks[order, 30:], [1, 14], cache)
+    full = model.logits(tokens[order], Positions.from_marks(marks[order]))
+    torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
+
+
+def test_a_full_cache_says_so_and_one_without_a_size_too():
+    cache = Cache(batch=1, capacity=4)
+    at = Positions.from_marks(torch.zeros(1, 5, dtype=torch.uint8))
+    with pytest.raises(ValueError, match="holds 4 tokens a row, 5 were asked for"):
+        cache.extend(at)
+    with pytest.raises(ValueError, match="capacity must be given"):
+        Cache(batch=1)
+    with pytest.raises(ValueError, match="length must be from 0 to 0"):
+        cache.rewind(1)
+    with pytest.raises(ValueError, match="the cache holds 1 rows, was given 2"):
+        cache.extend(Positions.from_marks(torch.zeros(2, 5, dtype=torch.uint8)))
