@@ -46,7 +46,7 @@ PUBLIC = {
         "official_marks",
         "route",
     ],
-    "bipe": ["Carry", "Decoder", "DecoderConfig", "Positions"],
+    "bipe": ["Cache", "Carry", "Decoder", "DecoderConfig", "Positions"],
     "bipe.encodings": [
         "ALiBi",
         "Bilevel",
