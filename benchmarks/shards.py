@@ -1,0 +1,163 @@
+"""What shards cost: beside the tokens, in a loader batch, when they are merged and verified.
+
+    python benchmarks/shards.py [MEGATOKENS]
+
+Peers in the same run: the tokens alone (size on disk; a loader batch without marks), a bare copy
+of the same files with sha256 (merging, verifying). Medians of CPU time, one thread. Ids from
+marks: benchmarks/positions.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from train.data.loader import RowLoader
+from train.data.order import Mixture
+from train.data.packing import Rows
+from train.data.shards import DataSet, open_dataset
+from train.data.verify import split_faults
+from train.data.writer import ShardWriter
+
+ROWS, ROW_LENGTH, STEPS = 32, 1024, 60
+SEGMENT, DOCUMENT = 20, 700  # tokens, on average
+VOCAB_SIZE = 50_000
+
+
+def median(*runs: Callable[[], object], repeats: int = 5) -> list[float]:
+    """Median of the CPU seconds of each call; they take turns, the first turn left out."""
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(repeats + 1):
+        for each, run in zip(times, runs, strict=True):
+            begin = time.process_time()
+            run()
+            each.append(time.process_time() - begin)
+    return [statistics.median(each[1:]) for each in times]
+
+
+def write(folder: Path, *, tokens: int, levels: int = 1) -> DataSet:
+    """Documents of random ids."""
+    draw = np.random.default_rng(0)
+    with ShardWriter(
+        folder=folder, name="x", vocab_size=VOCAB_SIZE, levels=levels, description={}
+    ) as writer:
+        while writer.counts["tokens"] < tokens:
+            length = int(draw.exponential(DOCUMENT)) + 1
+            starts = draw.random((levels, length)) < 1 / SEGMENT
+            marks = np.zeros(length, np.uint8)
+            for level, row in enumerate(starts):
+                marks |= row.astype(np.uint8) << np.uint8(1 + level)
+            marks[0] = (2 << levels) - 1
+            ids = draw.integers(0, VOCAB_SIZE, length)
+            writer.add(ids, marks, id=f"document {writer.counts['documents']}", size=4 * length)
+    return open_dataset(folder, verify=False)
+
+
+def size(data: DataSet) -> None:
+    """Bitmaps and document ends against the tokens."""
+    for shard in data.shards:
+        tokens = shard.paths["bin"].stat().st_size
+        level = shard.paths["level0.bits"].stat().st_size
+        ends = shard.paths["documents"].stat().st_size
+        print(
+            f"side channel: {100 * level / tokens:.2f}% of uint16 tokens a level, "
+            f"{100 * ends / tokens:.2f}% document ends ({DOCUMENT} tokens a document)"
+        )
+
+
+def batches(data: DataSet, packing: str) -> None:
+    """A batch of the loader against the same rows read as tokens and targets only."""
+    rows = Rows(data=data, row_length=ROW_LENGTH, packing=packing)
+    mixture = Mixture(rows={"x": rows})
+    loader = RowLoader(mixture=mixture, micro_batch=ROWS, global_batch=ROWS, steps=STEPS)
+
+    def with_marks() -> None:
+        for _ in loader.batches():
+            pass
+
+    def tokens_only() -> None:
+        for step in range(STEPS):
+            _, chosen = mixture.global_rows(np.arange(step * ROWS, (step + 1) * ROWS))
+            plain = np.zeros((ROWS, ROW_LENGTH + 1), np.int64)
+            for at, index in enumerate(chosen.tolist()):
+                filled = 0
+                for start, stop in rows.spans(index).tolist():
+                    plain[at, filled : filled + stop - start] = data.tokens[start:stop]
+                    filled += stop - start
+            torch.from_numpy(plain[:, :-1].copy()), torch.from_numpy(plain[:, 1:].copy())
+
+    ours, peer = median(with_marks, tokens_only)
+    each = 1e3 / STEPS
+    print(
+        f"batch {ROWS} x {ROW_LENGTH}, {packing}: {ours * each:.2f} ms with marks and targets, "
+        f"{peer * each:.2f} ms tokens only: {ours / peer:.2f}"
+    )
+
+
+def merge(data: DataSet, root: Path) -> None:
+    """Two parts into one, against a bare copy of their files that is hashed on the way."""
+    total = 2 * sum(file["bytes"] for file in data.manifest["files"].values())
+    number = iter(range(1000))
+
+    def ours() -> None:
+        with ShardWriter(
+            folder=root / f"merged{next(number)}",
+            name="x",
+            vocab_size=VOCAB_SIZE,
+            levels=data.manifest["levels"],
+            description={},
+        ) as writer:
+            writer.extend(data)
+            writer.extend(data)
+
+    def copy() -> None:
+        with (root / "copy").open("wb") as target:
+            for name in [*data.manifest["files"]] * 2:
+                digest = hashlib.sha256()
+                with (data.folder / name).open("rb") as file:
+                    while block := file.read(1 << 20):
+                        digest.update(block)
+                        target.write(block)
+
+    one, two = median(ours, copy, repeats=3)
+    print(f"merge: {total / one / 1e6:.0f} MB/s, a hashed copy {total / two / 1e6:.0f} MB/s")
+
+
+def verify(data: DataSet) -> None:
+    """Checksums alone, as before training, and with the structure, against bare sha256."""
+    total = sum(file["bytes"] for file in data.manifest["files"].values())
+
+    def bare() -> None:
+        for name in data.manifest["files"]:
+            with (data.folder / name).open("rb") as file:
+                hashlib.file_digest(file, "sha256")
+
+    checked = [
+        lambda structure=structure: list(split_faults(data.folder, structure=structure))
+        for structure in (False, True)
+    ]
+    seconds = median(*checked, bare, repeats=3)
+    names = ("verify, checksums", "verify, with structure", "bare sha256")
+    for name, each in zip(names, seconds, strict=True):
+        print(f"{name}: {total / each / 1e6:.0f} MB/s")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    megatokens = float(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        one = write(place / "data", tokens=int(megatokens * 1e6))
+        size(one)
+        for packing in ("concat", "best_fit"):
+            batches(one, packing)
+        merge(one, place)
+        verify(one)
