@@ -196,18 +196,19 @@ class ByteTable:
         base = np.cumsum(size) - size
         shift = np.repeat(base - np.asarray(prefixes, dtype=np.int64) - before[edges[:-1]], sizes)
         starts, lengths = before[:-1] + shift, np.where(known, lengths, 0)
-        if ascii_only:
-            low = np.repeat(base, sizes)
-            anchors = np.where(lengths > 0, starts + self.spaces.take(index, mode="clip"), 0)
-            return np.maximum.accumulate(np.maximum(anchors, low)) - low, exact
-        text, limit = "".join(parts), int(size.sum())
-        bytes_ = np.frombuffer(b"".join(data), dtype=np.uint8)
         characters = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-        low = np.repeat(np.cumsum(characters) - characters, sizes)
-        starts = np.clip(starts, np.repeat(base, sizes), limit)
-        ends = np.clip(before[1:] + shift, starts, limit)
-        anchors = np.maximum(_anchors_of_bytes(text, bytes_, starts, ends), low)
-        return np.maximum.accumulate(anchors) - low, exact
+        first = np.cumsum(characters) - characters
+        # What is not spelt must not reach into the parts behind it.
+        low, high = np.repeat(first, sizes), np.repeat(first + np.maximum(characters - 1, 0), sizes)
+        if ascii_only:
+            anchors = np.where(lengths > 0, starts + self.spaces.take(index, mode="clip"), 0)
+        else:
+            limit = int(size.sum())
+            starts = np.clip(starts, np.repeat(base, sizes), limit)
+            ends = np.clip(before[1:] + shift, starts, limit)
+            bytes_ = np.frombuffer(b"".join(data), dtype=np.uint8)
+            anchors = _anchors_of_bytes("".join(parts), bytes_, starts, ends)
+        return np.maximum.accumulate(np.clip(anchors, low, high)) - low, exact
 
     def anchors(self, text: str, ids: npt.ArrayLike, *, prefix: int = 0) -> Anchors:
         """Anchors [tokens] of the ids [tokens] of the text.

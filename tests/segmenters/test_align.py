@@ -105,6 +105,43 @@ def test_both_ways_to_anchors_agree(tokenizer, table, text):
     assert anchors_from_offsets(text, encoding.offsets).tolist() == from_bytes.tolist()
 
 
+@given(texts=st.lists(utf8_text, max_size=5), prefixes=st.lists(st.booleans(), min_size=5))
+def test_parts_at_once_have_the_anchors_of_each_alone(tokenizer, table, texts, prefixes):
+    rows = [
+        tokenizer.encode(" " * prefix + text, add_special_tokens=False).ids
+        for text, prefix in zip(texts, prefixes, strict=False)
+    ]
+    ids = [index for row in rows for index in row]
+    given = [int(prefix) for prefix in prefixes[: len(texts)]]
+    anchors, exact = table.anchors_of_parts(texts, ids, [*map(len, rows)], given)
+    assert exact.tolist() == [True] * len(texts)
+    alone = [
+        table.anchors(text, row, prefix=prefix).tolist()
+        for text, row, prefix in zip(texts, rows, given, strict=True)
+    ]
+    assert anchors.tolist() == [anchor for row in alone for anchor in row]
+
+
+def test_a_part_that_is_not_spelt_spoils_no_other(table, tokenizer):
+    whole = tokenizer.encode("The cat sat.", add_special_tokens=False).ids
+    for wrong in (whole * 3, whole[:1], [], [10**6], [-1] * 4):
+        texts = ["The cat sat.", "The caf\u00e9", "The cat sat."]
+        counts = [len(whole), len(wrong), len(whole)]
+        anchors, exact = table.anchors_of_parts(texts, [*whole, *wrong, *whole], counts, [0] * 3)
+        assert exact.tolist() == [True, False, True]
+        expected = table.anchors(texts[0], whole).tolist()
+        assert anchors[: len(whole)].tolist() == expected
+        assert anchors[-len(whole) :].tolist() == expected
+
+
+def test_a_sentencepiece_table_knows_marks_and_bytes():
+    vocabulary = {"<unk>": 0, "\u2581The": 1, "<0xE2>": 2, "\u2581": 3, "\u00e9": 4, "<0x0A>": 5}
+    table = ByteTable.from_sentencepiece(vocabulary, special=[0])
+    assert table.anchors("The \u00e9\n", [1, 3, 4, 5], prefix=1).tolist() == [0, 3, 4, 5]
+    with pytest.raises(ValueError, match="ids must be in the vocabulary, was: 0"):
+        table.anchors("The", [0], prefix=1)
+
+
 @given(text=any_text, lengths=st.lists(st.integers(1, 9), min_size=1, max_size=7), data=st.data())
 def test_marks_agree_with_the_oracle(text, lengths, data):
     levels = [Stride(length=length).cut(text) for length in lengths]

@@ -69,6 +69,7 @@ class Tokenizer:
     """
 
     rule: ChunkRule
+    _blank: str | None
     spelling: Spelling | None
 
     def __init__(self, *, fast: tokenizers.Tokenizer, eos: str) -> None:
@@ -202,7 +203,7 @@ class Tokenizer:
         made = []
         for part, encoding in zip(parts, self._run(parts, offsets=True), strict=True):
             ids = np.array(encoding.ids, dtype=np.int32)
-            if self._special[ids].any():
+            if self._special[ids].any() or (self._blank and self._blank in part.content):
                 made.append(self._as_characters(part))
                 continue
             flat = chain.from_iterable(encoding.offsets)
@@ -238,6 +239,9 @@ class Tokenizer:
             if token.special and token.content != unknown:
                 marked[index] = True
                 spelled.append(token.content)
+        # A Unigram model holds the spelling of the unknown piece like any other.
+        self._blank = unknown if self._definition["model"]["type"] == "Unigram" else None
+        spelled += [self._blank] if self._blank else []
         longest = sorted((content for content in spelled if len(content) > 1), key=len)[::-1]
         return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 

@@ -169,9 +169,9 @@ def _changing(normaliser: dict[str, Any] | None) -> list[str]:
     return [step["type"] for step in steps if not _marks_spaces(step)]
 
 
-def _unchanging(normaliser: dict[str, Any]) -> dict[str, Any]:
+def _unchanging(normaliser: dict[str, Any]) -> dict[str, Any] | None:
     steps = [step for step in steps_of(normaliser, "normalizers") if _marks_spaces(step)]
-    return {"type": "Sequence", "normalizers": steps}
+    return {"type": "Sequence", "normalizers": steps} if steps else None
 
 
 def _marks_spaces(step: dict[str, Any]) -> bool:
