@@ -138,7 +138,9 @@ def samples() -> dict[str, Sample]:
         if language in plain
     }
     formats = {"html": _PAGE, "latex": _LATEX, "markdown": _MARKDOWN, "notebook": _PYTHON}
-    mixed = {f"mixed {name}": (Mixed(format=name), formats[name]) for name in FORMATS}
+    mixed = {
+        f"mixed {name}": (Mixed(format=name), formats.get(name, _MARKDOWN)) for name in FORMATS
+    }
     return {
         "rules": (Sentences(backend="rules"), _PROSE),
         "next word": (Sentences(backend="rules", next_word=True), _PROSE),

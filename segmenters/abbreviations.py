@@ -4,8 +4,9 @@
 period never ends a sentence; `MAY_END` stand at the end of a sentence as often as inside of one
 ("at 5 p.m. The", "Acme Inc. said"), so the next character decides; smaller sets serve numbers
 and small letters. Single letters and other dotted initials need no list. The lists are general
-knowledge: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian. A word of
-one language that is an abbreviation in another is left out, or counts before a number only.
+knowledge: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, and the
+commonest of a few others. A word of one language that is an abbreviation in another is left out,
+or counts before a number only.
 """
 
 _TITLES = """
@@ -51,6 +52,11 @@ _RUSSIAN = """
     \u0433\u0440 \u0440\u0435\u0434 \u0438\u0437\u0434 \u0442\u044b\u0441 \u043c\u043b\u043d
     \u043c\u043b\u0440\u0434 \u0441\u0432 \u0443\u0440 \u0440\u043e\u0434
 """
+_OTHERS = """
+    \u0432\u0443\u043b \u0431\u0443\u0434 \u0433\u0440\u043e\u043c
+    \u0921\u0949 \u092a\u094d\u0930\u094b nap\u0159 tzv \u010dl odst esim bkz \u00f6rn t.ex
+    bl.a f.eks \u00fan
+"""
 _CORPORATE = """
     co cos corp inc ltd llc plc lda ltda cia c\u00eda bv nv gmbh
 """
@@ -76,7 +82,7 @@ def words(*lists: str) -> frozenset[str]:
 
 BEFORE_NAME = words(
     *(_TITLES, _REFERENCES, _GERMAN, _FRENCH, _SPANISH_AND_PORTUGUESE),
-    *(_ITALIAN, _DUTCH, _POLISH, _RUSSIAN),
+    *(_ITALIAN, _DUTCH, _POLISH, _RUSSIAN, _OTHERS),
 )
 MAY_END = words(_CORPORATE, _AFTER_NAME, _PLACES_AND_TIMES, _UNITS_AND_REST) - BEFORE_NAME
 
@@ -98,6 +104,7 @@ SHORT_WORDS = words(
     """
     it me you him her us them one two out off up on of to do so too now yet all any day way far
     few lot get go got see say his its did was can he she we they who how why use old new bad big
-    fun
+    fun dog cat car man men boy bed job end too ask buy eat run try pay put let off bad hot big top
+    bit lot yes why
     """
 )

@@ -15,18 +15,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from segmenters.candidates import CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG
 from segmenters.machine import Machine
-from segmenters.sentence_rules import CLOSERS, EMOJI, PLAIN, STRONG, sentence_ends
+from segmenters.sentence_rules import sentence_ends
 
 # No rule looks further back than this, in characters, from where a scan resumes.
 _CONTEXT = 512
 # The text is shortened when it is longer than this.
 _LONGEST = 8 * _CONTEXT
 
-_RUN = re.escape(PLAIN + STRONG + CLOSERS)
+_RUN, _DIVIDER = re.escape(PLAIN + STRONG + CLOSERS), re.escape(DIVIDERS)
 # Where a scan may resume. Each look-behind is what a candidate can take no more of.
 _RESUME = re.compile(
-    rf"[^{_RUN}{EMOJI}\s\u201c\d\[]"
+    rf"[^{_RUN}{EMOJI}{_DIVIDER}\s\u201c\d\[]"
     # Behind white space a candidate goes on with quotes, notes and emoji alone, and its white
     # space before a quote or note is a single one.
     rf"|(?<=\s)[^\s'\u00bb\[{EMOJI}]"
@@ -35,22 +36,25 @@ _RESUME = re.compile(
     # One doubled or angled quote at most, and no single one.
     rf"|(?<=\s')[^\s']|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s\u00bb)[^\s\[{EMOJI}]"
     r"|(?<=\s''\s)['\u00bb]|(?<=\s['\u00bb]\s)['\u00bb]"
-    # A note is a bracket and up to three digits; emoji come last.
+    # A note is a bracket and up to three digits; emoji come last; dividers mix with nothing.
     rf"|(?<![\[\d])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
+    rf"|(?<=[{_DIVIDER}])(?<!_)[^\s{_DIVIDER}]|(?!_)(?<![{_DIVIDER}])[{_DIVIDER}]"
 )
 # Where a sentence may start. What stands behind a single blank and can only go on is left out, and
-# what prolongs a run of terminators, of emoji or of notes.
+# what prolongs a run of terminators, of emoji or of notes. (Some emoji are capital letters.)
 _GOES_ON = rf"\[{EMOJI}{re.escape(PLAIN + STRONG)}"
+_CAPITALS = "\U0001f100-\U0001f189"
 # The low quotes that `_LATE` of the rules adds to a run, unless a strong terminator stands before.
 _QUOTED_RUN = rf"{_RUN}\u201c"
 _CONCEIVABLE = re.compile(
     rf"(?<=\s)[^\s{_GOES_ON}]|(?<=[^\S \u00a0])[{_GOES_ON}]|(?<=\s\s)[{_GOES_ON}]"
+    rf"|(?<=\s)[{_CAPITALS}]"
     rf"|(?<=[{_QUOTED_RUN}{EMOJI}])[^\s\[{_QUOTED_RUN}{EMOJI}]|(?<=[{EMOJI}])[{_QUOTED_RUN}]"
     rf"|(?<![{_QUOTED_RUN}]{{3}})(?<=[{_QUOTED_RUN}])[{_QUOTED_RUN}]"
     rf"|(?<=[{re.escape(STRONG)}\u201d])\u201c"
 )
 _WEAK_RUN = re.escape("".join(sorted({*PLAIN, *CLOSERS, "\u201c"} - {"\u201d"})))
-_ONE_KIND = re.compile(rf"\s++|[{_RUN}]++|[{_WEAK_RUN}]++|[{EMOJI}]++")
+_ONE_KIND = re.compile(rf"\s++|[{_RUN}]++|[{_WEAK_RUN}]++|[{EMOJI}]++|[{_DIVIDER}]++")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -24,41 +24,20 @@ from segmenters.abbreviations import (
     MAY_END,
     SHORT_WORDS,
 )
-from segmenters.next_word import (
-    OMISSION,
-    REACH,
-    STARTERS,
-    item_starts,
-    omission_starts,
-    starts_sentence,
+from segmenters.candidates import (
+    ANY,
+    ASCII,
+    BULLETS,
+    CONTINUES,
+    CONTINUES_STRONG,
+    DIVIDERS,
+    LINE_ENDS,
+    PLAIN,
+    STRONG,
 )
+from segmenters.next_word import REACH, STARTERS, item_starts, omission_starts, starts_sentence
 
-# Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.
-PLAIN = ".!?\u2026\u203c\u2047\u2048\u2049"
-# Ends a sentence with or without white space behind it: ideographic and full-width stops, danda,
-# Burmese, Ethiopic, Khmer, Urdu and Arabic, Armenian, Tibetan.
-STRONG = (
-    "\u3002\uff01\uff1f\uff61\uff0e"
-    "\u0964\u0965\u104a\u104b\u1362\u1367\u1368\u17d4\u17d5\u06d4\u061f\u0589\u0f0d\u0f0e"
-)
-# Closes behind a terminator and belongs to its sentence. German closes with either guillemet, and
-# with U+201C, which `_LATE` adds; * and _ are Markdown's.
-CLOSERS = (
-    "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
-    "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02"
-)
-BULLETS = "\u2022\u2023\u2043"
-# Stand behind the sentence that they comment on; a face ends one that has no terminator.
-EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
-FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
-# ";" asks in Greek, ":" is also how the Armenian full stop is typed.
-_BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)"
-_LINE_ENDS = "\n\r\u2028\u2029"
-
-# What may not start a sentence: it continues or closes the one before.
-_CONTINUES = frozenset(",;:)]}%/" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
 _PLACED = ("simple", "always")
-_CONTINUES_STRONG = _CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
 _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
 _CJK_CLOSERS = frozenset("\u300d\u300f\uff09\u300b\u3009")
@@ -68,58 +47,6 @@ _OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + BULLETS
 _ABBREVIATIONS = BEFORE_NAME | MAY_END
 _STRONG_SET, _PLAIN_SET = frozenset(STRONG), frozenset(PLAIN)
 
-_T, _P, _C = re.escape(PLAIN + STRONG), re.escape(PLAIN), re.escape(CLOSERS)
-# U+201C opens right behind a full stop of Chinese.
-_LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
-
-
-_S = STRONG.replace("\uff0e", "")  # stands in numbers as well
-_GO_ON, _GO_ON_STRONG = (
-    re.escape("".join(sorted(signs))) for signs in (_CONTINUES, _CONTINUES_STRONG)
-)
-# Fast lanes past `_is_end`, which says the same at several times the price (the tests compare).
-_NEVER = "|".join(
-    (
-        # Right in front of a sign of ASCII; a capital counts behind a small letter alone.
-        rf"(?<=[{_P}])[{_P}{_C}]*+(?=[\0-\x7f])(?![\s\[A-Z])",
-        rf"(?<=[{_P}])(?<![^\0-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
-        # In front of what goes on.
-        rf"(?<=[{_P}])[{_P}{_C}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
-        rf"(?<=[{STRONG}])[{_T}{_C}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
-        # Behind an initial; numbers of full width; Greek and Armenian words.
-        rf"(?<=\s[A-HJ-Z]\.)[{_C}]*+[ \t]++(?=[!-&(-Z\\-~])(?!{OMISSION})",
-        r"(?<=\uff0e)(?=\d)",
-        r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",
-    )
-)
-_LANES = (
-    rf"(?P<never>{_NEVER})"
-    # White space, then a sign of ASCII that starts neither a note nor a quote.
-    rf"|(?<=[{_P}])[{_P}{_C}]*+(?P<simple>\s++)(?=[!-&(-Z\\-~])"
-    # Nothing behind it that asks for a second look.
-    rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[\u201c])|"
-)
-
-
-def _candidate(first: str, by_script: str) -> re.Pattern[str]:
-    """Candidates: `first` are further characters to begin with, `by_script` looks behind them.
-
-    Each branch consumes what it looks at (possessive quantifiers), so no character is scanned
-    more than a few times: a failing `[.]+\\s` would be tried again from each period of a run.
-    """
-    return re.compile(
-        rf"[{_T}{_LINE_ENDS}{BULLETS}{first}]"
-        rf"(?:{_LANES}(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
-        rf"(?P<spaced>(?: ''|[ \u00a0\u202f]\u00bb)?+)"
-        rf"(?P<note>(?: ?\[\d{{1,3}}\])*+)(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
-        rf"|(?<=[{_LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"
-        rf"|(?<=\s[{BULLETS}])"
-        rf"|(?<=[{FACES}])[{EMOJI}]*+(?P<smile>\s*+))"
-    )
-
-
-# Text in ASCII has neither scripts nor faces, and is read faster for it.
-_ASCII, _ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)
 # The word before a period is looked for this far back, in characters; an open quote further.
 _WINDOW = 24
 _QUOTE_WINDOW = 400
@@ -134,13 +61,14 @@ _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
 # Three periods that stand apart leave words out; a fourth ends the sentence.
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
+_ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
 
 
 def tables() -> str:
     """A digest of the lists and patterns, so that a changed table changes the fingerprint."""
     lists = (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL, SHORT_WORDS, STARTERS)
-    known = [*map(sorted, lists), _ANY.pattern]
+    known = [*map(sorted, lists), ANY.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
@@ -159,7 +87,7 @@ def sentence_ends(
     items = [*item_starts(text), length] if next_word else [length]
     item = before = 0
     known: dict[tuple[str, str, int], bool] = {}
-    for match in (_ASCII if text.isascii() else _ANY).finditer(text, position):
+    for match in (ASCII if text.isascii() else ANY).finditer(text, position):
         kind = match.lastgroup
         if kind == "never":
             continue
@@ -244,7 +172,7 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         found = _decided(text, match, place, run, gap)
         if found is not None:
             return found
-    if following in _CONTINUES or (following == "[" and "\n" not in gap):
+    if following in CONTINUES or (following == "[" and "\n" not in gap):
         # "[" may open the number of a note, which belongs to the sentence before.
         attached = not text[start - 1 : start].isspace()
         return next_word and run == "." and attached and omission_starts(text, place)
@@ -276,11 +204,19 @@ def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) ->
 
 
 def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> bool:
-    """Whether a line end, a bullet or a face ends the sentence."""
-    smile = match["smile"]
-    if smile is not None:
-        return in_sentence and (_is_blank_line(smile) or (bool(smile) and following.isupper()))
-    return match["lines"] is None or _is_blank_line(match.group())
+    """Whether a line end, a face, a divider or an address ends the sentence."""
+    gap, sign = match["unmarked"], match[0][0]
+    if gap is None:
+        return match["lines"] is None or _is_blank_line(match.group())
+    if not gap or _is_blank_line(gap):
+        return bool(gap)
+    if sign in DIVIDERS:
+        return (following.isalnum() and not following.islower()) or following in _QUOTES
+    if sign == ">":
+        # The line of a mail's header: "From: Ann Lee <lee@c.org> Date: ..."
+        before = match.string[max(0, match.start() - _ADDRESS_WINDOW) : match.start()]
+        return bool((following.isupper() or following.isdigit()) and _ADDRESS.search(before))
+    return in_sentence and following.isupper()
 
 
 def _is_blank_line(gap: str) -> bool:
@@ -294,7 +230,7 @@ def _is_ideograph(char: str) -> bool:
 
 def _ends_strong(run: str, following: str) -> bool:
     if (
-        following in _CONTINUES_STRONG
+        following in CONTINUES_STRONG
         or following == "["
         or (run[0] == "\uff0e" and following.isdigit())
     ):
@@ -305,7 +241,7 @@ def _ends_strong(run: str, following: str) -> bool:
 def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:
     """Whether a sentence ends where no white space follows: "so.Then", but not "www.Site"."""
     if _is_ideograph(following):
-        return run[0] in "!?"
+        return run[0] in "!?" or run == ".."
     if not following.isupper() or run.strip(".!?"):
         return False
     before = text[start - 1 : start]
@@ -372,4 +308,4 @@ def _starts_line(text: str, place: int, last: int) -> bool:
     if place <= last:
         return True
     before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + BULLETS)
-    return not before or before[-1] in _LINE_ENDS
+    return not before or before[-1] in LINE_ENDS

@@ -48,7 +48,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         for name in ("backend", "language"):
