@@ -66,8 +66,10 @@ class _Blocks:
         place = end = 0
         if matter := _MATTER.match(self.text):
             language = "toml" if matter["toml"] else "yaml"
+            closing = self.text.rfind("\n", 0, matter.end() - 1) + 1
+            yield Part(end=closing, kind="code", language=language)
             place = end = self.after_blank_lines(matter.end())
-            yield Part(end=end, kind="code", language=language)
+            yield Part(end=end, kind="line")
         while place < len(self.text):
             line = _LINE.match(self.text, place)
             assert line is not None

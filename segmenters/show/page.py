@@ -16,7 +16,7 @@ from segmenters.show.measures import printable, statistics
 
 # Browsers take their time with more.
 DRAWN_CHARACTERS = 2_000_000
-_WIDTH, _HEIGHT, _BASE, _LETTER = 640, 180, 150, 7
+_WIDTH, _HEIGHT, _BASE = 640, 190, 150
 _STYLE = """
 :root { color-scheme: light dark; --a: #d8ecff; --b: #fff0c4; --c: #dff5d8; --d: #ffe0ef;
   --line: #8aa; --quiet: #667; --bar: #3b7dd8 }

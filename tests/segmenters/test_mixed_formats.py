@@ -25,7 +25,7 @@ MARKDOWN = [
     "a | b. C\n@@--|--\n@@1 | 2. D\n\n@@Text. @@End",
     "<!-- One. Two\n\n# Three. -->\n\n@@Text.",
     "<p>One. @@Two\n# no</p>\n\n@@# Heading. One\n@@Text.",
-    "+++\n@@a = 1\n@@+++\n@@Text. @@End",
+    "+++\n@@a = 1\n@@+++\n\n@@Text. @@End",
     "One.\n\n@@* * *\n\n@@Two.",
     "[a]: http://b.c/D. E\n@@[b]: F\n@@Text.",
     "```coq\n@@Lemma a:\n  b. @@Proof.\n@@```\n",
