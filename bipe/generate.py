@@ -1,0 +1,212 @@
+"""Writing on: tokens drawn one after the other from what a model expects.
+
+    texts = generate(model, [prompt], sampling=Sampling(temperature=0.8, top_p=0.95), max_new=100)
+
+Rows of different lengths are padded on the left, and every row is drawn from its own stream of
+(seed, row): what a prompt gives does not depend on its neighbours. Segments go on by the marker of
+the session (session.py), so that a model under BiPE counts while it writes as it did in training.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bipe.decoder import Decoder
+from bipe.session import PREFILL_CHUNK, Marker, Session
+
+_PADDING = 0  # any id serves: nothing attends to it
+_BYTES = 4  # of a character at most, in UTF-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How a token is chosen from logits, applied in this order.
+
+    repetition_penalty: logits of tokens in the row are divided by it where positive, multiplied
+        where negative (Keskar et al., 1909.05858); 1 leaves them.
+    temperature: logits are divided by it; 0 takes the most likely token.
+    top_k: only the k most likely are drawn from; None for all.
+    top_p: only the fewest most likely that together reach this probability (Holtzman et al.,
+        1904.09751).
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature must be 0 or more, was: {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, was: {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, was: {self.top_p}")
+        if not self.repetition_penalty > 0:
+            raise ValueError(f"repetition_penalty must be above 0, was: {self.repetition_penalty}")
+
+    def filtered(self, logits: Float[Tensor, " vocab"], seen: Tensor) -> Float[Tensor, " vocab"]:
+        """The logits to draw from; tokens that are out of the question have -inf.
+
+        seen: ids in the row, for the repetition penalty.
+        """
+        if self.repetition_penalty != 1 and len(seen):
+            old = logits[seen]
+            penalty = torch.where(old > 0, 1 / self.repetition_penalty, self.repetition_penalty)
+            logits = logits.index_put((seen,), old * penalty)
+        if self.temperature > 0:
+            logits = logits / self.temperature
+        if self.top_k is not None and self.top_k < len(logits):
+            least = logits.topk(self.top_k).values[-1]
+            logits = logits.masked_fill(logits < least, float("-inf"))
+        if self.top_p < 1:
+            ordered, order = logits.sort(descending=True, stable=True)
+            chances = ordered.softmax(-1)
+            # A token stays while those before it have not reached top_p: the first always does.
+            out = chances.cumsum(-1) - chances >= self.top_p
+            logits = logits.masked_fill(out.scatter(0, order, out), float("-inf"))
+        return logits
+
+    def draw(
+        self, logits: Float[Tensor, " vocab"], seen: Tensor, generator: torch.Generator
+    ) -> int:
+        """The id of the next token."""
+        logits = self.filtered(logits.float(), seen)
+        if self.temperature == 0:
+            return int(logits.argmax())
+        chances = logits.softmax(-1).to(generator.device)
+        return int(torch.multinomial(chances, 1, generator=generator))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written behind a prompt.
+
+    tokens: ids, the one that ended it left out. ended: "stop" (a stop id or string came) or
+    "length". text: of the tokens up to a stop string, where a decoder was given.
+    """
+
+    tokens: list[int]
+    ended: str
+    text: str | None = None
+
+
+def generate(
+    model: Decoder,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new: int,
+    sampling: Sampling | None = None,
+    marker: Marker | None = None,
+    stop_ids: Sequence[int] = (),
+    stop_strings: Sequence[str] = (),
+    decode: Callable[[list[int]], str] | None = None,
+    seed: int = 0,
+    static: bool = True,
+    chunk: int = PREFILL_CHUNK,
+    on_token: Callable[[int, int], None] | None = None,
+) -> list[Written]:
+    """Write at most `max_new` tokens behind each prompt.
+
+    sampling: by default the most likely token each time. marker: cuts the text into segments;
+    needed by bilevel models. stop_ids, stop_strings: end a row; strings need `decode`, which turns
+    ids into text. static: reserve the cache at once instead of letting it grow. chunk: tokens of
+    the prompts read at once. on_token: told (row, id) of every token as it comes.
+    Raises ValueError for an empty prompt, or stop strings without `decode`.
+    """
+    if not prompts or not all(len(prompt) for prompt in prompts):
+        raise ValueError("prompts must hold at least one token each; begin with the document end")
+    if max_new < 1:
+        raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
+    if stop_strings and decode is None:
+        raise ValueError("stop_strings need decode, which turns ids into text")
+    longest = max(map(len, prompts))
+    padding = [longest - len(prompt) for prompt in prompts]
+    session = Session(
+        model,
+        batch=len(prompts),
+        marker=marker,
+        padding=padding,
+        capacity=longest + max_new if static else None,
+        chunk=chunk,
+    )
+    rows = [
+        _Row(
+            index, prompt, sampling or Sampling(temperature=0.0), stop_ids, stop_strings, decode, seed
+        )
+        for index, prompt in enumerate(prompts)
+    ]
+    fed = [[_PADDING] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)]
+    going = rows
+    for turn in range(max_new):
+        logits = session.feed(fed, last_only=True)[:, -1]
+        chosen = [row.choose(scores) for row, scores in zip(going, logits, strict=True)]
+        for row, token in zip(going, chosen, strict=True):
+            if on_token is not None and token is not None:
+                on_token(row.index, token)
+        left = [place for place, row in enumerate(going) if row.ended is None]
+        if not left or turn == max_new - 1:
+            break
+        if len(left) < len(going):
+            session.select(left)
+        going = [going[place] for place in left]
+        fed = [[row.tokens[-1]] for row in going]
+    return [row.written() for row in rows]
+
+
+class _Row:
+    """One prompt and what was written behind it."""
+
+    def __init__(
+        self,
+        index: int,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        stop_ids: Sequence[int],
+        stop_strings: Sequence[str],
+        decode: Callable[[list[int]], str] | None,
+        seed: int,
+    ) -> None:
+        self.index, self.prompt, self.sampling = index, list(prompt), sampling
+        self.stop_ids, self.stop_strings, self.decode = set(stop_ids), stop_strings, decode
+        # torch's CPU generator takes in 32 bits of a seed.
+        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{index}".encode()))
+        # Enough tokens to hold a stop string, of which each may be one of a character's bytes.
+        self._window = _BYTES * (1 + max(map(len, stop_strings), default=0))
+        self.tokens: list[int] = []
+        self.ended: str | None = None
+
+    def choose(self, logits: Tensor) -> int | None:
+        """The next token, or None if it ends the row."""
+        penalised = self.sampling.repetition_penalty != 1
+        seen = sorted({*self.prompt, *self.tokens}) if penalised else []
+        at = torch.tensor(seen, dtype=torch.int64, device=logits.device)
+        token = self.sampling.draw(logits, at, self.generator)
+        if token in self.stop_ids:
+            self.ended = "stop"
+            return None
+        self.tokens.append(token)
+        if self._stop(self.tokens[-self._window :]) is not None:
+            self.ended = "stop"
+        return token
+
+    def written(self) -> Written:
+        text = None if self.decode is None else self.decode(self.tokens)
+        stop = self._stop(self.tokens)
+        if text is not None and stop is not None:
+            text = text[:stop]
+        return Written(tokens=self.tokens, ended=self.ended or "length", text=text)
+
+    def _stop(self, tokens: list[int]) -> int | None:
+        """Where the first stop string begins in the text of these tokens, in characters."""
+        if not self.stop_strings or self.decode is None:
+            return None
+        text = self.decode(tokens)
+        places = [place for stop in self.stop_strings if (place := text.find(stop)) >= 0]
+        return min(places, default=None)

@@ -1,0 +1,214 @@
+"""A model in the middle of texts: what it read, its cache, and the segmentation so far.
+
+    session = Session(model, batch=1, marker=marker)
+    logits = session.feed([[5, 7, 2]])        [1, 3, vocab]: a prompt, in chunks
+    logits = session.feed([[9]])              [1, 1, vocab]: a step
+    session.rewind(state)                     back to where `state = session.state()` was taken
+
+Segment marks come from a marker, which reads tokens one by one and tells which open a segment
+(`TextMarker` follows a segmenter, and any object with its methods serves). A token whose character
+is not complete yet gets a provisional mark; where the rest of the character decides otherwise, its
+keys are computed again: so the cache is always that of the text as it would be read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bipe.cache import Cache
+from bipe.decoder import Decoder
+from segmenters.base import Segmenter
+from segmenters.online import Online
+
+PREFILL_CHUNK = 1024  # tokens
+
+
+@runtime_checkable
+class Marker(Protocol):
+    """Says which tokens of a text open a segment, while it is written."""
+
+    def push(self, token: int) -> list[int]:
+        """Marks decided by one more token, in the order of the tokens."""
+
+    def provisional(self) -> list[int]:
+        """Marks of the tokens that are not decided, if the text ended here."""
+
+    def copy(self) -> Marker:
+        """An independent marker in the same state."""
+
+
+class TextMarker:
+    """Follows a segmenter through the text of tokens.
+
+    pieces: the text of each token id, as bytes (empty for special tokens).
+    """
+
+    __slots__ = ("_online", "_pieces")
+
+    def __init__(self, *, segmenter: Segmenter, pieces: Sequence[bytes]) -> None:
+        self._online, self._pieces = Online(segmenter=segmenter), pieces
+
+    def push(self, token: int) -> list[int]:
+        return self._online.push(self._pieces[token])
+
+    def provisional(self) -> list[int]:
+        return self._online.provisional()
+
+    def copy(self) -> TextMarker:
+        twin = object.__new__(TextMarker)
+        twin._online, twin._pieces = self._online.copy(), self._pieces
+        return twin
+
+
+@dataclass(slots=True)
+class _Row:
+    """The tokens of a row, their marks (of which the last may be provisional), its marker."""
+
+    tokens: list[int]
+    marks: list[int]
+    decided: int
+    marker: Marker | None
+
+    def push(self, tokens: Sequence[int]) -> int:
+        """Read tokens; return the first place whose mark is new or another than before."""
+        first = len(self.tokens)
+        self.tokens.extend(tokens)
+        if self.marker is None:
+            self.marks.extend([0] * len(tokens))
+            return first
+        found = [mark for token in tokens for mark in self.marker.push(token)]
+        known = self.decided
+        self.decided += len(found)
+        marks = found + self.marker.provisional()
+        old = self.marks[known:]
+        self.marks[known:] = marks
+        changed = (known + i for i, mark in enumerate(old) if mark != marks[i])
+        return min(first, next(changed, first))
+
+    def copy(self) -> _Row:
+        marker = None if self.marker is None else self.marker.copy()
+        return _Row(self.tokens.copy(), self.marks.copy(), self.decided, marker)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a session was; see `Session.rewind`."""
+
+    rows: tuple[_Row, ...]
+    length: int
+
+
+class Session:
+    """Reads tokens of a batch of texts and gives the logits of what comes next.
+
+    marker: at the start of a text, copied for each row; None for a model that asks for no
+    segments. padding: left padding of each row, in tokens. capacity: tokens a row; by default the
+    cache grows. chunk: tokens of a prompt that are read at once.
+    """
+
+    def __init__(
+        self,
+        model: Decoder,
+        *,
+        batch: int,
+        marker: Marker | None = None,
+        padding: Sequence[int] | None = None,
+        capacity: int | None = None,
+        chunk: int = PREFILL_CHUNK,
+    ) -> None:
+        if chunk < 1:
+            raise ValueError(f"chunk must be at least 1 token, was: {chunk}")
+        self.model, self.chunk = model, chunk
+        self.padding = list(padding) if padding is not None and any(padding) else None
+        self.cache = Cache(batch=batch, capacity=capacity, grows=capacity is None)
+        self._rows = [
+            _Row([], [], 0, None if marker is None else marker.copy()) for _ in range(batch)
+        ]
+
+    def __len__(self) -> int:
+        """Tokens a row so far, padding included."""
+        return len(self.cache)
+
+    @torch.no_grad()
+    def feed(
+        self, tokens: Sequence[Sequence[int]], *, last_only: bool = False
+    ) -> Float[Tensor, "batch time vocab"]:
+        """Read as many tokens for each row; logits behind each, or behind the last only.
+
+        Left padding counts as tokens and is fed with the prompt; what stands there is ignored.
+        """
+        count = len(tokens[0])
+        if not count or any(len(row) != count for row in tokens):
+            raise ValueError(
+                f"rows must be of one length, at least 1, were: {list(map(len, tokens))}"
+            )
+        start = min(
+            self._push(row, new, hidden=self._hidden(index))
+            for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
+        )
+        # Where a mark became another, its token and all behind it are read again.
+        self.cache.rewind(start)
+        behind = self._read(start)
+        wanted = behind[-1][:, -1:] if last_only else torch.cat(behind, 1)[:, -count:]
+        return self.model.head(wanted)
+
+    def state(self) -> State:
+        """Where the session is now."""
+        return State(rows=tuple(row.copy() for row in self._rows), length=len(self))
+
+    def rewind(self, state: State) -> None:
+        """Go back to a state of this session, forgetting what was fed since."""
+        self._rows = [row.copy() for row in state.rows]
+        self.cache.rewind(state.length)
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these rows, in this order, each as often as named."""
+        self._rows = [self._rows[row].copy() for row in rows]
+        if self.padding is not None:
+            self.padding = [self.padding[row] for row in rows]
+        self.cache.select(torch.tensor(list(rows), device=self._device))
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.tokens.weight.device
+
+    def _hidden(self, row: int) -> int:
+        """Tokens of padding that a row still has to come."""
+        return 0 if self.padding is None else max(0, self.padding[row] - len(self.cache))
+
+    def _push(self, row: _Row, tokens: Sequence[int], *, hidden: int) -> int:
+        if not hidden:
+            return row.push(tokens)
+        first = len(row.tokens)
+        row.tokens.extend(tokens[:hidden])
+        row.marks.extend([0] * min(hidden, len(tokens)))
+        row.decided = len(row.marks)
+        if hidden < len(tokens):
+            row.push(tokens[hidden:])
+        return first
+
+    def _read(self, start: int) -> list[Tensor]:
+        """Hidden states of the tokens from `start` to the end, chunk by chunk."""
+        found = []
+        stop = len(self._rows[0].tokens)
+        for begin in range(start, stop, self.chunk):
+            part = slice(begin, min(begin + self.chunk, stop))
+            tokens = torch.tensor([row.tokens[part] for row in self._rows], device=self._device)
+            marks = torch.tensor(
+                [row.marks[part] for row in self._rows], dtype=torch.uint8, device=self._device
+            )
+            at = self.cache.next(marks, padding=self._mask(part))
+            found.append(self.model(tokens, at, cache=self.cache))
+        return found
+
+    def _mask(self, part: slice) -> Tensor | None:
+        if self.padding is None:
+            return None
+        places = torch.arange(part.start, part.stop, device=self._device)
+        return places < torch.tensor(self.padding, device=self._device)[:, None]

@@ -1,0 +1,152 @@
+"""A session equals reading the whole text at once, whatever is fed, split, taken back."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bipe import Positions
+from bipe.session import Session, TextMarker
+from segmenters import Newline, Sentences, anchors_from_offsets, mark
+from tests.bipe.conftest import SCHEMES, small_decoder
+
+# One id a byte, and some whole words.
+PIECES = [bytes([byte]) for byte in range(32, 90)] + [b"\n", b". ", b""]
+LETTERS = [i for i, piece in enumerate(PIECES) if piece]
+
+
+def whole_logits(model, tokens, segmenter):
+    """All logits of a row, its marks from the text at once."""
+    text = b"".join(PIECES[token] for token in tokens).decode()
+    ends, offsets = 0, []
+    for token in tokens:
+        offsets.append((ends, ends + len(PIECES[token])))
+        ends = offsets[-1][1]
+    marks = mark(anchors_from_offsets(text, offsets), [segmenter.cut(text)])
+    at = Positions.from_marks(torch.from_numpy(marks)[None])
+    return model.logits(torch.tensor([tokens]), at)[0]
+
+
+def draw(seed, time):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, len(LETTERS), (time,), generator=generator).tolist()
+
+
+@pytest.mark.parametrize("segmenter", [Newline(), Sentences()], ids=["newline", "sentences"])
+@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96", "chain"])
+@torch.no_grad()
+def test_a_session_reads_as_the_whole_text(scheme, segmenter):
+    model = small_decoder(scheme).double()
+    rows = [draw(1, 40), draw(2, 40)]
+    marker = TextMarker(segmenter=segmenter, pieces=PIECES)
+    session = Session(model, batch=2, marker=marker, chunk=7)
+    pieces = [session.feed([row[:19] for row in rows])]
+    pieces += [session.feed([row[i : i + 1] for row in rows]) for i in range(19, 40)]
+    for row, ours in zip(rows, torch.cat(pieces, 1), strict=True):
+        torch.testing.assert_close(ours, whole_logits(model, row, segmenter), atol=1e-9, rtol=1e-9)
+
+
+@torch.no_grad()
+def test_padding_on_the_left_changes_nothing():
+    model = small_decoder("bilevel_learned_alibi_x96").double()
+    long, short = draw(3, 30), draw(4, 21)
+    marker = TextMarker(segmenter=Newline(), pieces=PIECES)
+    session = Session(model, batch=2, marker=marker, padding=[0, 9], chunk=8)
+    ours = session.feed([long, [0] * 9 + short])
+    more = session.feed([[40], [41]])
+    for row, (tokens, pad) in enumerate((([*long, 40], 0), ([*short, 41], 9))):
+        found = torch.cat([ours[row, pad:], more[row]])
+        torch.testing.assert_close(
+            found, whole_logits(model, tokens, Newline()), atol=1e-9, rtol=1e-9
+        )
+
+
+class LateMarker:
+    """Opens a segment at every token that a token of id 1 follows: one token late."""
+
+    def __init__(self):
+        self.held = []
+
+    def push(self, token):
+        marks = [2 * (token == 1)] if self.held else []
+        self.held = [token]
+        return marks
+
+    def provisional(self):
+        return [0] * len(self.held)
+
+    def copy(self):
+        twin = LateMarker()
+        twin.held = self.held.copy()
+        return twin
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tokens=st.lists(st.integers(0, 2), min_size=2, max_size=24),
+    sizes=st.lists(st.integers(1, 5), min_size=24, max_size=24),
+)
+@torch.no_grad()
+def test_a_mark_that_changes_is_read_again(tokens, sizes):
+    model = small_decoder("bilevel_learned_rope").double()
+    session = Session(model, batch=1, marker=LateMarker())
+    start, last = 0, None
+    for size in sizes:
+        if start < len(tokens):
+            last = session.feed([tokens[start : start + size]])
+            start += size
+    marks = [2 * (later == 1) for later in tokens[1:]] + [0]
+    at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8))
+    full = model.logits(torch.tensor([tokens]), at)
+    torch.testing.assert_close(last[0, -1], full[0, -1], atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96"])
+@torch.no_grad()
+def test_speculation_can_be_taken_back(scheme):
+    model = small_decoder(scheme).double()
+    tokens, wrong = draw(5, 40), draw(6, 9)
+    marker = TextMarker(segmenter=Sentences(), pieces=PIECES)
+    session = Session(model, batch=1, marker=marker)
+    session.feed([tokens[:25]])
+    state = session.state()
+    for turn in range(2):
+        session.feed([wrong])
+        session.feed([wrong[: 3 + turn]])
+        session.rewind(state)
+    rest = session.feed([tokens[25:]])
+    full = whole_logits(model, tokens, Sentences())
+    torch.testing.assert_close(rest[0], full[25:], atol=1e-9, rtol=1e-9)
+
+
+@torch.no_grad()
+def test_rows_may_be_picked_and_doubled():
+    model = small_decoder("bilevel_learned_rope").double()
+    rows = [draw(7, 20), draw(8, 20)]
+    marker = TextMarker(segmenter=Newline(), pieces=PIECES)
+    session = Session(model, batch=2, marker=marker)
+    session.feed(rows)
+    session.select([1, 1])
+    ours = session.feed([[58, 5], [6, 58]])
+    for row, more in enumerate(([58, 5], [6, 58])):
+        full = whole_logits(model, rows[1] + more, Newline())
+        torch.testing.assert_close(ours[row], full[-2:], atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name.startswith("flat")])
+@torch.no_grad()
+def test_flat_models_need_no_marker(scheme):
+    model = small_decoder(scheme).double()
+    row = draw(9, 20)
+    session = Session(model, batch=1)
+    ours = torch.cat([session.feed([row[:11]]), session.feed([row[11:]])], 1)
+    full = model.logits(torch.tensor([row]), Positions.from_marks(torch.zeros(1, 20).byte()))
+    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+
+
+def test_rows_of_two_lengths_are_refused():
+    session = Session(small_decoder("flat_rope"), batch=2)
+    with pytest.raises(ValueError, match="rows must be of one length"):
+        session.feed([[1, 2], [3]])
+    with pytest.raises(ValueError, match="chunk must be at least 1"):
+        Session(small_decoder("flat_rope"), batch=2, chunk=0)
