@@ -1,0 +1,93 @@
+"""Marks from ids: equal to a loop over one boolean, exact where ids decide, measured elsewhere."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmenters import Newline, Pattern, Sentences, official_marks
+from segmenters.id_table import IdTable
+from segmenters.online import Online
+
+PIECES = [
+    *("", "\n", "\n\n", " ", "  ", "He", " he", " He", ".", ".\n", "!", "\nNo", " .", ",", ")"),
+    *(" left", " Dr", '"', "a\nb", b"\xe4", b"\xbd\xa0", " 3", "3", "\n "),
+]
+ids_of = st.lists(st.integers(0, len(PIECES) - 1), max_size=40)
+
+
+def exact(segmenter, ids):
+    online = Online(segmenter=segmenter)
+    marks = [mark for id in ids for mark in online.push(PIECES[id])]
+    return marks + online.finish()
+
+
+def looped(table, ids):
+    """One boolean carried from token to token."""
+    marks, pending = [], False
+    for id in ids:
+        starts = table.opens[id] or (pending and table.takes[id])
+        marks.append(2 if starts else 0)
+        pending = bool(table.closes[id] or (pending and table.passes[id]))
+    return [3, *marks[1:]] if marks else []
+
+
+@given(ids=ids_of)
+def test_newlines_are_told_from_ids_alone(ids):
+    table = IdTable.compile(PIECES, Newline())
+    assert table.marks(ids).tolist() == exact(Newline(), ids)
+
+
+@given(ids=ids_of, flags=st.lists(st.booleans(), min_size=4 * 24, max_size=4 * 24))
+def test_the_vectorised_marks_are_those_of_the_loop(ids, flags):
+    closes, takes, passes, opens = np.array(flags).reshape(4, -1)
+    table = IdTable(closes=closes, takes=takes, passes=passes, opens=opens)
+    assert table.marks(ids).tolist() == looped(table, ids)
+    assert table.marks([ids, ids[::-1]]).tolist() == [looped(table, ids), looped(table, ids[::-1])]
+
+
+@given(ids=st.lists(st.integers(0, 9), min_size=1, max_size=30))
+def test_the_released_rule_is_a_table(ids):
+    table = IdTable.of_separators(10, (3, 7))
+    starts = official_marks(ids, separators=(3, 7))
+    assert ((table.marks(ids) & 2) > 0).tolist() == starts.tolist()
+
+
+def test_a_sentence_ends_by_two_neighbours():
+    table = IdTable.compile(PIECES, Sentences())
+    at = {piece: id for id, piece in enumerate(PIECES)}
+
+    def marks(*pieces):
+        return table.marks([at[piece] for piece in pieces]).tolist()
+
+    assert marks("He", " left", ".", " He", " left") == [3, 0, 0, 2, 0]
+    assert marks("He", " left", ".", '"', " ", "", "\n", "He") == [3, 0, 0, 0, 0, 0, 0, 2]
+    assert marks(" left", ".", ")", ",", " he") == [3, 0, 0, 0, 0]
+    assert marks("3", ".", "3") == [3, 0, 0]
+    assert marks(" Dr", ".", " He") == [3, 0, 2]  # what ids cannot know
+
+
+def test_the_disagreement_is_measured_and_printed_and_told_apart():
+    table = IdTable.compile(PIECES, Sentences())
+    assert table.disagreement is None and "not measured" in str(table)
+    at = {piece: id for id, piece in enumerate(PIECES)}
+    texts = {"wrong": [" Dr", ".", " He", " left"], "right": [" left", ".", " He", "."]}
+    measured = table.measured(texts, lambda text: [at[piece] for piece in texts[text]])
+    assert measured.disagreement == 1 / 8 and measured.tokens == 8
+    assert "12.5000% of 8 marks wrong" in str(measured)
+    prints = [json.dumps(each.fingerprint()) for each in (table, measured)]
+    assert len(set(prints)) == 2
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="segmenter must be one that can be followed"):
+        IdTable.compile(PIECES, Pattern(ends="a"))
+    table = IdTable.of_separators(4, (1,))
+    with pytest.raises(ValueError, match="ids must be below 4, was: 4"):
+        table.marks([1, 4])
+    with pytest.raises(ValueError, match="segmenter must be known"):
+        table.measured(["a"], lambda text: [1])
+    with pytest.raises(ValueError, match="texts must hold tokens"):
+        IdTable.compile(PIECES, Newline()).measured([], len)
