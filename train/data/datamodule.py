@@ -46,7 +46,7 @@ class LMDataModule(lightning.LightningDataModule):
     max_epochs, if_repeated: what to do about a source that a run reads more often than that.
     on_batch_change: whether a run may be resumed with another global_batch.
     validation_rows: at most that many rows of each source; 0 leaves validation out.
-    verify: check the sha256 of every file before the first step.
+    verify: check every file before the first step.
     """
 
     def __init__(
