@@ -1,0 +1,140 @@
+"""What a configuration may say about rows, trained with: epochs, curricula, several folders."""
+
+import json
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.train.studies import composed, curve, losses, pretrain, same_weights
+from tests.train.test_resume import crashing  # noqa: F401
+from train.cli import main, run_stage
+from train.runs import MODEL
+
+CURRICULUM = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 2}]"
+
+
+def notes(run):
+    """What the model's folder says of its training."""
+    found = [json.loads(path.read_text()) for path in (run / MODEL).glob("*.json")]
+    (own,) = [each["notes"] for each in found if "notes" in each]
+    return own
+
+
+@pytest.fixture(scope="module")
+def rows(data):
+    """Training rows of the smoke data at its row length."""
+    from train.data.datamodule import LMDataModule
+
+    module = LMDataModule(folder=str(data), row_length=64, global_batch=4, micro_batch=4)
+    return len(module.mixture())
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_epochs_set_the_steps_of_the_run_and_of_its_schedule(smoke, rows, drop):
+    words = ("epochs=0.5", f"rows.drop_last={drop}", "rows.global_batch=32", "log_every=1")
+    wanted = round(rows / 2)
+    steps = wanted // 32 if drop else -(-wanted // 32)
+    assert wanted % 32
+    assert composed(*smoke, *words)["schedule"]["steps"] == steps
+    run = pretrain(*smoke, *words)
+    assert curve(run)[-1]["step"] == steps
+    assert curve(run)[-1]["tokens"] == 64 * (32 * steps if drop else wanted)
+    assert np.isfinite(losses(run)).all()
+
+
+@pytest.mark.parametrize("encoding", ["rope", "bipe_rope", "alibi", "bipe_alibi", "learned"])
+@pytest.mark.parametrize("split", ["restart", "continue"])
+def test_rows_and_parts_that_are_all_padding_spoil_nothing(data, tmp_path, encoding, split):
+    """One document of a few tokens a row, read in parts, most of which hold nothing."""
+    words = ("rows=single", "row_length=512", f"rows.split_documents={split}", "steps=3")
+    words = (f"data={data}", f"out={tmp_path}", f"encoding={encoding}", *words)
+    staged = "rows.curriculum=[{length: 8, steps: 2}]"
+    run = pretrain(*words, staged, "rows.global_batch=2", "rows.micro_batch=2")
+    assert np.isfinite(losses(run)).all()
+    assert losses(run)[-1] < losses(run)[0]
+    weights = load_file(run / MODEL / "model.safetensors")
+    assert all(np.isfinite(value).all() for value in weights.values())
+
+
+@pytest.mark.parametrize("budget", ["tokens", "rows"])
+@pytest.mark.parametrize("at", [1, 2, 3, 5])
+def test_a_curriculum_is_resumed_bit_for_bit(smoke, tmp_path, crashing, budget, at):  # noqa: F811
+    words = (*smoke, CURRICULUM, f"rows.budget={budget}", "checkpoint_every=1")
+    whole = pretrain(*words, f"out={tmp_path}/whole")
+    each = {"tokens": [256] * 6, "rows": [64, 64, 128, 128, 256, 256]}[budget]
+    assert [row["tokens"] for row in curve(whole)] == np.cumsum(each).tolist()
+    crashing(*words, at=at)
+    run = pretrain(*words, "if_exists=resume")
+    assert curve(run) == curve(whole)
+    assert same_weights(run, whole)
+
+
+def test_the_micro_batch_does_not_show_in_a_curriculum(smoke, tmp_path):
+    words = (*smoke, CURRICULUM, "rows.budget=rows")
+    one = pretrain(*words, f"out={tmp_path}/one")
+    many = pretrain(*words, f"out={tmp_path}/many", "rows.micro_batch=1")
+    assert np.allclose(losses(one), losses(many), atol=1e-5)
+
+
+def test_another_curriculum_is_not_resumed(smoke, crashing):  # noqa: F811
+    crashing(*smoke, CURRICULUM, at=3)
+    with pytest.raises(ValueError, match=r"rows\.curriculum was \[.*is null"):
+        pretrain(*smoke, "if_exists=resume")
+
+
+def test_another_global_batch_goes_on_where_it_is_asked_for(smoke, crashing):  # noqa: F811
+    crashing(*smoke, at=4)
+    words = (*smoke, "if_exists=resume", "rows.global_batch=8")
+    with pytest.raises(ValueError, match=r"rows\.global_batch was 4, is 8"):
+        pretrain(*words)
+    run = pretrain(*words, "rows.on_batch_change=convert")
+    assert [row["step"] for row in curve(run)] == [1, 2, 3, 4, 5, 6]
+    tokens = [64 * rows for rows in (4, 8, 12, 16, 24, 32)]
+    assert [row["tokens"] for row in curve(run)] == tokens
+    assert notes(run)["tokens"] == tokens[-1]
+
+
+def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
+    second = tmp_path / "second"
+    config = deepcopy(composed(f"data={second}"))
+    config["corpus"]["tokenizer"] = {
+        "_target_": "train.data.vocabulary.LoadTokenizer",
+        "path": str(data),
+    }
+    config["corpus"]["sources"]["proofs"]["documents"]["seed"] = 9
+    run_stage("prepare", config)
+    words = ["experiment=smoke", f"data={{a: {data}, b: {second}}}", f"out={tmp_path}", "steps=2"]
+    words += ["~rows.sources.proofs", "rows.sources={a: 0.75, b: 0.25}", "name=both"]
+    capsys.readouterr()
+    assert main(["pretrain", *words]) == 0
+    told = capsys.readouterr().err
+    assert "a/proofs" in told and "b/proofs" in told and "padding" in told
+    assert notes(tmp_path / "both")["sources"] == {"a/proofs": 0.75, "b/proofs": 0.25}
+    assert [each["read"] for each in notes(tmp_path / "both")["rows"]] == [6, 2]
+    assert main(["evaluate", *words, "evaluate.passkey=null"]) == 0
+    found = json.loads((tmp_path / "both" / "evaluation.json").read_text())
+    assert set(found["perplexity"]["sources"]) == {"a/proofs", "b/proofs"}
+    assert main(["prepare", *words]) == 2
+    assert "data must be one folder to prepare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("epochs=0", "epochs must be above 0, or null for steps, was: 0"),
+        ("rows.epochs=2", "rows.epochs cannot be set; set epochs instead"),
+        ("rows.curriculum=[{length: 7, steps: 1}]", "must divide row_length (64), was: 7"),
+        ("rows.curriculum=[{length: 8, steps: 6}]", "takes 6 steps before rows have row_length"),
+        ("rows.curriculum=[{length: 8.5, steps: 6}]", "rows.curriculum: must be "),
+        ("rows.budget=time", "rows.budget must be one of tokens, rows, was: time"),
+        ("rows.if_repeated=ask", "rows.if_repeated: must be one of warn, refuse"),
+        ("rows.on_batch_change=ask", "must be one of refuse, convert"),
+        ("rows.temperature=0", "make rows.sources a list, or null"),
+        ("data=[]", "data must name at least one folder"),
+    ],
+)
+def test_what_makes_no_sense_is_told(smoke, capsys, word, told):
+    assert main(["pretrain", "experiment=smoke", *smoke, word]) == 2
+    assert told in capsys.readouterr().err
