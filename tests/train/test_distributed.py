@@ -78,6 +78,23 @@ def test_two_processes_have_the_losses_of_one(name, in_pairs, alone):
         assert validations[0] == pytest.approx(validations[1], abs=1e-5)
 
 
+def test_two_processes_share_a_curriculum_and_a_padded_last_batch(data, tmp_path):
+    """Stopped in the short rows, two processes go on alone into the long ones."""
+    stages = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 1}]"
+    words = (f"data={data}", "encoding=bipe_rope", "epochs=0.11", "rows.global_batch=8", stages)
+    words = (*words, "rows.budget=rows", "keep_checkpoints=9", "checkpoint_every=1")
+    one = pretrain(*words, f"out={tmp_path}/one")
+    pair = (*words, f"out={tmp_path}/two", "rows.micro_batch=2", "trainer=ddp", *TWO)
+    finish(start(*pair, cwd=tmp_path))
+    run = tmp_path / "two" / "bipe_rope"
+    assert [row["tokens"] for row in curve(run)] == [row["tokens"] for row in curve(one)]
+    assert curve(run)[-1]["tokens"] % (8 * 64)  # the last batch is short
+    assert_same(run, one)
+    go_back(run, step=2)
+    pretrain(*words, f"out={tmp_path}/two", "if_exists=resume")
+    assert_same(run, one)
+
+
 def test_a_sweep_of_pairs_makes_one_folder_for_each_run(in_pairs):
     out, here, _ = in_pairs
     assert {path.name for path in out.iterdir() if path.is_dir()} == set(RUNS)
