@@ -308,7 +308,7 @@ def test_a_full_disk_is_told(bipe, monkeypatch, tmp_path, after):
     monkeypatch.setattr("train.data.disk.os.fsync", full)
     status, _, err = bipe("pretrain")
     assert status == 2
-    assert "no room is left to write it (No space left on device). Free space or set out=" in err
+    assert "no room is left to write it (No space left on device). Free space, or set data= or out=" in err
     run = tmp_path / "bipe_rope"
     assert run.exists() == bool(after)
     assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []

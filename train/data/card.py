@@ -8,10 +8,24 @@ from typing import Any
 
 from train.data.split import SPLITS
 
+CLIPPED_AT = (64, 128, 256, 512, 1024, 2048)
 
-def card(manifest: dict[str, Any], statistics: dict[str, Any]) -> str:
-    """Render the top manifest and the statistics as Markdown."""
-    tokenizer = manifest["tokenizer"]
+
+def card_data(manifest: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any]:
+    """What the card says, as JSON-able values."""
+    return {
+        "tokenizer": manifest["tokenizer"],
+        "deduplicated": manifest["request"]["deduplicate"],
+        "sources": {
+            name: {**entry, **statistics["sources"][name]}
+            for name, entry in manifest["sources"].items()
+        },
+    }
+
+
+def card(data: dict[str, Any]) -> str:
+    """The card in Markdown."""
+    tokenizer = data["tokenizer"]
     lines = [
         "# Data card",
         "",
@@ -21,20 +35,20 @@ def card(manifest: dict[str, Any], statistics: dict[str, Any]) -> str:
         "| source | split | documents | tokens | segments | MB of text | replaced characters |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    for name, source in manifest["sources"].items():
+    for name, source in data["sources"].items():
         for split in SPLITS:
             counts = source["splits"][split]
             lines.append(
                 f"| {name} | {split} | {counts['documents']} | {counts['tokens']} "
                 f"| {counts['segments']} | {counts['bytes'] / 1e6:.2f} | {counts['replaced']} |"
             )
-    for name, source in manifest["sources"].items():
-        lines += ["", *_source(name, source, statistics["sources"][name])]
+    for name, source in data["sources"].items():
+        lines += ["", *_source(name, source)]
     return "\n".join(lines) + "\n"
 
 
-def _source(name: str, source: dict[str, Any], statistics: dict[str, Any]) -> list[str]:
-    lengths, sample = statistics["tokens_per_segment"], statistics["sample"]
+def _source(name: str, source: dict[str, Any]) -> list[str]:
+    lengths, sample = source["tokens_per_segment"], source["sample"]
     percentiles = ", ".join(f"{key}%: {value}" for key, value in lengths["percentiles"].items())
     lines = [
         f"## {name}",
@@ -48,7 +62,7 @@ def _source(name: str, source: dict[str, Any], statistics: dict[str, Any]) -> li
         "| document length | documents | segments a document | tokens a segment |",
         "|---|---:|---:|---:|",
     ]
-    for bucket in statistics["by_document_length"]:
+    for bucket in source["by_document_length"]:
         above = f"to {bucket['to'] - 1}" if bucket["to"] else "and more"
         lines.append(
             f"| {bucket['from']} {above} | {bucket['documents']} "

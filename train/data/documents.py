@@ -16,6 +16,9 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any, ClassVar
 
+from train.data.parts import Bad, Part
+from train.data.redact import redacted
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -64,15 +67,44 @@ class Reader(ABC):
 
     def __iter__(self) -> Iterator[Document]:
         found = False
-        for document in islice(self.read(), self.limit):
+        documents = (item for item in self.read() if not isinstance(item, Bad))
+        for document in islice(documents, self.limit):
             found = True
             yield document
         if not found and self.limit != 0:
             raise DataError(f"{self.label()}: no document was found. {self.cure_of_nothing()}")
 
     @abstractmethod
-    def read(self) -> Iterator[Document]:
-        """Yield all documents, without regard to `limit`."""
+    def read(self) -> Iterator[Document | Bad]:
+        """Yield all documents, without regard to `limit`, and what was left out."""
+
+    def parts(self) -> list[Part]:
+        """The pieces that can be read apart, in the order of their documents in a data set."""
+        return [Part()]
+
+    def read_part(self, part: Part) -> Iterator[Document | Bad]:
+        """Yield the documents of a part, as `read` does."""
+        return self.read()
+
+    def division(self) -> list[Part]:
+        """The parts to prepare: one where a limit counts over all of them."""
+        return self.parts() if self.limit is None else [Part()]
+
+    def take(self, part: Part) -> Iterator[Document | Bad]:
+        """What a worker reads of a part of the division."""
+        if self.limit is None:
+            yield from self.read_part(part)
+            return
+        left = self.limit
+        for item in self.read() if left else ():
+            yield item
+            left -= not isinstance(item, Bad)
+            if not left:
+                return
+
+    def state(self) -> Any:
+        """What shows, as JSON-able values, that the corpus changed since a run was interrupted."""
+        return None
 
     def check(self) -> None:  # noqa: B027  a reader without anything to check is complete
         """Raise DataError if the corpus is missing, before any work is done."""
@@ -166,14 +198,9 @@ def text_of(row: Mapping[str, Any], key: str, *, where: str) -> str:
     return text
 
 
-def fields_of(row: Mapping[str, Any], text_key: str) -> dict[str, Any]:
-    """The fields of a row besides its text, by which a segmenter may be chosen."""
-    return {key: value for key, value in row.items() if key != text_key}
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, PurePath):
-        return str(value)
+    if isinstance(value, str | PurePath):
+        return redacted(str(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,9 +1,12 @@
 """The folder of a prepared data set: built aside, installed whole, never mixed with other files.
 
-    OUT/manifest.json  statistics.json  tokenizer.json  README.md  SOURCE/{train,validation,test}/
+    OUT/manifest.json  statistics.json  tokenizer.json  README.md  card.json
+    OUT/SOURCE/{train,validation,test}/
+    OUT/.part/        a run at work, or what a killed one left: the next one goes on from there
 
-Work happens in OUT/.part, on the disk where it will stay. `install` moves it into place and the
-manifest last; whatever fails before leaves the folder as it was found.
+Work happens in OUT/.part, on the disk where it will stay. What stood in OUT stays until the new
+data set is complete; then it is moved out and the new one in, the manifest last. An installation
+that was interrupted is finished by the next run.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from train.data.checksum import checksum
-from train.data.disk import full_disk, sync_folder
+from train.data.disk import remove, sync_folder, write_whole, writing
 from train.data.documents import DataError
+from train.data.lock import locked
 from train.data.manifest import load, store
 from train.data.split import SPLITS
 
@@ -27,8 +31,13 @@ MANIFEST = "manifest.json"
 STATISTICS = "statistics.json"
 TOKENIZER = "tokenizer.json"
 CARD = "README.md"
-_FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD}
-_PART = ".part"
+CARD_DATA = "card.json"
+_FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}
+PART = ".part"
+WHOLE = "whole"
+_OLD = "old"
+_INSTALL = "install.json"
+_LOCK = "lock"
 
 
 def finished(out: Path) -> dict[str, Any] | None:
@@ -38,13 +47,15 @@ def finished(out: Path) -> dict[str, Any] | None:
     """
     if not out.exists():
         return None
+    if (out / PART / _INSTALL).exists():
+        return None  # it is about to be replaced: `recover` goes on with that
     if not out.is_dir():
-        raise DataError(f"out={out}: must be a folder, is a file")
+        raise DataError(f"{out}: must be a folder to prepare data in, is a file")
     for entry in sorted(out.iterdir()):
-        if entry.name != _PART and not _ours(entry):
+        if entry.name != PART and not _ours(entry):
             raise DataError(
-                f"out={out} holds {entry.name}, which is not of a prepared data set. Choose "
-                "another folder or move that away"
+                f"{out} holds {entry.name}, which is not of a prepared data set. Set data= to "
+                "another folder, or move that away"
             )
     return read_top(out) if (out / MANIFEST).exists() else None
 
@@ -67,21 +78,50 @@ def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def staged(out: Path) -> Iterator[Path]:
-    """A folder to build in; on success it becomes the content of `out`, else it vanishes."""
-    existed = out.exists()
-    part = out / _PART
-    try:
-        with full_disk(out):
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-        yield part
-        _install(part, out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        if not existed and out.exists() and not any(out.iterdir()):
-            out.rmdir()
-        raise
+def workplace(out: Path) -> Iterator[Path]:
+    """OUT/.part, locked for this run.
+
+    What is done stays there if the block fails, for another run to go on from; nothing does where
+    nothing is done, or where the block cleared it.
+    """
+    part = out / PART
+    ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
+    with writing(out):
+        part.mkdir(parents=True, exist_ok=True)
+    with locked(part / _LOCK, what=str(out)):
+        try:
+            yield part
+        finally:
+            if not any(part.glob("parts/*/*/part.json")) and not (part / _INSTALL).exists():
+                shutil.rmtree(part, ignore_errors=True)
+                if ours and not any(out.iterdir()):
+                    out.rmdir()
+
+
+def clear(part: Path) -> None:
+    """Forget what another request, or a killed run, left in a workplace."""
+    for entry in part.iterdir():
+        if entry.name == _LOCK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            remove(entry)
+
+
+def install(part: Path, out: Path) -> None:
+    """Put PART/whole in the place of what stands in `out`; from here on it is only finished."""
+    new = sorted(entry.name for entry in (part / WHOLE).iterdir())
+    write_whole(part / _INSTALL, json.dumps(new))
+    _go_on(part, out, new)
+
+
+def recover(part: Path, out: Path) -> bool:
+    """Finish an installation that was interrupted; whether there was one."""
+    if not (part / _INSTALL).exists():
+        return False
+    _go_on(part, out, json.loads((part / _INSTALL).read_text(encoding="utf-8")))
+    return True
 
 
 def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
@@ -94,17 +134,23 @@ def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
         yield f"{key} was {json.dumps(old)}, is {json.dumps(new)}"
 
 
-def _install(part: Path, out: Path) -> None:
-    (out / MANIFEST).unlink(missing_ok=True)  # from here to the end there is no data set
-    for entry in out.iterdir():
-        if entry.is_dir() and entry != part:
-            shutil.rmtree(entry)
-        elif entry != part:
-            entry.unlink()
-    for entry in sorted(part.iterdir(), key=lambda entry: entry.name == MANIFEST):
-        entry.replace(out / entry.name)
-    part.rmdir()
-    sync_folder(out)
+def _go_on(part: Path, out: Path, new: list[str]) -> None:
+    """Move entries, from wherever an interruption left off; `new` names those of the new set."""
+    whole, old = part / WHOLE, part / _OLD
+    with writing(out):
+        old.mkdir(exist_ok=True)
+        # First the manifest: from here to the end there is no data set.
+        for entry in sorted(out.iterdir(), key=lambda entry: entry.name != MANIFEST):
+            standing = entry.name not in new or (whole / entry.name).exists()
+            if entry != part and standing:
+                entry.replace(old / entry.name)
+        sync_folder(out)
+        for name in sorted(new, key=lambda name: name == MANIFEST):
+            if (whole / name).exists():
+                (whole / name).replace(out / name)
+        sync_folder(out)
+    shutil.rmtree(old, ignore_errors=True)
+    clear(part)
 
 
 def _ours(entry: Path) -> bool:

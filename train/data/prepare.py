@@ -1,49 +1,49 @@
 """Documents -> cuts -> tokens and marks -> shards, once, so that training reads shards only.
 
-One process streams each source: memory holds a batch of texts, not the corpus. The same request
-on the same documents gives the same bytes. The folder is installed whole at the end, so that an
-interruption leaves what was there before.
+The work is divided into parts (parts.py) that an engine makes side by side; merged in order, they
+give the same bytes for any number of workers and after any interruption. A run that was killed is
+taken up by the next one with the same request: what is done is not done again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import numpy as np
+import tokenizers
 
-from segmenters.align import mark
-from segmenters.base import Cuts, Segmenter, SegmenterError
 from train.data import folder
-from train.data.card import card
+from train.data.card import card, card_data
 from train.data.disk import write_whole
-from train.data.documents import DataError, Document, Reader
-from train.data.progress import Meter
-from train.data.split import SPLITS, Split
-from train.data.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample
+from train.data.documents import DataError
+from train.data.engine.work import Task, Work
+from train.data.merge import merge_source, tallies
+from train.data.parts import Part
+from train.data.progress import Meter, Watch
+from train.data.source import Source, completed, plain
+from train.data.split import Split
+from train.data.statistics import DOCUMENT_EDGES, SEGMENT_EDGES
 from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import TokenizerSource
-from train.data.writer import ShardWriter
+from train.data.writer import SHARD_TOKENS
 
-BATCH_CHARACTERS = 2_000_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_IF_EXISTS = ("refuse", "overwrite", "resume")
+__all__ = ["Prepared", "Source", "prepare"]
+
+IF_EXISTS = ("refuse", "overwrite", "resume")
 _SHOWN_DIFFERENCES = 3
+_PLAN, _TOKENIZER = "plan.json", "tokenizer.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """Documents and what cuts them; `split`, where given, replaces the split of the request."""
+class Engine(Protocol):
+    """What makes the parts: engine/local.py, slurm.py, ray.py."""
 
-    documents: Reader
-    segmenter: Segmenter
-    split: Split | None = None
+    def run(self, work: Work, *, watch: Any) -> None:
+        """Make all the parts of `work` that are missing; calls `watch` now and then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,53 +55,133 @@ class Prepared:
     kept: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for, complete and checked; `told` is what the manifest says of it."""
+
+    sources: Mapping[str, Source]
+    tokenizer: TokenizerSource
+    deduplicate: bool
+    shard_tokens: int
+    told: dict[str, Any]
+
+
 def prepare(
     *,
     sources: Mapping[str, Source],
     tokenizer: TokenizerSource,
     out: str | Path,
     split: Split | None = None,
+    deduplicate: bool = False,
+    shard_tokens: int = SHARD_TOKENS,
+    limit: int | None = None,
     if_exists: str = "refuse",
+    engine: Engine | None = None,
     progress: bool = True,
 ) -> Prepared:
     """Prepare every source into OUT/SOURCE/{train,validation,test}.
 
-    if_exists: "refuse" a folder that holds a data set, "overwrite" it once the new one is
+    deduplicate: leave out documents whose text, white space apart, was there before, in any
+    source. shard_tokens: a shard that holds as many takes no further document. limit: documents a
+    source. if_exists: "refuse" a folder that holds a data set, "overwrite" it once the new one is
     complete, or "resume": leave it alone if the request is the same, refuse another one by its key.
-    Raises DataError, or SegmenterError naming the document; nothing is left of the attempt.
+    engine: what makes the parts; by default, processes of this machine.
+    Raises DataError, or SegmenterError naming the document. Parts that are done stay in OUT/.part
+    for another run to go on from.
     """
     out = Path(out)
-    sources = _with_splits(sources, split or Split())
-    if if_exists not in _IF_EXISTS:
-        raise DataError(f"if_exists must be {', '.join(_IF_EXISTS)}, was: {if_exists}")
-    for source in sources.values():
-        source.documents.check()
-    request = _request(sources, tokenizer)
+    if if_exists not in IF_EXISTS:
+        raise DataError(f"if_exists must be {', '.join(IF_EXISTS)}, was: {if_exists}")
+    request = asked(
+        sources=sources,
+        tokenizer=tokenizer,
+        split=split,
+        deduplicate=deduplicate,
+        shard_tokens=shard_tokens,
+        limit=limit,
+    )
     standing = folder.finished(out)
     if standing is not None and if_exists != "overwrite":
-        _require_same(standing, request, out=out, if_exists=if_exists)
+        _require_same(standing, request.told, out=out, if_exists=if_exists)
         return Prepared(folder=out, manifest=standing, kept=True)
-    with Meter(show=progress) as meter, folder.staged(out) as part:
-        meter.start("tokenizer")
-        built = tokenizer.build(lambda characters: _training_texts(sources, characters))
-        manifest = _build(sources, built, part, meter, request=request)
+    with folder.workplace(out) as part:
+        if folder.recover(part, out):
+            recovered = folder.read_top(out)
+            if recovered["request"] == request.told:
+                return Prepared(folder=out, manifest=recovered, kept=False)
+            if if_exists != "overwrite":
+                _require_same(recovered, request.told, out=out, if_exists=if_exists)
+        with Meter(show=progress) as meter:
+            manifest = _build(request, part, engine or _local(), meter)
+            folder.install(part, out)
     return Prepared(folder=out, manifest=manifest, kept=False)
 
 
-def _build(
-    sources: Mapping[str, Source],
-    tokenizer: Tokenizer,
-    part: Path,
-    meter: Meter,
+def asked(
     *,
-    request: dict[str, Any],
-) -> dict[str, Any]:
-    """Write everything into `part`, the manifest last; return it."""
+    sources: Mapping[str, Source],
+    tokenizer: TokenizerSource,
+    split: Split | None,
+    deduplicate: bool,
+    shard_tokens: int,
+    limit: int | None,
+) -> Request:
+    """The request, with all that can be found wrong with it before any work is done."""
+    made = completed(sources, split=split or Split(), limit=limit)
+    if shard_tokens < 1:
+        raise DataError(f"shard_tokens must be at least 1, was: {shard_tokens}")
+    for name, source in made.items():
+        try:
+            source.documents.check()
+            for each in source.filters:
+                each.check()
+        except DataError as fault:
+            raise DataError(f"corpus.sources.{name}.documents.{fault}") from None
+    told = {
+        "tokenizer": tokenizer.fingerprint(),
+        "deduplicate": deduplicate,
+        "shard_tokens": shard_tokens,
+        "sources": {name: source.fingerprint() for name, source in made.items()},
+    }
+    return Request(
+        sources=made,
+        tokenizer=tokenizer,
+        deduplicate=deduplicate,
+        shard_tokens=shard_tokens,
+        told=plain(told),
+    )
+
+
+def _build(request: Request, part: Path, engine: Engine, meter: Meter) -> dict[str, Any]:
+    """Make all parts, merge them into PART/whole, the manifest last; return it."""
+    tasks, digest = _plan(request, part)
+    tokenizer = _tokenizer(request, part, digest, meter)
+    vouched = {"tokenizer": tokenizer.fingerprint()}
+    work = Work(
+        folder=part,
+        sources=request.sources,
+        tasks=tasks,
+        digest=f"{digest}:{vouched['tokenizer']['sha256']}",
+        tokenizer=tokenizer,
+        descriptions={
+            name: plain({**vouched, **source.description()})
+            for name, source in request.sources.items()
+        },
+    )
+    _make(work, engine, meter)
+    try:
+        counted = tallies(work)
+    except DataError:
+        folder.clear(part)  # another run would find the same
+        raise
+    whole = part / folder.WHOLE
+    shutil.rmtree(whole, ignore_errors=True)
+    whole.mkdir()
     manifest: dict[str, Any] = {
         "format": folder.FORMAT,
         "version": folder.VERSION,
-        "request": request,
-        "tokenizer": tokenizer.fingerprint(),
+        "request": request.told,
+        **vouched,
         "sources": {},
     }
     statistics: dict[str, Any] = {
@@ -109,176 +189,80 @@ def _build(
         "document_edges": DOCUMENT_EDGES,
         "sources": {},
     }
-    for name, source in sources.items():
-        meter.start(name)
-        entry, found = _SourceWork(name, source, tokenizer, part, meter).run()
-        manifest["sources"][name], statistics["sources"][name] = entry, found
-        meter.finish()
-    write_whole(part / folder.TOKENIZER, tokenizer.json)
-    write_whole(part / folder.STATISTICS, json.dumps(statistics) + "\n")
-    write_whole(part / folder.CARD, card(manifest, statistics))
-    return folder.write_top(part, manifest)
-
-
-class _SourceWork:
-    """One source on its way into three shards."""
-
-    def __init__(
-        self, name: str, source: Source, tokenizer: Tokenizer, part: Path, meter: Meter
-    ) -> None:
-        assert source.split is not None
-        self.name, self.source, self.split = name, source, source.split
-        self.tokenizer, self.part, self.meter = tokenizer, part, meter
-        self.lengths, self.sample = Lengths(), Sample()
-        self.levels = len(source.segmenter.levels(""))
-        self.unseen = self.split.named()
-        self.empty = 0
-        self.chosen: Counter[str] = Counter()
-
-    def run(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Write the shards; return the entries for the top manifest and the statistics."""
-        with ExitStack() as stack:
-            writers = {split: stack.enter_context(self.writer(split)) for split in SPLITS}
-            for batch in _batches(self.source.documents):
-                self.add(batch, writers)
-            self.require_documents(sum(writer.counts["documents"] for writer in writers.values()))
-        entry = {
-            **self.description(),
-            "levels": self.levels,
-            "empty": self.empty,
-            **({"segmenters": dict(self.chosen.most_common())} if self.chosen else {}),
-            "splits": {split: writer.counts for split, writer in writers.items()},
-        }
-        return entry, {**self.lengths.summary(), "sample": self.sample.passage()}
-
-    def writer(self, split: str) -> ShardWriter:
-        return ShardWriter(
-            folder=self.part / self.name / split,
-            name=self.name,
-            vocab_size=self.tokenizer.vocab_size,
-            levels=self.levels,
-            description={
-                "split": split,
-                "tokenizer": self.tokenizer.fingerprint(),
-                **self.description(),
-            },
+    meter.start("shards")
+    for name, tally in counted.items():
+        manifest["sources"][name] = merge_source(
+            tally, whole / name, meter, shard_tokens=request.shard_tokens
         )
-
-    def description(self) -> dict[str, Any]:
-        documents = self.source.documents
-        return {
-            "segmenter": self.source.segmenter.fingerprint(),
-            "documents": documents.fingerprint(),
-            "licence": documents.licence,
-            "provenance": documents.provenance,
-        }
-
-    def add(self, batch: Sequence[Document], writers: Mapping[str, ShardWriter]) -> None:
-        """Segment, tokenize, mark and write a batch of documents."""
-        encoded = self.tokenizer.encode_batch([document.text for document in batch])
-        size = tokens = 0
-        for document, (ids, anchors) in zip(batch, encoded, strict=True):
-            self.unseen.discard(document.id)
-            if not len(ids):
-                self.empty += 1
-                continue
-            split = self.split.of(document.id)
-            levels = self.cut(document)
-            self.sample.offer(document.text, levels[0], id=document.id, split=split)
-            # The end of a document inherits: it closes the last segment.
-            marks = np.append(mark(anchors, levels), np.uint8(0))
-            self.lengths.add(marks)
-            bytes_of_text = len(document.text.encode())
-            writers[split].add(
-                np.append(ids, self.tokenizer.eos_id),
-                marks,
-                id=document.id,
-                size=bytes_of_text,
-                replaced=document.replaced,
-            )
-            size, tokens = size + bytes_of_text, tokens + len(marks)
-        self.meter.advance(documents=len(batch), size=size, tokens=tokens)
-
-    def segmenter_of(self, document: Document) -> Segmenter:
-        """The segmenter for one document; counted, where it is not the source's own."""
-        own = self.source.segmenter
-        chosen = own.choose(
-            text=document.text, kind=document.kind, name=document.id, meta=document.meta
-        )
-        if chosen is not own:
-            self.chosen[repr(chosen)] += 1
-        return chosen
-
-    def cut(self, document: Document) -> tuple[Cuts, ...]:
-        """The cuts of a document; errors name it."""
-        try:
-            levels = self.segmenter_of(document).levels(document.text)
-        except SegmenterError as fault:
-            raise fault.in_document(document.id) from fault
-        tiled = all(
-            len(cuts)
-            and cuts[0] == 0
-            and cuts[-1] == len(document.text)
-            and (np.diff(cuts) > 0).all()
-            for cuts in levels
-        )
-        if len(levels) != self.levels or not tiled:
-            raise SegmenterError(
-                f"source {self.name}: cuts must rise from 0 to the end of the text, in "
-                f"{self.levels} levels",
-                document=document.id,
-            )
-        return levels
-
-    def require_documents(self, written: int) -> None:
-        label = f"source {self.name} ({self.source.documents.label()})"
-        if not written:
-            raise DataError(f"{label}: all {self.empty} documents are empty; check its text_key")
-        if self.unseen:
-            raise DataError(
-                f"{label}: split.ids names {', '.join(sorted(self.unseen)[:3])}, which is no "
-                "document of it; ids are listed in the .ids files of a prepared data set"
-            )
+        statistics["sources"][name] = tally.statistics()
+    meter.finish()
+    write_whole(whole / folder.TOKENIZER, tokenizer.json)
+    write_whole(whole / folder.STATISTICS, json.dumps(statistics) + "\n")
+    data = card_data(manifest, statistics)
+    write_whole(whole / folder.CARD_DATA, json.dumps(data, indent=1) + "\n")
+    write_whole(whole / folder.CARD, card(data))
+    return folder.write_top(whole, manifest)
 
 
-def _with_splits(sources: Mapping[str, Source], split: Split) -> dict[str, Source]:
-    if not sources:
-        raise DataError("sources must name at least one source")
-    for name in sources:
-        if not _NAME.fullmatch(name):
-            raise DataError(f"sources: a name must be letters, digits, - and _, was: {name}")
-    return {
-        name: source if source.split else replace(source, split=split)
-        for name, source in sources.items()
-    }
-
-
-def _request(sources: Mapping[str, Source], tokenizer: TokenizerSource) -> dict[str, Any]:
-    request = {
-        "tokenizer": tokenizer.fingerprint(),
-        "sources": {
-            name: {
-                "documents": source.documents.fingerprint(),
-                "segmenter": source.segmenter.fingerprint(),
-                "split": source.split.fingerprint() if source.split else None,
-            }
-            for name, source in sources.items()
-        },
-    }
-    return json.loads(json.dumps(request))  # as it will be read back: tuples are lists
-
-
-def _require_same(
-    standing: dict[str, Any], request: dict[str, Any], *, out: Path, if_exists: str
-) -> None:
-    differing = list(folder.differences(standing["request"], request))[:_SHOWN_DIFFERENCES]
-    if if_exists == "resume" and not differing:
-        return
-    other = f" made otherwise ({'; '.join(differing)})" if differing else ""
-    raise DataError(
-        f"out={out} holds a data set{other}. Choose another folder, or set if_exists=overwrite"
-        + ("" if differing else " or if_exists=resume")
+def _make(work: Work, engine: Engine, meter: Meter) -> None:
+    """Let the engine make the parts."""
+    work.clear_reports()
+    missing = len(work.missing())
+    kept = len(work.tasks) - missing
+    meter.start(
+        f"{len(work.tasks)} parts of {', '.join(work.sources)}"
+        + (f", {kept} of them done before" if kept else "")
     )
+    watch = Watch(work, meter)
+    if missing:
+        engine.run(work, watch=watch)
+    watch.finish()
+
+
+def _plan(request: Request, part: Path) -> tuple[list[Task], str]:
+    """The parts of all sources, as an interrupted run left them if it was this one."""
+    states = plain({name: source.documents.state() for name, source in request.sources.items()})
+    digest = hashlib.sha256(json.dumps([request.told, states]).encode()).hexdigest()
+    found = _read(part / _PLAN)
+    if found is None or found.get("digest") != digest:
+        folder.clear(part)
+        divided = {name: source.documents.division() for name, source in request.sources.items()}
+        found = {
+            "digest": digest,
+            "parts": {
+                name: [[dict(each.where), each.size] for each in parts]
+                for name, parts in divided.items()
+            },
+        }
+        write_whole(part / _PLAN, json.dumps(found))
+    tasks = [
+        Task(source=name, number=number, part=Part(where=plain(where), size=size))
+        for name, parts in found["parts"].items()
+        for number, (where, size) in enumerate(parts)
+    ]
+    return tasks, digest
+
+
+def _tokenizer(request: Request, part: Path, digest: str, meter: Meter) -> Tokenizer:
+    """The tokenizer of the request, or the same one as an interrupted run left it."""
+    path = part / _TOKENIZER
+    found = _read(path)
+    if found is not None and found.get("digest") == digest:
+        fast = tokenizers.Tokenizer.from_str(found["json"])
+        made = Tokenizer(fast=fast, eos=found["eos"])
+        if made.fingerprint() == found["fingerprint"]:
+            return made
+    meter.start("tokenizer")
+    made = request.tokenizer.build(lambda characters: _training_texts(request.sources, characters))
+    kept = {
+        "digest": digest,
+        "json": made.json,
+        "eos": made.fast.id_to_token(made.eos_id),
+        "fingerprint": made.fingerprint(),
+    }
+    write_whole(path, json.dumps(kept))
+    meter.finish()
+    return made
 
 
 def _training_texts(sources: Mapping[str, Source], characters: int | None) -> Iterator[str]:
@@ -293,14 +277,28 @@ def _training_texts(sources: Mapping[str, Source], characters: int | None) -> It
                 break
 
 
-def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += len(document.text)
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _require_same(
+    standing: dict[str, Any], request: dict[str, Any], *, out: Path, if_exists: str
+) -> None:
+    differing = list(folder.differences(standing["request"], request))[:_SHOWN_DIFFERENCES]
+    if if_exists == "resume" and not differing:
+        return
+    other = f" made otherwise ({'; '.join(differing)})" if differing else ""
+    raise DataError(
+        f"{out} holds a data set{other}. Set data= to another folder, or set if_exists=overwrite"
+        + ("" if differing else " or if_exists=resume")
+    )
+
+
+def _local() -> Engine:
+    from train.data.engine.local import Local
+
+    return Local()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

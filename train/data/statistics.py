@@ -39,6 +39,21 @@ class Lengths:
         for length, number in zip(lengths.tolist(), times.tolist(), strict=True):
             self._lengths[bucket][length] += number
 
+    def state(self) -> list[Any]:
+        """What was counted, as JSON-able values: for each bucket, documents and lengths."""
+        counted = zip(self._documents, self._lengths, strict=True)
+        return [
+            [documents, [[length, lengths[length]] for length in sorted(lengths)]]
+            for documents, lengths in counted
+        ]
+
+    def merge(self, state: list[Any]) -> None:
+        """Add what another one counted."""
+        for bucket, (documents, lengths) in enumerate(state):
+            self._documents[bucket] += documents
+            for length, number in lengths:
+                self._lengths[bucket][length] += number
+
     def summary(self) -> dict[str, Any]:
         """Tokens a segment over all documents, and by bucket of document length."""
         return {
@@ -90,6 +105,16 @@ class Sample:
             "text": text[start:stop],
             "cuts": [*inside.tolist(), stop - start],
         }
+
+    def state(self) -> list[Any]:
+        """What is kept and how good it is, as JSON-able values."""
+        return [self._rank, self._found]
+
+    def merge(self, state: list[Any]) -> None:
+        """Take the passage of another one that saw later documents, if it is better."""
+        rank, found = state
+        if rank > self._rank:
+            self._rank, self._found = rank, found
 
     def passage(self) -> dict[str, Any]:
         """document, split, text and cuts (characters of the text); empty without documents."""

@@ -174,6 +174,7 @@ def test_the_fingerprint_holds_every_option_and_the_size(tmp_path):
         "unwrap": False,
         "path": "",
         "pattern": "**/*.txt",
+        "on_bad": "error",
         "encoding_errors": "replace",
         "files": 1,
         "bytes": 4,

@@ -196,7 +196,7 @@ def test_what_a_kill_left_behind_is_cleared(corpus, tmp_path):
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(corpus, tmp_path, small_files):
-    with pytest.raises(DataError, match=r"no room is left.*set out="):
+    with pytest.raises(DataError, match=r"no room is left.*set data= or out="):
         run(corpus, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
@@ -272,7 +272,7 @@ def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
     source = Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())
     prepare(sources={"tiny": source}, tokenizer=TrainBPE(vocab_size=300), out=tmp_path / "out")
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["tokenizer", "tiny"]
+    assert lines[:2] == ["tokenizer", "1 parts of tiny"]
     assert "40 documents" in lines[2]
     assert "MB/s" in lines[2]
 
