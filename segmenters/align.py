@@ -203,7 +203,7 @@ class ByteTable:
         if ascii_only:
             anchors = np.where(lengths > 0, starts + self.spaces.take(index, mode="clip"), 0)
         else:
-            limit = int(size.sum())
+            limit = np.repeat(base + size, sizes)
             starts = np.clip(starts, np.repeat(base, sizes), limit)
             ends = np.clip(before[1:] + shift, starts, limit)
             bytes_ = np.frombuffer(b"".join(data), dtype=np.uint8)

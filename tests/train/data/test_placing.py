@@ -42,7 +42,7 @@ def test_tokens_are_placed_as_a_walk_over_characters_places_them(name, in_small_
     fast = kind(name)
     tokenizer = Tokenizer(fast=fast, eos="</s>")
 
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=40, deadline=None, database=None)
     @given(batch=st.lists(texts, min_size=1, max_size=3))
     def law(batch):
         for text, (ids, anchors) in zip(batch, tokenizer.encode_batch(batch), strict=True):

@@ -73,7 +73,7 @@ def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in
     original = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(name))
     assert tokenizer.eos_id == original.eos_id()
 
-    @settings(max_examples=80, deadline=None, database=None)
+    @settings(max_examples=50, deadline=None, database=None)
     @given(parts=texts)
     def law(parts):
         if name.startswith("unigram"):
@@ -156,7 +156,7 @@ def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_part
         name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
     )
 
-    @settings(max_examples=80, deadline=None, database=None)
+    @settings(max_examples=50, deadline=None, database=None)
     @given(parts=texts)
     def law(parts):
         text = "".join(parts)
