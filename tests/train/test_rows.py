@@ -44,7 +44,7 @@ def test_epochs_set_the_steps_of_the_run_and_of_its_schedule(smoke, rows, drop):
     assert np.isfinite(losses(run)).all()
 
 
-@pytest.mark.parametrize("encoding", ["rope", "bipe_rope", "alibi", "bipe_alibi", "learned"])
+@pytest.mark.parametrize("encoding", ["bipe_rope", "alibi"])
 @pytest.mark.parametrize("split", ["restart", "continue"])
 def test_rows_and_parts_that_are_all_padding_spoil_nothing(data, tmp_path, encoding, split):
     """One document of a few tokens a row, read in parts, most of which hold nothing."""
@@ -59,7 +59,7 @@ def test_rows_and_parts_that_are_all_padding_spoil_nothing(data, tmp_path, encod
 
 
 @pytest.mark.parametrize("budget", ["tokens", "rows"])
-@pytest.mark.parametrize("at", [1, 2, 3, 5])
+@pytest.mark.parametrize("at", [2, 3])
 def test_a_curriculum_is_resumed_bit_for_bit(smoke, tmp_path, crashing, budget, at):  # noqa: F811
     words = (*smoke, CURRICULUM, f"rows.budget={budget}", "checkpoint_every=1")
     whole = pretrain(*words, f"out={tmp_path}/whole")
