@@ -96,8 +96,8 @@ def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[in
     ends: list[int] = []
     start = 0
     for part in _INNER[format](text):
-        if part.kind != "line":
-            shown = part.view.text if part.view else text[start : part.end]
+        shown = part.view.text if part.view else text[start : part.end]
+        if part.kind != "line" and not _is_line(part, shown):
             if part.kind in _INNER and depth < _DEEPEST:
                 inner = _ends_of(shown, part.kind, granularity, depth=depth + 1)
             else:
@@ -110,6 +110,15 @@ def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[in
         ends.append(part.end)
         start = part.end
     return ends
+
+
+def _is_line(part: Part, shown: str) -> bool:
+    """Whether the part is code of one line, which nothing cuts: hostile text has many of them."""
+    return (
+        (part.kind == "lines" or (part.kind == "code" and not part.language))
+        and shown.find("\n", 0, len(shown) - 1) < 0
+        and "\r" not in shown
+    )
 
 
 def _segmenter_of(part: Part, granularity: str) -> Segmenter:

@@ -72,6 +72,7 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
         re.compile(r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
     ),
     ("markdown", 2, re.compile(r"^ {0,3}(?:```|~~~)", _LINES)),
+    ("latex", 8, re.compile(r"(?<![\\\w])\\[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}")),
     ("html", 6, re.compile(r"</(?:p|div|li|td|tr|span|a|h[1-6])>", re.I)),
     ("arithmetic", 3, re.compile(r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$", _LINES)),
     ("chain_of_thought", 2, re.compile(r"^[*# \t]*+Step \d+", _LINES)),
