@@ -61,7 +61,7 @@ PUBLIC = {
     ],
     "train": [],
 }
-COMMANDS = ["prepare", "pretrain", "evaluate", "report", "verify", "export", "segment"]
+COMMANDS = ["prepare", "pretrain", "evaluate", "report", "verify", "export", "tokenizer", "segment"]
 
 
 def files(room):

@@ -23,6 +23,7 @@ COMMANDS = {
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
     "verify": "check every byte of prepared data; names the file and the bytes of each fault",
     "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
+    "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 _PLAIN = ("verify", "export", "segment")
@@ -51,7 +52,10 @@ def main(argv: list[str] | None = None) -> int:
         from importlib import import_module
 
         return int(import_module(f"train.stages.{command}").main(words[1:]))
-    return _guarded(lambda: _run(command, words[1:]))
+    if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
+        return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
+    rest = words[2:] if words[1:2] == ["train"] else words[1:]
+    return _guarded(lambda: _run(command, rest))
 
 
 def run_stage(command: str, config: Mapping[str, Any]) -> Any:
@@ -71,6 +75,10 @@ def run_stage(command: str, config: Mapping[str, Any]) -> Any:
         from train.stages.evaluate import evaluate
 
         return evaluate(study)
+    if command == "tokenizer":
+        from train.stages.tokenizer import train_tokenizer
+
+        return train_tokenizer(study)
     from train.stages.report import report
 
     return report(study)

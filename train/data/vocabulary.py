@@ -1,33 +1,39 @@
-"""Where a tokenizer comes from: trained on the corpus, or loaded from the user's folder.
+"""Where a tokenizer comes from: trained on the corpus, or loaded from the user's files.
 
-`TrainBPE` is a byte-level BPE with the GPT-2 splitting expression, except that every digit stands
-alone (numbers of any length are spelled alike) and no space is put before the text. The same
-documents give the same vocabulary. What is loaded must be fast (a tokenizer.json) and must leave
-the text as it is: a normaliser that changes characters would make segments and bits per byte
-speak of another text.
+`TrainBPE` is a byte-level BPE; by default with the GPT-2 splitting expression, except that every
+digit stands alone (numbers of any length are spelled alike) and no space is put before the text.
+The same documents give the same vocabulary. `LoadTokenizer` takes any tokenizer whose tokens can
+be placed in the text exactly, and refuses others with the reason.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from train.data.chunks import steps_of
 from train.data.documents import DataError
+from train.data.tiktoken_ranks import PATTERNS
 from train.data.tokenizer_files import CONFIG, find_file, open_file, read_config
 from train.data.tokenizers import SAMPLES, Tokenizer
 
 END = "<|endoftext|>"
 NORMALISERS = ("keep", "drop", "refuse")
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
-_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+# Where an expression says how digits are split.
+_NUMBERS = "NUMBERS"
+_SPLITS = {
+    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|NUMBERS| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "cl100k": PATTERNS["cl100k"].replace(r"\p{N}{1,3}", _NUMBERS),
+}
+_DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
 _BYTES = 256
 _PART_CHARACTERS = 100_000
 
@@ -46,28 +52,48 @@ class TokenizerSource(Protocol):
 class TrainBPE:
     """Train a byte-level BPE on the training split.
 
-    vocab_size: pieces, the 256 bytes and the end of a document included; a small corpus may not
-    have pairs enough to reach it.
+    vocab_size: pieces, the 256 bytes and the special tokens included; a small corpus may not have
+    pairs enough to reach it.
     min_frequency: how often a pair must occur to be merged.
     sample_characters: how much of each source the training reads; None reads all of it.
+    split: the expression that no piece crosses: gpt2 (words with the space before them), or cl100k
+    (words with any mark before them, marks with line ends behind them).
+    digits: single (each alone), or groups of up to three.
+    special_tokens: further ones, behind the end of a document.
     """
 
     vocab_size: int = 16_384
     min_frequency: int = 2
     sample_characters: int | None = 50_000_000
+    split: Literal["gpt2", "cl100k"] = "gpt2"
+    digits: Literal["single", "groups"] = "single"
+    special_tokens: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.vocab_size <= _BYTES:
+        special = [END, *self.special_tokens]
+        if self.vocab_size < _BYTES + len(special):
             raise DataError(
-                f"vocab_size must be above {_BYTES} (the bytes and the end of a document), "
+                f"vocab_size must be above {_BYTES + len(special) - 1} (the bytes and the end of a "
+                f"document{', special_tokens' if self.special_tokens else ''}), "
                 f"was: {self.vocab_size}"
+            )
+        if self.split not in _SPLITS or self.digits not in _DIGITS:
+            raise DataError(
+                f"split must be {' or '.join(_SPLITS)} and digits {' or '.join(_DIGITS)}, "
+                f"were: {self.split}, {self.digits}"
+            )
+        if not all(special) or len(set(special)) < len(special):
+            raise DataError(
+                f"special_tokens must differ from each other and from {END}, and not be empty, "
+                f"were: {list(self.special_tokens)}"
             )
 
     def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
         fast = tokenizers.Tokenizer(models.BPE())
+        expression = _SPLITS[self.split].replace(_NUMBERS, _DIGITS[self.digits])
         fast.pre_tokenizer = pre_tokenizers.Sequence(
             [
-                pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated"),
+                pre_tokenizers.Split(Regex(expression), behavior="isolated"),
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
             ]
         )
@@ -75,7 +101,7 @@ class TrainBPE:
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
             min_frequency=self.min_frequency,
-            special_tokens=[END],
+            special_tokens=[END, *self.special_tokens],
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,
         )
@@ -83,7 +109,8 @@ class TrainBPE:
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"tokenizer": "TrainBPE", **asdict(self)}
+        told = {**asdict(self), "special_tokens": list(self.special_tokens)}
+        return {"tokenizer": "TrainBPE", **told}
 
 
 @dataclass(frozen=True, kw_only=True)
