@@ -4,20 +4,27 @@ r"""Marks from token ids alone: what a segmenter does, compiled for one vocabula
     table = table.measured(texts, encode)             # how often it is wrong
     table.marks(ids)                                  # uint8 [..., time], as `mark` gives them
 
-Four booleans an id, found out by letting the segmenter's machine read the piece in a few places:
+Booleans of each id, found out by letting the segmenter's machine read the piece in a few places:
 
     closes   a segment ends with the piece (".", "\n"): the next one may start another
-    takes    the piece starts a segment if the piece before closed one (" The"; ")" does not)
+    takes    the piece starts a segment if one was closed before it (" The"; ")" does not)
     passes   the piece leaves that to the next (white space behind a period, special tokens)
     opens    a segment starts in the piece by itself ("\nNo" as one token)
+    guards   the piece keeps a period behind it from closing (" Mr")
+    spaces   the piece ends in white space
 
-A token t starts a segment if opens[t] or (pending and takes[t]); then pending becomes closes[t] or
-(pending and passes[t]). One boolean is carried, so the table runs on a device, in a loop or, as
-here, without one. The released rule (`official_marks`) is the table that only closes.
+`closes` is asked twice, behind any piece and behind one that guards; `takes` and `passes` behind
+any piece and behind one that ends in white space. So the token t, behind the token s, does
 
-What more than two neighbours decide is lost: abbreviations, brackets, comments. `disagreement` is
-the measured share of tokens whose mark is wrong; it is a part of the fingerprint. For exact marks,
-take `Online`.
+    start = opens[t] or (pending and takes[spaces[s]][t])
+    pending = closes[guards[s]][t] or (pending and passes[spaces[s]][t])
+
+and runs on a device, or, as here, without a loop. The released rule (`official_marks`) is the table
+that only closes.
+
+What more than a few neighbours decide is lost: brackets, comments, what stands before an
+abbreviation. `disagreement` is the measured share of tokens whose mark is wrong; it is a part of
+the fingerprint. For exact marks, take `Online`.
 """
 
 from __future__ import annotations
@@ -36,6 +43,7 @@ from segmenters.online import Online
 
 Flags = npt.NDArray[np.bool_]
 
+_FLAGS = ("closes", "takes", "passes", "opens", "guards", "spaces")
 # A plain word that stands before the piece; what then closes a segment, the first that does; and a
 # word that starts one.
 _BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
@@ -43,8 +51,9 @@ _BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class IdTable:
-    """What each id does to segments: bool [ids] each. Make it by `compile` or `of_separators`.
+    """What each id does to segments. Make it by `compile` or `of_separators`.
 
+    `closes`, `takes` and `passes` are bool [2, ids], `opens`, `guards` and `spaces` bool [ids].
     `disagreement` is the measured share of wrong marks in so many `tokens` (None: not measured).
     """
 
@@ -52,6 +61,8 @@ class IdTable:
     takes: Flags
     passes: Flags
     opens: Flags
+    guards: Flags
+    spaces: Flags
     pieces: tuple[bytes, ...] = ()
     segmenter: Segmenter | None = None
     disagreement: float | None = None
@@ -63,21 +74,24 @@ class IdTable:
 
         Raises ValueError for a segmenter that cannot be followed (`machine_of`).
         """
-        before = Online(segmenter=segmenter)
-        before.push(_BEFORE)
-        closed = before.copy()
-        for closer in _CLOSERS:
-            closed = _pushed(before, closer)[0]
-            if _pushed(closed, _AFTER)[1]:
-                break
+        probe = _Probe(segmenter)
         data = tuple(_bytes_of(piece) for piece in pieces)
-        flags = np.array([_flags(piece, before, closed) for piece in data], dtype=bool)
-        closes, takes, passes, opens = flags.reshape(-1, 4).T.copy()
+        guards = [bool(piece) and probe.guards(piece) for piece in data]
+        guard = next((_as_word(data[id]) for id in np.flatnonzero(guards)), b"")
+        closes = [[probe.closes(piece, behind) for piece in data] for behind in (b"", guard)]
+        asked = [
+            [probe.takes_or_passes(piece, behind) for piece in data]
+            for behind in (probe.closed, probe.spaced)
+        ]
+        takes, passes = np.array(asked, dtype=bool).reshape(2, -1, 2).transpose(2, 0, 1)
+        opens = np.array([bool(piece) and _pushed(probe.word, piece)[1] for piece in data], bool)
         return cls(
-            closes=closes,
-            takes=takes,
-            passes=passes,
+            closes=np.array(closes, dtype=bool),
+            takes=takes.copy(),
+            passes=passes.copy(),
             opens=opens,
+            guards=np.array(guards, dtype=bool),
+            spaces=np.array([piece[-1:].isspace() for piece in data], dtype=bool),
             pieces=data,
             segmenter=segmenter,
         )
@@ -85,10 +99,10 @@ class IdTable:
     @classmethod
     def of_separators(cls, size: int, separators: Collection[int]) -> IdTable:
         """The rule of the released BiPE: each of the ids `separators` closes its segment."""
-        closes = np.zeros(size, dtype=bool)
-        closes[list(separators)] = True
-        none = np.zeros(size, dtype=bool)
-        return cls(closes=closes, takes=~none, passes=none, opens=none)
+        closes = np.zeros((2, size), dtype=bool)
+        closes[:, list(separators)] = True
+        never, none = np.zeros_like(closes), np.zeros(size, dtype=bool)
+        return cls(closes=closes, takes=~never, passes=never, opens=none, guards=none, spaces=none)
 
     def marks(self, ids: npt.ArrayLike) -> Marks:
         """Marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
@@ -96,19 +110,19 @@ class IdTable:
         Raises ValueError for an id that the table does not have.
         """
         index = np.asarray(ids, dtype=np.int64)
-        if index.size and not 0 <= index.min() <= index.max() < len(self.closes):
-            raise ValueError(f"ids must be below {len(self.closes)}, was: {index.max()}")
+        if index.size and not 0 <= index.min() <= index.max() < len(self.opens):
+            raise ValueError(f"ids must be below {len(self.opens)}, was: {index.max()}")
         marks = np.zeros(index.shape, dtype=np.uint8)
         if not index.size:
             return marks
-        # Pending in front of a token: what the last token said that does not just pass it on.
-        time = np.arange(index.shape[-1])
-        closes, passes = self.closes[index], self.passes[index]
-        said = np.maximum.accumulate(np.where(closes | ~passes, time, -1), axis=-1)
-        after = np.take_along_axis(closes, np.maximum(said, 0), axis=-1) & (said >= 0)
-        pending = np.zeros_like(after)
-        pending[..., 1:] = after[..., :-1]
-        marks[self.opens[index] | (pending & self.takes[index])] = SEGMENT
+        # The token before; in front of the first there is nothing to guard, and nothing is closed.
+        spaced = _behind(self.spaces[index]).astype(np.int8)
+        closes = self.closes[_behind(self.guards[index]).astype(np.int8), index]
+        says = closes | ~self.passes[spaced, index]
+        # What the last token said that does not just pass it on.
+        last = np.maximum.accumulate(np.where(says, np.arange(index.shape[-1]), 0), axis=-1)
+        pending = _behind(np.take_along_axis(closes, last, axis=-1))
+        marks[self.opens[index] | (pending & self.takes[spaced, index])] = SEGMENT
         marks[..., 0] = DOCUMENT | SEGMENT
         return marks
 
@@ -133,10 +147,10 @@ class IdTable:
 
     def fingerprint(self) -> dict[str, Any]:
         """All that decides the marks, and how good they are, as JSON-able values."""
-        flags = np.stack((self.closes, self.takes, self.passes, self.opens))
+        flags = np.concatenate([getattr(self, name).ravel() for name in _FLAGS])
         return {
             "id_table": hashlib.sha256(np.packbits(flags).tobytes()).hexdigest(),
-            "ids": len(self.closes),
+            "ids": len(self.opens),
             "segmenter": self.segmenter.fingerprint() if self.segmenter else None,
             "disagreement": self.disagreement,
             "tokens": self.tokens,
@@ -147,11 +161,54 @@ class IdTable:
         rate = "not measured"
         if self.disagreement is not None:
             rate = f"{self.disagreement:.4%} of {self.tokens} marks wrong"
-        return f"IdTable of {len(self.closes)} ids for {name}: {rate}"
+        return f"IdTable of {len(self.opens)} ids for {name}: {rate}"
+
+
+class _Probe:
+    """Places at which pieces are tried: behind a word, a closed segment, and a blank after it."""
+
+    def __init__(self, segmenter: Segmenter) -> None:
+        self.word = _pushed(Online(segmenter=segmenter), _BEFORE)[0]
+        for self.closer in _CLOSERS:
+            self.closed = _pushed(self.word, self.closer)[0]
+            if self.starts(self.closed):
+                break
+        self.spaced, taken = _pushed(self.closed, " ")
+        if taken:  # lines: white space starts the next segment like anything else
+            self.spaced = self.closed
+
+    def starts(self, online: Online) -> bool:
+        """Whether a segment starts with the next word."""
+        return _pushed(online, _AFTER)[1]
+
+    def guards(self, piece: bytes) -> bool:
+        behind = _pushed(_pushed(self.word, _as_word(piece))[0], self.closer)[0]
+        return not self.starts(behind)
+
+    def closes(self, piece: bytes, behind: bytes) -> bool:
+        return bool(piece) and self.starts(_pushed(_pushed(self.word, behind)[0], piece)[0])
+
+    def takes_or_passes(self, piece: bytes, behind: Online) -> tuple[bool, bool]:
+        if not piece:
+            return False, True
+        after, takes = _pushed(behind, piece)
+        return takes, not takes and self.starts(after)
+
+
+def _behind(flags: Flags) -> Flags:
+    """What was said one token before; false in front of the first."""
+    moved = np.zeros_like(flags)
+    moved[..., 1:] = flags[..., :-1]
+    return moved
 
 
 def _bytes_of(piece: str | bytes) -> bytes:
     return piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
+
+
+def _as_word(piece: bytes) -> bytes:
+    """The piece behind a word: one with a capital starts a word more often than it goes on."""
+    return b" " + piece if piece[:1].isupper() else piece
 
 
 def _pushed(online: Online, piece: str | bytes) -> tuple[Online, bool]:
@@ -159,14 +216,3 @@ def _pushed(online: Online, piece: str | bytes) -> tuple[Online, bool]:
     twin = online.copy()
     marks = twin.push(piece) or twin.provisional()
     return twin, bool(marks[-1] & SEGMENT)
-
-
-def _flags(piece: bytes, before: Online, closed: Online) -> tuple[bool, bool, bool, bool]:
-    """closes, takes, passes, opens of a piece, read behind a word and behind a closed segment."""
-    if not piece:
-        return False, False, True, False
-    behind_word, opens = _pushed(before, piece)
-    closes = _pushed(behind_word, _AFTER)[1]
-    behind_end, takes = _pushed(closed, piece)
-    passes = not takes and not closes and _pushed(behind_end, _AFTER)[1]
-    return closes, takes, passes, opens

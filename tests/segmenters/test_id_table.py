@@ -1,4 +1,4 @@
-"""Marks from ids: equal to a loop over one boolean, exact where ids decide, measured elsewhere."""
+"""Marks from ids: equal to a loop, exact where ids decide, measured elsewhere."""
 
 import json
 
@@ -13,7 +13,7 @@ from segmenters.online import Online
 
 PIECES = [
     *("", "\n", "\n\n", " ", "  ", "He", " he", " He", ".", ".\n", "!", "\nNo", " .", ",", ")"),
-    *(" left", " Dr", '"', "a\nb", b"\xe4", b"\xbd\xa0", " 3", "3", "\n "),
+    *(" left", " Dr", " D", "r", '"', "a\nb", b"\xe4", b"\xbd\xa0", " 3", "3", "\n "),
 ]
 ids_of = st.lists(st.integers(0, len(PIECES) - 1), max_size=40)
 
@@ -25,12 +25,13 @@ def exact(segmenter, ids):
 
 
 def looped(table, ids):
-    """One boolean carried from token to token."""
-    marks, pending = [], False
+    """The rule of the table, token by token."""
+    marks, pending, guarded, spaced = [], False, 0, 0
     for id in ids:
-        starts = table.opens[id] or (pending and table.takes[id])
-        marks.append(2 if starts else 0)
-        pending = bool(table.closes[id] or (pending and table.passes[id]))
+        start = table.opens[id] or (pending and table.takes[spaced][id])
+        marks.append(2 if start else 0)
+        pending = table.closes[guarded][id] or (pending and table.passes[spaced][id])
+        guarded, spaced = int(table.guards[id]), int(table.spaces[id])
     return [3, *marks[1:]] if marks else []
 
 
@@ -40,10 +41,12 @@ def test_newlines_are_told_from_ids_alone(ids):
     assert table.marks(ids).tolist() == exact(Newline(), ids)
 
 
-@given(ids=ids_of, flags=st.lists(st.booleans(), min_size=4 * 24, max_size=4 * 24))
-def test_the_vectorised_marks_are_those_of_the_loop(ids, flags):
-    closes, takes, passes, opens = np.array(flags).reshape(4, -1)
-    table = IdTable(closes=closes, takes=takes, passes=passes, opens=opens)
+@given(ids=ids_of, seed=st.integers(0, 9999))
+def test_the_vectorised_marks_are_those_of_the_loop(ids, seed):
+    draw = np.random.default_rng(seed)
+    pairs = {name: draw.random((2, len(PIECES))) < 0.5 for name in ("closes", "takes", "passes")}
+    flags = {name: draw.random(len(PIECES)) < 0.3 for name in ("opens", "guards", "spaces")}
+    table = IdTable(**pairs, **flags)
     assert table.marks(ids).tolist() == looped(table, ids)
     assert table.marks([ids, ids[::-1]]).tolist() == [looped(table, ids), looped(table, ids[::-1])]
 
@@ -66,14 +69,17 @@ def test_a_sentence_ends_by_two_neighbours():
     assert marks("He", " left", ".", '"', " ", "", "\n", "He") == [3, 0, 0, 0, 0, 0, 0, 2]
     assert marks(" left", ".", ")", ",", " he") == [3, 0, 0, 0, 0]
     assert marks("3", ".", "3") == [3, 0, 0]
-    assert marks(" Dr", ".", " He") == [3, 0, 2]  # what ids cannot know
+    assert marks("3", ".", "\n", "3") == [3, 0, 0, 2]
+    assert marks(" Dr", ".", " He") == [3, 0, 0]
+    assert marks(".\n", '"', "He", " left") == [3, 2, 0, 0]
+    assert marks(" D", "r", ".", " He") == [3, 0, 0, 2]  # what ids cannot know
 
 
 def test_the_disagreement_is_measured_and_printed_and_told_apart():
     table = IdTable.compile(PIECES, Sentences())
     assert table.disagreement is None and "not measured" in str(table)
     at = {piece: id for id, piece in enumerate(PIECES)}
-    texts = {"wrong": [" Dr", ".", " He", " left"], "right": [" left", ".", " He", "."]}
+    texts = {"wrong": [" D", "r", ".", " He"], "right": [" left", ".", " He", "."]}
     measured = table.measured(texts, lambda text: [at[piece] for piece in texts[text]])
     assert measured.disagreement == 1 / 8 and measured.tokens == 8
     assert "12.5000% of 8 marks wrong" in str(measured)
