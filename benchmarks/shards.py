@@ -2,20 +2,22 @@
 
     python benchmarks/shards.py [MEGATOKENS]
 
-Peers in the same run: the tokens alone (size on disk; a loader batch without marks), a bare copy
-of the same files with sha256 (merging, verifying). Medians of CPU time, one thread. Ids from
-marks: benchmarks/positions.py.
+Peers in the same run: the tokens alone on disk; torch's DataLoader over the same tokens without
+marks; a bare copy of the same files with sha256 (merging, verifying).
+Medians of CPU time, one thread. Ids from marks: benchmarks/positions.py.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -73,33 +75,60 @@ def size(data: DataSet) -> None:
         )
 
 
+class Windows(torch.utils.data.Dataset):
+    """Tokens alone, as loaders of flat language models read them: a stretch of the map a row."""
+
+    def __init__(self, data: DataSet) -> None:
+        self._tokens = data.tokens
+
+    def __len__(self) -> int:
+        return (len(self._tokens) - 1) // ROW_LENGTH
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        start = index * ROW_LENGTH
+        row = torch.from_numpy(self._tokens[start : start + ROW_LENGTH + 1].astype(np.int64))
+        return row[:-1], row[1:]
+
+
 def batches(data: DataSet, packing: str) -> None:
-    """A batch of the loader against the same rows read as tokens and targets only."""
+    """A batch with marks and masked targets against batches of tokens and shifted targets."""
     rows = Rows(data=data, row_length=ROW_LENGTH, packing=packing)
     mixture = Mixture(rows={"x": rows})
     loader = RowLoader(mixture=mixture, micro_batch=ROWS, global_batch=ROWS, steps=STEPS)
+    peer = torch.utils.data.DataLoader(Windows(data), batch_size=ROWS, shuffle=True)
 
     def with_marks() -> None:
         for _ in loader.batches():
             pass
 
-    def tokens_only() -> None:
+    def without() -> None:
+        empty = np.zeros((ROWS, ROW_LENGTH + 1), np.uint8)
+        with (
+            mock.patch("train.data.packing.window_marks", lambda *_: empty),
+            mock.patch.object(data, "marks", lambda start, stop: empty[0, : stop - start]),
+        ):
+            with_marks()
+
+    def torch_loader() -> None:
+        for _ in itertools.islice(peer, STEPS):
+            pass
+
+    def gathered() -> None:
         for step in range(STEPS):
             _, chosen = mixture.global_rows(np.arange(step * ROWS, (step + 1) * ROWS))
-            plain = np.zeros((ROWS, ROW_LENGTH + 1), np.int64)
-            for at, index in enumerate(chosen.tolist()):
-                filled = 0
-                for start, stop in rows.spans(index).tolist():
-                    plain[at, filled : filled + stop - start] = data.tokens[start:stop]
-                    filled += stop - start
+            starts = (chosen % (len(data.tokens) // ROW_LENGTH - 1)) * ROW_LENGTH
+            plain = np.empty((ROWS, ROW_LENGTH + 1), np.int64)
+            for row, start in zip(plain, starts.tolist(), strict=True):
+                row[:] = data.tokens[start : start + ROW_LENGTH + 1]
             torch.from_numpy(plain[:, :-1].copy()), torch.from_numpy(plain[:, 1:].copy())
 
-    ours, peer = median(with_marks, tokens_only)
-    each = 1e3 / STEPS
-    print(
-        f"batch {ROWS} x {ROW_LENGTH}, {packing}: {ours * each:.2f} ms with marks and targets, "
-        f"{peer * each:.2f} ms tokens only: {ours / peer:.2f}"
+    ours, *others = median(with_marks, torch_loader, without, gathered)
+    names = ("DataLoader, tokens only", "the same, marks left out", "bare numpy, tokens only")
+    shown = ", ".join(
+        f"{ours / each:.2f} of {name} ({each * 1e3 / STEPS:.2f} ms)"
+        for name, each in zip(names, others, strict=True)
     )
+    print(f"batch {ROWS} x {ROW_LENGTH}, {packing}: {ours * 1e3 / STEPS:.2f} ms: {shown}")
 
 
 def merge(data: DataSet, root: Path) -> None:

@@ -80,19 +80,26 @@ def collate(
     """Stack rows of equal length; `continues` says whether their carries count."""
     tokens = np.stack([row.tokens for row in rows])
     marks = np.stack([row.marks for row in rows])
-    real = np.array([[tokens.shape[1] - row.padding] for row in rows])
-    padding = np.arange(tokens.shape[1]) >= real
-    starts = (marks & _DOCUMENT).astype(bool)
-    targets = np.where(padding | starts, IGNORED, tokens)[:, 1:]
-    padded = bool(padding[:, :-1].any())
+    targets = tokens[:, 1:].copy()
+    # Documents that start are few, and found fastest in one stretch of memory.
+    row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
+    row, place = row[place > 0], place[place > 0]
+    targets[row, place - 1] = IGNORED
+    padding = None
+    if any(row.padding for row in rows):
+        real = np.array([[tokens.shape[1] - row.padding] for row in rows])
+        padding = np.arange(tokens.shape[1]) >= real
+        targets[padding[:, 1:]] = IGNORED
+        if not padding[:, :-1].any():
+            padding = None  # no input is: only the last target
     return Batch(
         tokens=torch.from_numpy(tokens[:, :-1].copy()),
-        targets=torch.from_numpy(targets.copy()),
+        targets=torch.from_numpy(targets),
         marks=torch.from_numpy(marks[:, :-1].copy()),
-        padding=torch.from_numpy(padding[:, :-1].copy()) if padded else None,
+        padding=None if padding is None else torch.from_numpy(padding[:, :-1].copy()),
         carry=torch.from_numpy(np.stack([row.carry for row in rows])) if continues else None,
         source=torch.tensor(list(sources), dtype=torch.int64),
-        packed=padded or bool(starts[:, 1:-1].any()),
+        packed=padding is not None or bool((place < targets.shape[1]).any()),
         step=step,
         step_targets=step_targets,
         rows_after=rows_after,

@@ -109,9 +109,13 @@ class RowLoader:
             filled = places < len(source)
             where = np.minimum(places, len(source) - 1)
             sources, rows = source[where].tolist(), row[where].tolist()
-            wanted = zip(sources, rows, parts.tolist(), filled.tolist(), strict=True)
+            if stage.parts == 1 and filled.all():
+                read = self.mixture.read_all(sources, rows)
+            else:
+                wanted = zip(sources, rows, parts.tolist(), filled.tolist(), strict=True)
+                read = [self._read(*each, stage=stage) for each in wanted]
             batch = collate(
-                [self._read(*each, stage=stage) for each in wanted],
+                read,
                 sources=sources,
                 continues=self.mixture.continues,
                 step=step,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -151,6 +151,18 @@ class Mixture:
                 f"{rows.data.folder}: row {row} of source {self.names[source]} cannot be read: "
                 f"{type(fault).__name__}: {fault}"
             ) from fault
+
+    def read_all(self, sources: Sequence[int], rows: Sequence[int]) -> list[Row]:
+        """Content of rows, each as `read` gives it; those of a source are read at once."""
+        read: dict[int, list[Row]] = {}
+        for source in set(sources):
+            wanted = [row for of, row in zip(sources, rows, strict=True) if of == source]
+            try:
+                read[source] = self.rows[source].read(wanted)
+            except Exception:  # one by one: the message then names the row
+                read[source] = [self.read(source, row) for row in wanted]
+        turns = {source: iter(found) for source, found in read.items()}
+        return [next(turns[source]) for source in sources]
 
     def targets(self, source: Integers, row: Integers) -> int:
         """Scored targets of these rows of these sources together."""

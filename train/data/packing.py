@@ -21,6 +21,7 @@ A row can be read in equal parts, which are rows of a shorter length with the sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ from train.data.bins import Bins
 from train.data.documents import DataError
 from train.data.shards import DataSet
 from train.data.stream import Stream
+from train.data.windows import window_marks
 
 PACKINGS = ("concat", "best_fit", "long_first", "single")
 SPLIT_DOCUMENTS = ("restart", "continue")
@@ -134,6 +136,29 @@ class Rows:
             at += stop - start
         carry = self._carry(int(spans[0, 0])) if self.continues else np.zeros(3, np.int64)
         return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry)
+
+    def read(self, indices: Sequence[int]) -> list[Row]:
+        """Read rows, each as `row` does; at once, where they lie in the file as they are."""
+        starts = None
+        if isinstance(self.packed, Stream):
+            starts = self.packed.straight(np.asarray(indices, np.int64))
+        if starts is None:
+            return [self.row(index) for index in indices]
+        length = self.row_length + 1
+        tokens = np.empty((len(starts), length), np.int64)
+        for row, start in zip(tokens, starts.tolist(), strict=True):
+            row[:] = self.data.tokens[start : start + length]
+        marks = window_marks(self.data, starts, length)
+        carry = np.zeros((len(starts), 3), np.int64)
+        if self.continues:
+            for row, start in zip(carry, starts.tolist(), strict=True):
+                row[:] = self._carry(start)
+        else:
+            marks[:, 0] |= _STARTS_DOCUMENT
+        return [
+            Row(tokens=tokens[at], marks=marks[at], padding=0, carry=carry[at])
+            for at in range(len(starts))
+        ]
 
     def _carry(self, at: int) -> npt.NDArray[np.int64]:
         """Token index, open segment and place in it, as the tokens before `at` leave them."""

@@ -130,10 +130,10 @@ class DataSet:
 
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """Marks of the tokens from start to stop: uint8 [stop - start]."""
-        marks = np.zeros(stop - start, np.uint8)
-        for level in range(self.manifest["levels"]):
+        marks = self.starts(start, stop) << np.uint8(1)
+        for level in range(1, self.manifest["levels"]):
             marks |= self.starts(start, stop, level=level) << np.uint8(1 + level)
-        first, last = np.searchsorted(self.document_ends, [start, stop])
+        first, last = map(self.document_ends.searchsorted, (start, stop))
         marks[self.document_ends[first:last] - start] |= 1
         if start == 0 and len(marks):
             marks[0] |= 1

@@ -44,6 +44,12 @@ class Stream:
         spans[-1, 1] = ends[-1] - (stops[-1] - last)
         return spans
 
+    def straight(self, rows: Integers) -> Integers | None:
+        """Where rows start in the file, if each is one whole stretch of it; else None."""
+        starts = rows * self._row_length
+        whole = (starts >= 0) & (starts + self._row_length < self._total)
+        return starts if len(self._stops) == 1 and whole.all() else None
+
     def targets(self, rows: Integers) -> Integers:
         """Scored targets of rows: all tokens but the first, and the first of each document."""
         first = rows * self._row_length

@@ -60,7 +60,7 @@ class ValidationLoader:
         source, chosen = self._batches[number]
         rows = self._rows[source]
         return collate(
-            [rows.row(index) for index in chosen],
+            rows.read(chosen),
             sources=[source] * len(chosen),
             continues=rows.continues,
             step=number,

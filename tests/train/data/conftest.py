@@ -1,6 +1,7 @@
 """Faults of the machine, for the tests of the data room."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,14 @@ class SmallFile:
 
     def __getattr__(self, name):
         return getattr(self._file, name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_fsync():
+    """Hundreds of files are written, and nobody pulls the plug; tests of fsync set their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture

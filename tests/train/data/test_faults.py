@@ -58,8 +58,7 @@ RUNS = {
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # hundreds of them, and nobody pulls the plug
+def place(tmp_path):
     write(tmp_path / "parts")
     make(tmp_path / "data", 300, 1, 10**6)
     return tmp_path / "out"
