@@ -138,7 +138,13 @@ def generate(
     )
     rows = [
         _Row(
-            index, prompt, sampling or Sampling(temperature=0.0), stop_ids, stop_strings, decode, seed
+            index,
+            prompt,
+            sampling or Sampling(temperature=0.0),
+            stop_ids,
+            stop_strings,
+            decode,
+            seed,
         )
         for index, prompt in enumerate(prompts)
     ]

@@ -6,7 +6,7 @@
     session.rewind(state)                     back to where `state = session.state()` was taken
 
 Segment marks come from a marker, which reads tokens one by one and tells which open a segment
-(`TextMarker` follows a segmenter, and any object with its methods serves). A token whose character
+(`segmenters.TokenMarker` follows any causal segmenter). A token whose character
 is not complete yet gets a provisional mark; where the rest of the character decides otherwise, its
 keys are computed again: so the cache is always that of the text as it would be read whole.
 """
@@ -23,8 +23,6 @@ from torch import Tensor
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder
-from segmenters.base import Segmenter
-from segmenters.online import Online
 
 PREFILL_CHUNK = 1024  # tokens
 
@@ -41,29 +39,6 @@ class Marker(Protocol):
 
     def copy(self) -> Marker:
         """An independent marker in the same state."""
-
-
-class TextMarker:
-    """Follows a segmenter through the text of tokens.
-
-    pieces: the text of each token id, as bytes (empty for special tokens).
-    """
-
-    __slots__ = ("_online", "_pieces")
-
-    def __init__(self, *, segmenter: Segmenter, pieces: Sequence[bytes]) -> None:
-        self._online, self._pieces = Online(segmenter=segmenter), pieces
-
-    def push(self, token: int) -> list[int]:
-        return self._online.push(self._pieces[token])
-
-    def provisional(self) -> list[int]:
-        return self._online.provisional()
-
-    def copy(self) -> TextMarker:
-        twin = object.__new__(TextMarker)
-        twin._online, twin._pieces = self._online.copy(), self._pieces
-        return twin
 
 
 @dataclass(slots=True)

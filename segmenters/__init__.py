@@ -24,6 +24,7 @@ from segmenters.proofs import (
     Mizar,
 )
 from segmenters.sentences import Sentences
+from segmenters.token_marker import TokenMarker
 
 __all__ = [
     "ArithmeticSteps",
@@ -47,6 +48,7 @@ __all__ = [
     "SegmenterError",
     "Sentences",
     "Stride",
+    "TokenMarker",
     "anchors_from_offsets",
     "mark",
     "official_marks",

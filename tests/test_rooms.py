@@ -41,6 +41,7 @@ PUBLIC = {
         "SegmenterError",
         "Sentences",
         "Stride",
+        "TokenMarker",
         "anchors_from_offsets",
         "mark",
         "official_marks",

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe.generate import Sampling, generate
-from bipe.session import TextMarker
-from segmenters import Newline
+from segmenters import Newline, TokenMarker
 from tests.bipe.conftest import SCHEMES, small_decoder
 from tests.bipe.test_session import PIECES, draw, whole_logits
 
-LINES = TextMarker(segmenter=Newline(), pieces=PIECES)
+LINES = TokenMarker(segmenter=Newline(), pieces=PIECES)
 
 
 @pytest.mark.parametrize("static", [True, False])
@@ -28,7 +27,9 @@ def test_greedy_equals_recomputing_everything(scheme, static):
     assert written.ended == "length"
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.0, repetition_penalty=1.3)])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(temperature=0.0, repetition_penalty=1.3)]
+)
 @torch.no_grad()
 def test_a_row_does_not_feel_its_neighbours(sampling):
     model = small_decoder("bilevel_learned_alibi_x96").double()

@@ -61,3 +61,34 @@ def test_nothing_but_ignored_targets_is_a_loss_of_zero():
     loss = summed_cross_entropy(hidden, head, torch.full((37,), IGNORE))
     loss.backward()
     assert loss.item() == 0 and hidden.grad.abs().sum() == 0
+
+
+def plain_loss(hidden, head, targets, *, z_loss, label_smoothing):
+    """The definition, all logits at once."""
+    logits = hidden @ head.T
+    smooth = {"reduction": "sum", "ignore_index": IGNORE, "label_smoothing": label_smoothing}
+    normalisers = logits.logsumexp(-1)[targets != IGNORE]
+    return F.cross_entropy(logits, targets, **smooth) + z_loss * normalisers.square().sum()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("options", [(0.1, 0.0), (0.0, 0.2), (0.01, 0.1)], ids=str)
+@pytest.mark.parametrize("block", [1 << 6, 1 << 18])
+def test_z_loss_and_smoothing_equal_their_definitions(seed, options, block, monkeypatch):
+    monkeypatch.setattr("bipe.loss._BLOCK_NUMBERS", block)
+    hidden, head, targets = make(seed, torch.float64)
+    options = dict(zip(("z_loss", "label_smoothing"), options, strict=True))
+    plain = plain_loss(hidden, head, targets, **options)
+    ours = summed_cross_entropy(hidden, head, targets, chunk=8, **options)
+    torch.testing.assert_close(ours, plain)
+    expected = torch.autograd.grad(plain, (hidden, head))
+    for x, y in zip(torch.autograd.grad(ours, (hidden, head)), expected, strict=True):
+        torch.testing.assert_close(x, y)
+
+
+def test_options_out_of_bounds_are_refused():
+    arguments = make(0, torch.float32)
+    with pytest.raises(ValueError, match="z_loss must be 0 or more"):
+        summed_cross_entropy(*arguments, z_loss=-1.0)
+    with pytest.raises(ValueError, match="label_smoothing must be from 0 to below 1"):
+        summed_cross_entropy(*arguments, label_smoothing=1.0)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Positions
-from bipe.session import Session, TextMarker
-from segmenters import Newline, Sentences, anchors_from_offsets, mark
+from bipe.session import Session
+from segmenters import Newline, Sentences, TokenMarker, anchors_from_offsets, mark
 from tests.bipe.conftest import SCHEMES, small_decoder
 
 # One id a byte, and some whole words.
@@ -38,7 +38,7 @@ def draw(seed, time):
 def test_a_session_reads_as_the_whole_text(scheme, segmenter):
     model = small_decoder(scheme).double()
     rows = [draw(1, 40), draw(2, 40)]
-    marker = TextMarker(segmenter=segmenter, pieces=PIECES)
+    marker = TokenMarker(segmenter=segmenter, pieces=PIECES)
     session = Session(model, batch=2, marker=marker, chunk=7)
     pieces = [session.feed([row[:19] for row in rows])]
     pieces += [session.feed([row[i : i + 1] for row in rows]) for i in range(19, 40)]
@@ -50,7 +50,7 @@ def test_a_session_reads_as_the_whole_text(scheme, segmenter):
 def test_padding_on_the_left_changes_nothing():
     model = small_decoder("bilevel_learned_alibi_x96").double()
     long, short = draw(3, 30), draw(4, 21)
-    marker = TextMarker(segmenter=Newline(), pieces=PIECES)
+    marker = TokenMarker(segmenter=Newline(), pieces=PIECES)
     session = Session(model, batch=2, marker=marker, padding=[0, 9], chunk=8)
     ours = session.feed([long, [0] * 9 + short])
     more = session.feed([[40], [41]])
@@ -106,7 +106,7 @@ def test_a_mark_that_changes_is_read_again(tokens, sizes):
 def test_speculation_can_be_taken_back(scheme):
     model = small_decoder(scheme).double()
     tokens, wrong = draw(5, 40), draw(6, 9)
-    marker = TextMarker(segmenter=Sentences(), pieces=PIECES)
+    marker = TokenMarker(segmenter=Sentences(), pieces=PIECES)
     session = Session(model, batch=1, marker=marker)
     session.feed([tokens[:25]])
     state = session.state()
@@ -123,7 +123,7 @@ def test_speculation_can_be_taken_back(scheme):
 def test_rows_may_be_picked_and_doubled():
     model = small_decoder("bilevel_learned_rope").double()
     rows = [draw(7, 20), draw(8, 20)]
-    marker = TextMarker(segmenter=Newline(), pieces=PIECES)
+    marker = TokenMarker(segmenter=Newline(), pieces=PIECES)
     session = Session(model, batch=2, marker=marker)
     session.feed(rows)
     session.select([1, 1])

@@ -1,0 +1,38 @@
+"""Which tokens open a segment, from their ids, while they are written.
+
+`Online` reads the text of tokens; this reads their ids, as whoever decodes has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from segmenters.base import Segmenter
+from segmenters.online import Online
+
+
+class TokenMarker:
+    """Follows a causal segmenter through the tokens of one document.
+
+    pieces: the text of each token id, as bytes (empty for special tokens).
+    Raises ValueError for a segmenter that cannot be followed.
+    """
+
+    __slots__ = ("_online", "_pieces")
+
+    def __init__(self, *, segmenter: Segmenter, pieces: Sequence[bytes]) -> None:
+        self._online, self._pieces = Online(segmenter=segmenter), pieces
+
+    def push(self, token: int) -> list[int]:
+        """Marks decided by one more token, in the order of the tokens; usually its own, alone."""
+        return self._online.push(self._pieces[token])
+
+    def provisional(self) -> list[int]:
+        """Marks that the tokens without one had if the text ended here."""
+        return self._online.provisional()
+
+    def copy(self) -> TokenMarker:
+        """An independent marker in the same state."""
+        twin = object.__new__(TokenMarker)
+        twin._online, twin._pieces = self._online.copy(), self._pieces
+        return twin
