@@ -21,6 +21,8 @@ _NEWLINE, _SPACE, _PERIOD = b"\n ."
 # Multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014) and its increment.
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _GOLDEN = 0x9E3779B97F4A7C15
+# Draws are made for so many characters at a time: they take fifty bytes a character.
+_PIECE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +51,7 @@ class Pattern(Segmenter):
         return None
 
     def _ends(self, text: str) -> Iterable[int]:
-        return [match.end() for match in re.finditer(self.ends, text)]
+        return [*map(re.Match.end, re.finditer(self.ends, text))]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +144,11 @@ class RandomCuts(Segmenter):
         return 0
 
     def _ends(self, text: str) -> Cuts:
-        return self.draw(text, read=0, total=0)[0]
+        found, total = [np.zeros(0, dtype=np.int64)], 0
+        for read in range(0, len(text), _PIECE):
+            cuts, total = self.draw(text[read : read + _PIECE], read=read, total=total)
+            found.append(cuts + read)
+        return np.concatenate(found)
 
     def draw(self, text: str, *, read: int, total: int) -> tuple[Cuts, int]:
         """Cuts of `text`, in characters of it, behind `read` characters; and the next `total`.

@@ -181,7 +181,8 @@ def versions(backend: str, language: str) -> dict[str, str]:
 
 def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
     """Character offsets at which the rules, run by spaCy, start a sentence, 0 included."""
-    return _starts(_rules(next_word), _valid(text))
+    pipeline = _rules(next_word)
+    return _starts(pipeline, _valid(text)) if text else np.zeros(0, dtype=np.int64)
 
 
 def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
