@@ -15,6 +15,7 @@ PIECES = [
     *("", "\n", "\n\n", " ", "  ", "He", " he", " He", ".", ".\n", "!", "\nNo", " .", ",", ")"),
     *(" left", " Dr", " D", "r", '"', "a\nb", b"\xe4", b"\xbd\xa0", " 3", "3", "\n "),
 ]
+NEWLINES = IdTable.compile(PIECES, Newline())
 ids_of = st.lists(st.integers(0, len(PIECES) - 1), max_size=40)
 
 
@@ -37,8 +38,7 @@ def looped(table, ids):
 
 @given(ids=ids_of)
 def test_newlines_are_told_from_ids_alone(ids):
-    table = IdTable.compile(PIECES, Newline())
-    assert table.marks(ids).tolist() == exact(Newline(), ids)
+    assert NEWLINES.marks(ids).tolist() == exact(Newline(), ids)
 
 
 @given(ids=ids_of, seed=st.integers(0, 9999))

@@ -2,7 +2,6 @@
 
 import pickle
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -22,9 +21,11 @@ from segmenters import (
     Segmenter,
     Sentences,
     Stride,
+    sentence_machine,
 )
 from segmenters.machine import Machine
 from segmenters.machines import machine_of
+from segmenters.sentence_rules import sentence_ends
 from tests.segmenters.proofs.test_laws import PIECES
 from tests.segmenters.texts import any_text
 
@@ -140,23 +141,51 @@ def test_a_run_without_end_is_followed_exactly_and_stays_small(segmenter, sign):
     assert notes or len(pickle.dumps(machine)) < 16_000
 
 
+ENDLESS = [
+    " word",
+    " .",
+    ". ",
+    "\n",
+    " ",
+    '"',
+    " ''.",
+    "=",
+    "(",
+    "$ ",
+    "1",
+    " \U0001f600",
+    ".\u201c",
+]
+
+
 @each
-def test_a_push_costs_the_same_however_long_the_text(segmenter):
-    slow = {}
-    for sign in (" word", " .", ". ", "\n", " ", '"', " ''.", "=", "(", "$ ", "1", " \U0001f600"):
-        machine = machine_of(segmenter)
-        spans = [_seconds(machine, sign, 1_000) for _ in range(6)]
-        # The first span warms up; noise of a busy machine is above the least of the others.
-        if min(spans[3:]) > 3 * min(spans[1:3]) + 0.02:
-            slow[sign] = spans
-    assert slow == {}
-
-
-def _seconds(machine: Machine, sign: str, times: int) -> float:
-    start = time.process_time()
-    for _ in range(times):
+@pytest.mark.parametrize("sign", ENDLESS)
+def test_the_state_does_not_grow_with_the_text(segmenter, sign):
+    """So neither does the cost of a push: a machine reads its state and the piece alone."""
+    machine, sizes = machine_of(segmenter), []
+    for count in range(6_000):
         machine.push(sign)
-    return time.process_time() - start
+        if count % 100 == 0:
+            sizes.append(len(pickle.dumps(machine)))
+    mixed = isinstance(segmenter, Sentences | ChainOfThought) and sign in (" \U0001f600", ".\u201c")
+    assert mixed or max(sizes[30:]) < 1.1 * max(sizes[:30]) + 8_000
+
+
+@pytest.mark.parametrize("sign", ENDLESS)
+def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
+    read = []
+
+    def counted(text, *, position, last):
+        read.append(len(text) - position)
+        return sentence_ends(text, position=position, last=last)
+
+    monkeypatch.setattr(sentence_machine, "sentence_ends", counted)
+    machine = machine_of(Sentences())
+    machine.push("He left")
+    for _ in range(3_000):
+        machine.push(sign)
+    machine.push(" Then")
+    assert sum(read) < 20 * machine.size
 
 
 @pytest.mark.parametrize(
