@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +22,10 @@ class Bias(ABC):
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         """Spell the bias out: the reference of every other path, and the fallback."""
 
+    @abstractmethod
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> Bias:
+        """The bias of some rows of the batch, queries and keys."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearTerm:
@@ -30,6 +34,10 @@ class LinearTerm:
     slopes: Float[Tensor, " head"]
     q_ids: Int[Tensor, "batch query"]
     k_ids: Int[Tensor, "batch key"]
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearTerm:
+        """The term of some rows, queries and keys."""
+        return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,10 @@ class LinearBias(Bias):
             * (term.k_ids[:, None, None, :] - term.q_ids[:, None, :, None]).to(dtype)
             for term in self.terms
         )
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearBias:
+        terms = (term.part(rows=rows, queries=queries, keys=keys) for term in self.terms)
+        return LinearBias(terms=tuple(terms))
 
     def row(
         self, *, rows: slice, keys: slice, dtype: torch.dtype = torch.float32
@@ -78,6 +90,37 @@ class TableBias(Bias):
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         return self.function(self.q_ids[:, :, None], self.k_ids[:, None, :]).to(dtype)
 
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> TableBias:
+        return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
+
+    def pairs(self, dtype: torch.dtype) -> IdPairs:
+        """The bias once for each pair of ids instead of each pair of tokens.
+
+        Ids that repeat (segments) make the table small: of 8192 tokens in segments of 25 it holds
+        328 x 328 numbers a head. Reads the range of the ids on the host.
+        """
+        q_first, q_count = _range(self.q_ids)
+        k_first, k_count = _range(self.k_ids)
+        q_ids = q_first + torch.arange(q_count, device=q_first.device)
+        k_ids = k_first + torch.arange(k_count, device=k_first.device)
+        table = self.function(q_ids[:, :, None], k_ids[:, None, :]).to(dtype)
+        return IdPairs(table=table, q_at=self.q_ids - q_first, k_at=self.k_ids - k_first)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdPairs:
+    """A table bias by pairs of ids, and where in the table each query and key stands."""
+
+    table: Float[Tensor, "batch head q_id k_id"]
+    q_at: Int[Tensor, "batch query"]
+    k_at: Int[Tensor, "batch key"]
+
+    def dense(self) -> Float[Tensor, "batch head query key"]:
+        """Spread over tokens."""
+        batch = torch.arange(len(self.table), device=self.table.device)[:, None, None]
+        spread = self.table.permute(0, 2, 3, 1)[batch, self.q_at[:, :, None], self.k_at[:, None]]
+        return spread.permute(0, 3, 1, 2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasSum(Bias):
@@ -87,6 +130,10 @@ class BiasSum(Bias):
 
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         return sum(part.dense(dtype) for part in self.parts)  # type: ignore[return-value]
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> BiasSum:
+        parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)
+        return BiasSum(parts=tuple(parts))
 
 
 def add_biases(*biases: Bias | None) -> Bias | None:
@@ -98,6 +145,12 @@ def add_biases(*biases: Bias | None) -> Bias | None:
     if len(linear) == len(parts):
         return LinearBias(terms=tuple(term for b in linear for term in b.terms))
     return BiasSum(parts=parts)
+
+
+def _range(ids: Tensor) -> tuple[Tensor, int]:
+    """The least id of each row, ``[batch, 1]``, and how many ids the widest row spans."""
+    first, last = ids.amin(-1, keepdim=True), ids.amax(-1, keepdim=True)
+    return first, int((last - first).max()) + 1
 
 
 def _centred(ids: Int[Tensor, "batch key"]) -> Int[Tensor, "batch key"]:

@@ -5,10 +5,11 @@
     linear bias   CPU                         banded in long documents, bias_row in short ones
                                               (augmented where the operator is missing)
                   elsewhere                   augmented
+    other bias    CPU                         chunked in long documents, masked in short ones
+    any           packed, CUDA; tables there  flex
     cached keys   one query                   step: no mask but for padding
                   several, one document       chunk (CPU, no gradients)
-    anything      packed off the CPU, other   masked: a dense mask for the fused kernel
-                  biases
+    anything      elsewhere                   masked: a dense mask for the fused kernel
 
 The choice is made once a forward pass; every layer then calls the same attention. `path="eager"`
 forces the reference. Every path is exact (banded: to less than the rounding of its dtype), and
@@ -28,21 +29,27 @@ from torch import Tensor
 
 from bipe.attention.banded import WORTH_FROM, banded_attention
 from bipe.attention.cached import chunk_attention, last_query_attention
+from bipe.attention.chunked import chunked_attention
 from bipe.attention.documents import Attention, Span, attend_by_document, document_spans
 from bipe.attention.eager import allowed_pairs, eager_attention
+from bipe.attention.flex import choose_flex
 from bipe.attention.fused import (
     augmented_attention,
     bias_row_attention,
     bias_row_works,
     causal_attention,
 )
-from bipe.bias import Bias, LinearBias
+from bipe.bias import Bias, BiasSum, LinearBias, TableBias
 from bipe.positions import Positions
 
 log = logging.getLogger(__name__)
 
-Path = Literal["auto", "eager", "masked", "causal", "banded", "bias_row", "augmented"]
+Path = Literal[
+    "auto", "eager", "masked", "causal", "banded", "bias_row", "augmented", "chunked", "flex"
+]  # fmt: skip
 PATHS = get_args(Path)
+# Tokens from which a dense bias costs more memory than a second forward pass costs time.
+CHUNKED_FROM = 1024
 _LINEAR = {
     "banded": banded_attention,
     "bias_row": bias_row_attention,
@@ -69,10 +76,15 @@ def choose_attention(
         if name == "eager":
             return functools.partial(eager_attention, bias=bias, allowed=allowed)
         return functools.partial(_masked_attention, bias=bias, allowed=allowed)
+    if name == "flex":
+        return choose_flex(bias=bias, at=_same(name, q_at, k_at))
     if name == "causal" and bias is not None:
         raise ValueError(f"attention path {name!r} takes no bias, got {type(bias).__name__}")
     if name in ("banded", "bias_row", "augmented") and not isinstance(bias, LinearBias):
         raise ValueError(f"attention path {name!r} takes a linear bias, got {bias!r}")
+    if name == "chunked" and bias is None:
+        raise ValueError("attention path 'chunked' takes a bias, got None")
+    _same(name, q_at, k_at)
     return _by_document(_kernel(name, bias), k_at)
 
 
@@ -80,13 +92,33 @@ def _choose(bias: Bias | None, q_at: Positions, k_at: Positions) -> str:
     on_cpu = k_at.document.device.type == "cpu"
     if q_at.document.shape != k_at.document.shape:
         return _choose_cached(bias, q_at, k_at)
+    if k_at.packed and k_at.document.is_cuda:
+        return "flex" if _gathers(bias) else "masked"
     if k_at.packed and not on_cpu:
         return "masked"
     if bias is None:
         return "causal"
     if not isinstance(bias, LinearBias):
-        return "masked"
+        if k_at.document.is_cuda and _gathers(bias):
+            return "flex"
+        return "chunked" if k_at.document.shape[1] >= CHUNKED_FROM else "masked"
     return "banded" if on_cpu and bias_row_works() else "augmented"
+
+
+def _gathers(bias: Bias | None) -> bool:
+    """Whether FlexAttention can add it."""
+    parts = bias.parts if isinstance(bias, BiasSum) else (bias,)
+    return all(part is None or isinstance(part, LinearBias | TableBias) for part in parts)
+
+
+def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
+    """The positions of queries and keys, which must be the same tokens."""
+    if q_at.document.shape != k_at.document.shape:
+        raise ValueError(
+            f"attention path {name!r} takes as many queries as keys, got "
+            f"{q_at.document.shape[1]} and {k_at.document.shape[1]}; set attention=auto to decode"
+        )
+    return k_at
 
 
 def _choose_cached(bias: Bias | None, q_at: Positions, k_at: Positions) -> str:
@@ -114,6 +146,10 @@ def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | N
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
     """A function from (rows of the batch, time of the document) to the attention there."""
+    if bias is not None and name == "chunked":
+        return lambda rows, keys: functools.partial(
+            chunked_attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
+        )
     if not isinstance(bias, LinearBias):
         return lambda rows, keys: causal_attention
 
