@@ -17,9 +17,10 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from bipe.attention.documents import Attention
-from bipe.bias import Bias, BiasSum, LinearBias, TableBias
+from bipe.bias import Bias, BiasSum, IdPairs, LinearBias, LinearTerm, TableBias
 from bipe.positions import Positions
 
+# (score, batch, head, query, key) -> score
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -55,34 +56,30 @@ def _score_mod(bias: Bias | None) -> ScoreMod | None:
     if bias is None:
         return None
     parts = bias.parts if isinstance(bias, BiasSum) else (bias,)
-    mods = [mod for part in parts for mod in _mods(part)]
-
-    return lambda score, b, h, q, k: score + sum(mod(b, h, q, k) for mod in mods)
+    return functools.reduce(_both, (mod for part in parts for mod in _mods(part)))
 
 
-def _mods(bias: Bias) -> list[Callable[..., Tensor]]:
+def _both(first: ScoreMod, second: ScoreMod) -> ScoreMod:
+    return lambda score, b, h, q, k: second(first(score, b, h, q, k), b, h, q, k)
+
+
+def _mods(bias: Bias) -> list[ScoreMod]:
     if isinstance(bias, LinearBias):
-        return [
-            functools.partial(_linear, term.slopes.float(), term.q_ids, term.k_ids)
-            for term in bias.terms
-        ]
+        return [_linear(term) for term in bias.terms]
     if isinstance(bias, TableBias):
-        pairs = bias.pairs(torch.float32)
-        return [functools.partial(_gathered, pairs.table, pairs.q_at, pairs.k_at)]
+        return [_gathered(bias.pairs(torch.float32))]
     raise ValueError(f"attention path 'flex' takes linear and table biases, got {bias!r}")
 
 
-def _linear(
-    slopes: Tensor, q_ids: Tensor, k_ids: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor
-) -> Tensor:
+def _linear(term: LinearTerm) -> ScoreMod:
+    slopes, q_ids, k_ids = term.slopes.float(), term.q_ids, term.k_ids
     # The difference of integers is exact, however large the ids.
-    return slopes[h] * (k_ids[b, k] - q_ids[b, q]).float()
+    return lambda score, b, h, q, k: score + slopes[h] * (k_ids[b, k] - q_ids[b, q]).float()
 
 
-def _gathered(
-    table: Tensor, q_at: Tensor, k_at: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor
-) -> Tensor:
-    return table[b, h, q_at[b, q], k_at[b, k]]
+def _gathered(pairs: IdPairs) -> ScoreMod:
+    table, q_at, k_at = pairs.table, pairs.q_at, pairs.k_at
+    return lambda score, b, h, q, k: score + table[b, h, q_at[b, q], k_at[b, k]]
 
 
 @functools.cache
