@@ -145,6 +145,7 @@ def _run(command: str, words: list[str]) -> int:
 
     _share_the_processor()
     register_resolvers()
+    words = _spelled(words) if command == "prepare" else words
     _log_to_stderr()
     if words[:1] == ["--config-file"]:
         run_stage(command, settled(command, _from_file(words[1:])))
@@ -156,6 +157,8 @@ def _run(command: str, words: list[str]) -> int:
         if faults:  # the rest of a sweep
             return
         try:
+            if command == "prepare" and _is_prepared(config):
+                return
             run_stage(command, settled(command, config))
         except BaseException as fault:  # raised below: Hydra would print lines of its own first
             faults.append(fault)
@@ -170,6 +173,26 @@ def _run(command: str, words: list[str]) -> int:
     if faults:
         raise faults[0]
     return 0
+
+
+def _spelled(words: list[str]) -> list[str]:
+    """The options of `bipe prepare` as the keys that they are: --dry-run, --limit N."""
+    made, rest = [], iter(words)
+    for word in rest:
+        name, given, value = word.partition("=")
+        if word == "--dry-run":
+            made.append("dry_run=true")
+        elif name == "--limit":
+            made.append(f"limit={value if given else next(rest, '')}")
+        else:
+            made.append(word)
+    return made
+
+
+def _is_prepared(config: DictConfig) -> bool:
+    from train.stages.prepare import prepare_again
+
+    return prepare_again(config)
 
 
 def _log_to_stderr() -> None:
@@ -274,6 +297,7 @@ def _usage() -> str:
             "",
             "  bipe COMMAND key=value ...     set anything in conf/ (encoding=bipe_rope steps=500)",
             "  bipe COMMAND --cfg job         show the composed configuration and stop",
+            "  bipe prepare --dry-run         what would be done; --limit N: documents a source",
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
             "  bipe COMMAND --help            groups and keys",
             "  bipe segment FILE --stats      takes options instead of keys",

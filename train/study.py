@@ -24,10 +24,12 @@ _DECIDED_BY = {
     "check_val_every_n_epoch": "validate_every",
     "default_root_dir": "out and name",
     "encoding": "encoding",
+    "engine": "engine",
     "epochs": "epochs",
     "folder": "data, or out and name",
     "gradient_clip_val": "clip",
     "if_exists": "if_exists",
+    "limit": "limit",
     "log_every_n_steps": "log_every",
     "logger": "logger",
     "max_epochs": "steps",
@@ -39,6 +41,7 @@ _DECIDED_BY = {
     "val_check_interval": "validate_every",
 }
 _COUNTS = (
+    "limit",
     "row_length",
     "steps",
     "patience",
@@ -104,6 +107,8 @@ class Study:
     data: str | list[str] | dict[str, str]
     name: str | None
     if_exists: IfExists
+    limit: int | None
+    dry_run: bool
     seed: int
     row_length: int
     steps: int
@@ -117,6 +122,7 @@ class Study:
     validate_every: int | None
     keep_checkpoints: int
     corpus: Call
+    engine: Call
     model: Call
     encoding: Call
     rows: Call

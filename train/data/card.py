@@ -8,8 +8,6 @@ from typing import Any
 
 from train.data.split import SPLITS
 
-CLIPPED_AT = (64, 128, 256, 512, 1024, 2048)
-
 
 def card_data(manifest: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any]:
     """What the card says, as JSON-able values."""
@@ -50,14 +48,25 @@ def card(data: dict[str, Any]) -> str:
 def _source(name: str, source: dict[str, Any]) -> list[str]:
     lengths, sample = source["tokens_per_segment"], source["sample"]
     percentiles = ", ".join(f"{key}%: {value}" for key, value in lengths["percentiles"].items())
+    clipped = ", ".join(f"{size}: {100 * s:.2f}%" for size, s in lengths["clipped"].items())
+    left_out = {
+        "empty": source["empty"],
+        **source["bad"],
+        "duplicates": source["duplicates"],
+        **{f"by {name}": number for name, number in source["filtered"].items()},
+    }
     lines = [
         f"## {name}",
         "",
-        f"- licence: {source['licence'] or 'not stated'}; from {source['provenance']}",
+        f"- licence: {source['licence'] or 'not stated'}; from {source['provenance']}: "
+        f"{_corpus(source['documents'])}",
         f"- segmenter: {source['segmenter'].get('segmenter', 'not stated')}",
+        *_choices(source),
         f"- tokens a segment: mean {lengths['mean']:.1f}; {percentiles}; longest {lengths['max']}",
         f"- segments of one token: {100 * lengths['share_of_length_1']:.1f}%",
-        f"- empty documents left out: {source['empty']}",
+        f"- tokens beyond the end of a table of intra positions, by its size: {clipped}",
+        *(f"- left out, {rule}: {number}" for rule, number in left_out.items() if number),
+        *(f"  - {example}" for example in source.get("left_out", [])),
         "",
         "| document length | documents | segments a document | tokens a segment |",
         "|---|---:|---:|---:|",
@@ -67,10 +76,6 @@ def _source(name: str, source: dict[str, Any]) -> list[str]:
         lines.append(
             f"| {bucket['from']} {above} | {bucket['documents']} "
             f"| {bucket['segments_per_document']:.1f} | {bucket['mean']:.1f} |"
-        )
-    if chosen := source.get("segmenters"):
-        lines.insert(
-            4, "- documents by segmenter: " + "; ".join(f"{n} by {s}" for s, n in chosen.items())
         )
     cuts, text = sample["cuts"], sample["text"]
     pieces = [text[start:stop] for start, stop in pairwise(cuts)]
@@ -84,3 +89,17 @@ def _source(name: str, source: dict[str, Any]) -> list[str]:
         "|".join(pieces),
         fence,
     ]
+
+
+def _corpus(documents: dict[str, Any]) -> str:
+    """The reader and the address that it was given."""
+    address = documents.get("path") or documents.get("packages")
+    return documents["reader"] + (f" {address}" if address else "")
+
+
+def _choices(source: dict[str, Any]) -> list[str]:
+    chosen = source.get("segmenters")
+    if not chosen:
+        return []
+    told = "; ".join(f"{number} by {segmenter}" for segmenter, number in chosen.items())
+    return [f"- documents by segmenter: {told}"]

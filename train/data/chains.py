@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from train.data.documents import DataError, Document, Reader
+from train.data.parts import Part, part_size, ranges
 
+_CHAIN_BYTES = 25  # roughly, to divide the work by
 _LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
@@ -55,7 +57,22 @@ class ArithmeticChains(Reader):
                 raise DataError(f"{name} must be at least 1, was: {getattr(self, name)}")
 
     def read(self) -> Iterator[Document]:
-        for number in range(self.documents):
+        return self.worksheets(0, self.documents)
+
+    def parts(self) -> list[Part]:
+        size = self.chains * _CHAIN_BYTES
+        each = max(1, part_size(self.documents * size) // size)
+        return [
+            Part(where={"first": first, "last": last}, size=(last - first) * size)
+            for first, last in ranges(self.documents, each=each)
+        ]
+
+    def read_part(self, part: Part) -> Iterator[Document]:
+        return self.worksheets(part.where["first"], part.where["last"])
+
+    def worksheets(self, first: int, last: int) -> Iterator[Document]:
+        """The worksheets of these numbers."""
+        for number in range(first, last):
             draw = random.Random(f"{self.seed}:{number}")
             lines = (
                 chain(draw, operators=draw.randint(*self.operators), modulus=self.modulus)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from train.data.documents import DataError, Document, Reader, decode
+from train.data.parts import Part, grouped, part_size
 
 STANDARD_LIBRARY = "stdlib"
 _TESTS = {"test", "tests", "testing", "idlelib"}
@@ -89,18 +90,42 @@ class PackageCode(Reader):
 
     def read(self) -> Iterator[Document]:
         for package in self.packages:
-            root = _package_folder(package)
-            for file in sorted(root.rglob("*.py")):
-                path = file.relative_to(root)
-                if _NEVER & set(path.parts) or (self.skip_tests and _is_test(path)):
-                    continue
-                id = f"{package}/{path.as_posix()}"
-                text, replaced = decode(file.read_bytes(), errors="replace", where=id)
-                if len(text) < self.min_characters:
-                    continue
-                if self.max_characters is not None and len(text) > self.max_characters:
-                    continue
-                yield self.document(text, id=id, replaced=replaced, meta={"package": package})
+            for path in self.paths(package):
+                yield from self.read_file(package, path)
+
+    def parts(self) -> list[Part]:
+        files = [
+            ((package, path.as_posix()), (_package_folder(package) / path).stat().st_size)
+            for package in self.packages
+            for path in self.paths(package)
+        ]
+        size = part_size(sum(own for _, own in files))
+        return [
+            Part(where={"files": group}, size=held) for group, held in grouped(files, size=size)
+        ]
+
+    def read_part(self, part: Part) -> Iterator[Document]:
+        for package, path in part.where["files"]:
+            yield from self.read_file(package, Path(path))
+
+    def paths(self, package: str) -> list[Path]:
+        """The files of a package that may be documents, sorted."""
+        root = _package_folder(package)
+        paths = [file.relative_to(root) for file in sorted(root.rglob("*.py"))]
+        return [
+            path
+            for path in paths
+            if not _NEVER & set(path.parts) and not (self.skip_tests and _is_test(path))
+        ]
+
+    def read_file(self, package: str, path: Path) -> Iterator[Document]:
+        """The document of a file, if it is as long as asked for."""
+        id = f"{package}/{path.as_posix()}"
+        data = (_package_folder(package) / path).read_bytes()
+        text, replaced = decode(data, errors="replace", where=id)
+        longest = len(text) if self.max_characters is None else self.max_characters
+        if self.min_characters <= len(text) <= longest:
+            yield self.document(text, id=id, replaced=replaced, meta={"package": package})
 
     def fingerprint(self) -> dict[str, Any]:
         versions = {package: _version(package) for package in self.packages}

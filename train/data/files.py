@@ -9,12 +9,13 @@ such option); what holds no document at all follows `on_bad`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from train.data.conditions import check_conditions, keeps
 from train.data.documents import DataError, Document, Reader, decode, dig, text_of
 from train.data.fields import columns_of, fields_of
 from train.data.lines import Span, lines_of, spans
@@ -145,12 +146,20 @@ class _Rows(Files):
     text_key: str = "text"
     id_key: str | None = None
     meta_keys: Sequence[str] | None = None
+    filter: Mapping[str, Any] | None = None
 
-    def row_document(self, row: Any, *, where: str, id: str, replaced: int = 0) -> Document:
+    def check(self) -> None:
+        check_conditions(self.filter)
+        super().check()
+
+    def row_document(self, row: Any, *, where: str, id: str, replaced: int = 0) -> Document | None:
+        """The document of a row; None for one that the filter does not keep."""
         if not isinstance(row, dict):
             raise _Unreadable(
                 "no object", where, f"must be an object with keys, was: {type(row).__name__}"
             )
+        if not keeps(row, self.filter, where=where):
+            return None
         with _as_bad("no text", where):
             text = text_of(row, self.text_key, where="")
             if self.id_key is not None:
@@ -158,8 +167,8 @@ class _Rows(Files):
         meta = fields_of(row, self.text_key, self.meta_keys)
         return self.document(text, id=id, replaced=replaced, meta=meta)
 
-    def row(self, row: Any, *, where: str, id: str) -> Document | Bad:
-        """The document of a row, or why there is none."""
+    def row(self, row: Any, *, where: str, id: str) -> Document | Bad | None:
+        """The document of a row, why there is none, or None for one that is not asked for."""
         try:
             return self.row_document(row, where=where, id=id)
         except _Unreadable as fault:
@@ -177,7 +186,7 @@ class JSONL(_Rows):
 
     text_key, id_key: keys of the object, dotted for nested ones; without id_key a document is
     named by file and line. meta_keys: fields that documents keep for segmenters that choose by
-    them; by default those that `Auto` knows.
+    them; by default those that `Auto` knows. filter: which rows are read (conditions.py).
     """
 
     pattern: str = "**/*.jsonl*"
@@ -223,6 +232,7 @@ class Parquet(_Rows):
 
     pattern: str = "**/*.parquet"
     batch_rows: ClassVar[int] = 256
+    batch_bytes: ClassVar[int] = 16_000_000
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
         try:
@@ -247,15 +257,25 @@ class Parquet(_Rows):
         number = first
         with self.table(file) as table:
             names = table.schema_arrow.names
-            keys = [key for key in (self.text_key, self.id_key) if key is not None]
+            asked = (self.text_key, self.id_key, *(self.filter or {}))
+            keys = [key for key in asked if key is not None]
             top = [key if key in names else key.split(".")[0] for key in keys]
             top += columns_of(table.schema_arrow, self.meta_keys)
-            batches = table.iter_batches(batch_size=self.batch_rows, columns=top, row_groups=groups)
+            rows = self.rows_at_once(table.metadata)
+            batches = table.iter_batches(batch_size=rows, columns=top, row_groups=groups)
             for batch in batches:
                 for row in batch.to_pylist():
                     where = f"{file}, row {number}"
-                    yield self.row(row, where=where, id=f"{file.name}:{number}")
+                    found = self.row(row, where=where, id=f"{file.name}:{number}")
+                    if found is not None:
+                        yield found
                     number += 1
+
+    def rows_at_once(self, metadata: Any) -> int:
+        """As many as `batch_rows`, fewer where rows are large, so that memory is bounded."""
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        mean = max((g.total_byte_size // max(1, g.num_rows) for g in groups), default=0)
+        return max(1, min(self.batch_rows, self.batch_bytes // max(1, mean)))
 
     @contextmanager
     def table(self, file: File) -> Iterator[Any]:

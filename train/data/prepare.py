@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import tokenizers
 
@@ -21,6 +21,8 @@ from train.data import folder
 from train.data.card import card, card_data
 from train.data.disk import write_whole
 from train.data.documents import DataError
+from train.data.duplicates import list_duplicates
+from train.data.engine.engines import Engine, Local
 from train.data.engine.work import Task, Work
 from train.data.merge import merge_source, tallies
 from train.data.parts import Part
@@ -37,13 +39,6 @@ __all__ = ["Prepared", "Source", "prepare"]
 IF_EXISTS = ("refuse", "overwrite", "resume")
 _SHOWN_DIFFERENCES = 3
 _PLAN, _TOKENIZER = "plan.json", "tokenizer.json"
-
-
-class Engine(Protocol):
-    """What makes the parts: engine/local.py, slurm.py, ray.py."""
-
-    def run(self, work: Work, *, watch: Any) -> None:
-        """Make all the parts of `work` that are missing; calls `watch` now and then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +107,7 @@ def prepare(
             if if_exists != "overwrite":
                 _require_same(recovered, request.told, out=out, if_exists=if_exists)
         with Meter(show=progress) as meter:
-            manifest = _build(request, part, engine or _local(), meter)
+            manifest = _build(request, part, engine or Local(), meter)
             folder.install(part, out)
     return Prepared(folder=out, manifest=manifest, kept=False)
 
@@ -163,11 +158,15 @@ def _build(request: Request, part: Path, engine: Engine, meter: Meter) -> dict[s
         tasks=tasks,
         digest=f"{digest}:{vouched['tokenizer']['sha256']}",
         tokenizer=tokenizer,
+        deduplicate=request.deduplicate,
         descriptions={
             name: plain({**vouched, **source.description()})
             for name, source in request.sources.items()
         },
     )
+    if request.deduplicate:
+        _make(work.hashing(), engine, meter, title="hashes of ")
+        list_duplicates(work)
     _make(work, engine, meter)
     try:
         counted = tallies(work)
@@ -204,13 +203,13 @@ def _build(request: Request, part: Path, engine: Engine, meter: Meter) -> dict[s
     return folder.write_top(whole, manifest)
 
 
-def _make(work: Work, engine: Engine, meter: Meter) -> None:
+def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
     """Let the engine make the parts."""
     work.clear_reports()
     missing = len(work.missing())
     kept = len(work.tasks) - missing
     meter.start(
-        f"{len(work.tasks)} parts of {', '.join(work.sources)}"
+        f"{title}{len(work.tasks)} parts of {', '.join(work.sources)}"
         + (f", {kept} of them done before" if kept else "")
     )
     watch = Watch(work, meter)
@@ -288,12 +287,6 @@ def _require_same(
         f"{out} holds a data set{other}. Set data= to another folder, or set if_exists=overwrite"
         + ("" if differing else " or if_exists=resume")
     )
-
-
-def _local() -> Engine:
-    from train.data.engine.local import Local
-
-    return Local()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

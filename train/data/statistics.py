@@ -20,6 +20,8 @@ from segmenters.base import Cuts
 SEGMENT_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 DOCUMENT_EDGES = (1, *(2**power for power in range(8, 21)))
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+# Sizes of a table of learned intra positions: which share of tokens lies beyond its end?
+TABLE_SIZES = (32, 64, 128, 256, 512, 1024, 2048)
 SAMPLE_CHARACTERS = 1200
 
 
@@ -138,5 +140,9 @@ def _distribution(lengths: Counter[int]) -> dict[str, Any]:
         },
         "max": int(values[-1]),
         "share_of_length_1": lengths[1] / int(below[-1]),
+        "clipped": {
+            str(size): float((np.maximum(values - size, 0) * times).sum() / (values * times).sum())
+            for size in TABLE_SIZES
+        },
         "histogram": np.bincount(bins, times, len(SEGMENT_EDGES)).astype(int).tolist(),
     }

@@ -117,7 +117,7 @@ def raw(file: File) -> Iterator[IO[bytes]]:
         return
     member, outer = _split_archive(file.path)
     if outer is not None:
-        with _archive(outer).open(member) as stored:
+        with _archive(outer, _state(outer)).open(member) as stored:
             yield stored
         return
     from fsspec.core import url_to_fs
@@ -188,7 +188,7 @@ def _address(system: Any, path: str, name: str) -> str:
 
 def _in_archive(path: str, pattern: str) -> list[File]:
     try:
-        entries = _archive(path).find("", detail=True)
+        entries = _archive(path, _state(path)).find("", detail=True)
     except Exception as fault:  # zipfile has errors of its own, fsspec those of its protocols
         raise DataError(
             f"path={redacted(path)}: not a zip archive: {redacted(str(fault))}"
@@ -212,8 +212,17 @@ def _split_archive(path: str) -> tuple[str, str | None]:
     return member, outer
 
 
+def _state(path: str) -> tuple[int, int]:
+    """What tells an archive on disk from the one that was there before."""
+    try:
+        found = Path(path.removeprefix("file://")).stat()
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
+
+
 @lru_cache(maxsize=4)
-def _archive(path: str) -> Any:
+def _archive(path: str, state: tuple[int, int]) -> Any:
     """The archive, its table of contents read once."""
     from fsspec.implementations.zip import ZipFileSystem
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from segmenters.pattern import Newline
 from train.data import parts
-from train.data.engine.local import Local
+from train.data.engine.engines import Local
 from train.data.files import JSONL, TextFiles
 from train.data.prepare import Source, prepare
 from train.data.split import Split

@@ -11,7 +11,7 @@ from segmenters.pattern import Newline
 from tests.train.data.preparing import PART_BYTES, content, run, sources, write_corpus
 from train.data import parts
 from train.data.documents import DataError
-from train.data.engine.local import Local
+from train.data.engine.engines import Local
 from train.data.prepare import Source, prepare
 from train.data.shards import open_dataset
 from train.data.split import SPLITS, Split

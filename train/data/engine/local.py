@@ -12,11 +12,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,7 +23,7 @@ from datatrove.executor.local import LocalPipelineExecutor
 
 from train.data.documents import DataError
 from train.data.engine.steps import pipeline
-from train.data.engine.work import Work
+from train.data.engine.work import Watch, Work
 from train.data.tokenizers import one_thread
 
 _LOSSES = 3  # pools that may break one after the other without a part done
@@ -40,9 +39,7 @@ class LocalExecutor(LocalPipelineExecutor):
     watch: is called now and then, with nothing. isolate: use a process even for one worker.
     """
 
-    def __init__(
-        self, work: Work, *, workers: int, isolate: bool, watch: Callable[[], None]
-    ) -> None:
+    def __init__(self, work: Work, *, workers: int, isolate: bool, watch: Watch) -> None:
         super().__init__(
             pipeline(work),
             tasks=len(work.tasks),
@@ -110,34 +107,6 @@ class LocalExecutor(LocalPipelineExecutor):
             for future in done:
                 future.result()
             self.watch()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Local:
-    """Prepares with processes of this machine.
-
-    workers: how many, one core each; None: as many as there are cores to use. One works in the
-    process itself; isolate: in a process of its own all the same, which may be killed.
-    """
-
-    workers: int | None = None
-    isolate: bool = False
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise DataError(f"engine.workers must be at least 1, was: {self.workers}")
-
-    def run(self, work: Work, *, watch: Callable[[], None]) -> None:
-        """Make all the parts that are missing."""
-        workers = self.workers or cores()
-        LocalExecutor(work, workers=workers, isolate=self.isolate, watch=watch).run()
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _begin(executor: LocalExecutor, held: Connection) -> None:

@@ -15,11 +15,13 @@ from datatrove.data import Document as Passed
 from datatrove.pipeline.base import PipelineStep
 
 from train.data.documents import Document
+from train.data.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.engine.work import Work
 from train.data.part_writer import BATCH_CHARACTERS, PartWriter
 from train.data.parts import Bad
 
 _EXAMPLES = 3
+_REPORTED = 1000  # documents
 Stream = Iterator[Passed]
 
 
@@ -62,6 +64,27 @@ class ReadPart(PipelineStep):
             self.examples.append(f"{item.where}: {item.detail}")
 
 
+class DropDuplicates(PipelineStep):
+    """Passes what no earlier document of the data set says; counts the rest."""
+
+    type, name = "dedup", "bipe exact duplicates"
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.work = work
+        self.dropped = 0
+
+    def run(self, data: Stream, rank: int = 0, world_size: int = 1) -> Stream:
+        listed = duplicates_of(self.work, rank)
+        self.dropped = 0
+        for document in data:
+            if document.metadata["place"] in listed:
+                self.dropped += 1
+                continue
+            yield document
+            del document
+
+
 class FilterPart(PipelineStep):
     """Passes what the filters of the source keep; counts what each of them dropped."""
 
@@ -91,9 +114,11 @@ class WritePart(PipelineStep):
 
     type, name = "writer", "bipe shards"
 
-    def __init__(self, work: Work, read: ReadPart, filtered: FilterPart) -> None:
+    def __init__(
+        self, work: Work, read: ReadPart, unique: DropDuplicates | None, filtered: FilterPart
+    ) -> None:
         super().__init__()
-        self.work, self.read, self.filtered = work, read, filtered
+        self.work, self.read, self.unique, self.filtered = work, read, unique, filtered
 
     def run(self, data: Stream, rank: int = 0, world_size: int = 1) -> None:
         if self.work.result(rank) is None:
@@ -116,17 +141,48 @@ class WritePart(PipelineStep):
                 self.work.report(rank, writer.counts())
         return {
             **writer.result(),
-            "duplicates": 0,
+            "duplicates": self.unique.dropped if self.unique else 0,
             "bad": self.read.bad,
             "examples": self.read.examples,
             "filtered": {name: number for name, number in self.filtered.dropped.items() if number},
         }
 
 
+class HashPart(PipelineStep):
+    """Hashes the documents of a part, unless that is done already."""
+
+    type, name = "dedup", "bipe hashes"
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.work = work
+
+    def run(self, data: Stream, rank: int = 0, world_size: int = 1) -> None:
+        if self.work.result(rank) is None:
+            self.work.put(rank, lambda folder: self.write(data, rank, folder))
+
+    def write(self, data: Stream, rank: int, folder: Path) -> dict[str, Any]:
+        """Write the hashes into a folder; what was counted."""
+        rows, size = [], 0
+        for document in data:
+            if document.text:  # empty ones are left out, and counted, for being empty
+                rows.append((*hash_of(document.text), document.metadata["place"]))
+                size += len(document.text)
+            if len(rows) % _REPORTED == 0:
+                self.work.report(rank, [len(rows), size, 0, 0])
+        store_hashes(folder, rows)
+        return {"counts": [len(rows), size, 0, 0]}
+
+
 def pipeline(work: Work) -> list[Callable[..., Any]]:
     """The steps, which any executor of datatrove can run."""
     read, filtered = ReadPart(work), FilterPart(work)
-    return [read, filtered, WritePart(work, read, filtered)]
+    if work.product == "hashes":
+        return [read, filtered, HashPart(work)]
+    if not work.deduplicate:
+        return [read, filtered, WritePart(work, read, None, filtered)]
+    unique = DropDuplicates(work)
+    return [read, unique, filtered, WritePart(work, read, unique, filtered)]
 
 
 def _batches(documents: Stream) -> Iterator[list[Document]]:

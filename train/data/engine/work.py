@@ -2,6 +2,7 @@
 
 FOLDER/parts/SOURCE/00012/       a part that is done: a data set a split, and part.json
 FOLDER/parts/SOURCE/00012.fault  why it could not be done
+FOLDER/hashes/, duplicates/      of the documents, where duplicates are left out
 FOLDER/progress/SOURCE.00012     how far it is
 """
 
@@ -13,9 +14,10 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from train.data.disk import unsynced, write_whole, writing
 from train.data.documents import DataError
@@ -24,6 +26,8 @@ from train.data.source import Source
 from train.data.tokenizers import Tokenizer
 
 RESULT = "part.json"
+Watch = Callable[[], None]
+Product = Literal["parts", "hashes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,8 @@ class Task:
 class Work:
     """All the tasks of a preparation; a task's place in the list is its rank.
 
+    product: what is made of each part: its data sets, or the hashes of its documents.
+    deduplicate: leave out the documents that `duplicates` lists.
     digest: names the request; what another request left behind is not taken for this one's.
     descriptions: what the manifests of a source say beyond counts and files.
     """
@@ -55,18 +61,38 @@ class Work:
         digest: str,
         tokenizer: Tokenizer,
         descriptions: Mapping[str, Mapping[str, Any]],
+        product: Product = "parts",
+        deduplicate: bool = False,
     ) -> None:
         self.folder = folder.absolute()  # workers may stand elsewhere
         self.sources, self.tasks, self.digest = sources, tasks, digest
         self.tokenizer, self.descriptions = tokenizer, descriptions
+        self.product, self.deduplicate = product, deduplicate
 
     def __repr__(self) -> str:
         return f"{len(self.tasks)} parts in {self.folder}"
 
+    def subset(self, ranks: Sequence[int]) -> Work:
+        """The work on some of the parts."""
+        made = copy(self)
+        made.tasks = [self.tasks[rank] for rank in ranks]
+        return made
+
+    def hashing(self) -> Work:
+        """The work of hashing the documents of all parts, which comes before writing them."""
+        made = copy(self)
+        made.product = "hashes"
+        return made
+
     def place(self, rank: int) -> Path:
         """The folder of a part."""
         task = self.tasks[rank]
-        return self.folder / "parts" / task.source / f"{task.number:05d}"
+        return self.folder / self.product / task.source / f"{task.number:05d}"
+
+    def duplicates(self, rank: int) -> Path:
+        """The file that lists what to leave out of a part (duplicates.py)."""
+        task = self.tasks[rank]
+        return self.folder / "duplicates" / task.source / f"{task.number:05d}.places"
 
     def result(self, rank: int) -> dict[str, Any] | None:
         """What the worker of a part counted; None if the part is not done, or is another's."""

@@ -1,0 +1,75 @@
+"""`bipe prepare` from the command line: what would be done, a limit, and the keys in messages."""
+
+import json
+
+import pytest
+
+from train.cli import _spelled, main
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    rows = [{"text": f"Number {number}. " * 30} for number in range(20)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return (
+        "corpus=jsonl",
+        f"corpus.sources.text.documents.path={tmp_path / 'a.jsonl'}",
+        "segmenter@corpus.sources.text.segmenter=newline",
+        "corpus.tokenizer.vocab_size=270",
+        "engine.workers=1",
+        f"data={tmp_path / 'data'}",
+    )
+
+
+def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
+    assert main(["prepare", *corpus, "--dry-run", "--limit", "7"]) == 0
+    told = capsys.readouterr().out
+    for words in (
+        f"into {tmp_path / 'data'}, which holds no data",
+        "by 1 processes here",
+        "vocab_size=270",
+        "text: JSONL path=",
+        "files: 1, 0.0 MB as stored",
+        "parts: 1",
+        "segmenter: Newline()",
+        "sample: 7 documents",
+        "tokens a segment",
+    ):
+        assert words in told
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
+    assert main(["prepare", *corpus, "limit=3"]) == 0
+    assert "3 documents" in capsys.readouterr().out
+    assert main(["prepare", *corpus, "if_exists=resume", "limit=3"]) == 0
+    assert "is there already" in capsys.readouterr().out
+    assert main(["prepare", *corpus, "if_exists=resume"]) == 2
+    told = capsys.readouterr().err
+    assert "sources.text.documents.limit was 3, is null" in told
+    assert "data=" in told and "out=" not in told
+    assert main(["prepare", *corpus, "dry_run=true", "limit=3"]) == 0
+    assert "holds the same data set (if_exists=refuse)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("corpus.sources.text.documents.path=/nowhere", "corpus.sources.text.documents.path=/nowh"),
+        ("limit=0", "limit must be at least 1, was: 0"),
+        ("corpus.limit=3", "corpus.limit cannot be set; set limit instead"),
+        ("engine.workers=0", "engine.workers must be at least 1, was: 0"),
+        ("engine=slrum", "Could not find 'engine/slrum'"),
+        ("engine.partition=x", "engine.partition: Local has no such key"),
+        ("corpus.shard_tokens=0", "shard_tokens must be at least 1, was: 0"),
+    ],
+)
+def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):
+    assert main(["prepare", *corpus, word]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_options_are_keys():
+    words = ["--dry-run", "--limit=4", "a=b", "--limit", "5", "--cfg", "job"]
+    assert _spelled(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]
