@@ -1,6 +1,7 @@
 """Ids from marks, and marks from text, against what they stand beside.
 
     python benchmarks/positions.py
+    python benchmarks/positions.py --one-line    # memory of encoding 100 MB without a line end
 
 Peers in the same run: one pass of torch.cumsum over the same rows for the ids; the tokenizer's
 own encode_batch over the same text for cutting and alignment. Medians of CPU time, one thread.
@@ -8,15 +9,24 @@ own encode_batch over the same text for cutting and alignment. Medians of CPU ti
 
 from __future__ import annotations
 
+import itertools
+import resource
 import statistics
+import sys
+import textwrap
 import time
 from collections.abc import Callable
 
+import numpy as np
+import tokenizers
 import torch
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from bipe import Positions
-from segmenters import Lines, Segmenter, Sentences, mark
+from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
+from segmenters.base import Cuts
 from train.data.corpora import KingJamesBible, PackageCode
+from train.data.tokenizers import Tokenizer
 from train.data.vocabulary import TrainBPE
 
 
@@ -39,36 +49,101 @@ def ids() -> None:
 
 
 def marks() -> None:
+    prose = [document.text for document in KingJamesBible()]
+    code = [document.text for document in PackageCode(packages=["stdlib"], limit=200)]
+    small = [text for book in prose for text in textwrap.wrap(book[:60_000], 200)]
     cases = {
-        "prose, rules": (KingJamesBible(), Sentences(backend="rules")),
-        "prose, spaCy": (KingJamesBible(), Sentences()),
-        "code, lines": (PackageCode(packages=["stdlib"], limit=200), Lines()),
+        "prose, rules": (prose, Sentences(backend="rules")),
+        "prose, spaCy": (prose, Sentences()),
+        "code, lines": (code, Lines()),
+        "documents of 200 characters, lines": (small, Lines()),
     }
-    for name, (reader, segmenter) in cases.items():
-        report(name, [document.text for document in reader], segmenter)
+    for name, (texts, segmenter) in cases.items():
+        report(name, texts, segmenter, TrainBPE(vocab_size=4096).build(lambda _, t=texts: t))
+    report("prose, rules, SentencePiece", prose, Sentences(backend="rules"), sentencepiece(prose))
+    report(
+        "prose, rules, WordPiece (offsets)", prose, Sentences(backend="rules"), word_piece(prose)
+    )
 
 
-def report(name: str, texts: list[str], segmenter: Segmenter) -> None:
-    tokenizer = TrainBPE(vocab_size=4096).build(lambda _: texts)
-    table = tokenizer.table
-    assert table is not None
-    encoded = [ids for ids, _ in tokenizer.encode_batch(texts)]
+def report(name: str, texts: list[str], segmenter: Segmenter, tokenizer: Tokenizer) -> None:
     levels = [segmenter.levels(text) for text in texts]
-
-    def align() -> None:
-        for text, ids, cuts in zip(texts, encoded, levels, strict=True):
-            mark(table.anchors(text, ids), cuts)
-
-    encode = median(lambda: tokenizer.fast.encode_batch(texts, add_special_tokens=False), 3)
+    fast = tokenizer.fast
+    encode = median(lambda: fast.encode_batch(texts, add_special_tokens=False), 3)
     cut = median(lambda: [segmenter.levels(text) for text in texts], 3)
     size = sum(len(text.encode()) for text in texts) / 1e6
     print(
         f"{name}: cut {size / cut:.1f} MB/s ({100 * cut / encode:.1f}% of encode_batch), "
-        f"align {100 * median(align, 3) / encode:.1f}%"
+        f"align {100 * median(aligning(tokenizer, texts, levels), 3) / encode:.1f}%"
+    )
+
+
+def aligning(
+    tokenizer: Tokenizer, texts: list[str], levels: list[tuple[Cuts, ...]]
+) -> Callable[[], object]:
+    """What is done with the ids, or offsets, of texts until each token has its mark."""
+    encodings = tokenizer.fast.encode_batch(texts, add_special_tokens=False)
+    rows = [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
+    counts, table = [*map(len, rows)], tokenizer.table
+
+    def from_bytes() -> None:
+        assert table is not None and tokenizer.spelling is not None
+        prefixes = [tokenizer.spelling.prefix(text) for text in texts]
+        anchors, exact = table.anchors_of_parts(texts, np.concatenate(rows), counts, prefixes)
+        assert exact.all()
+        ends = np.cumsum(counts).tolist()
+        for end, count, cuts in zip(ends, counts, levels, strict=True):
+            mark(anchors[end - count : end], cuts)
+
+    def from_offsets() -> None:
+        for text, encoding, cuts in zip(texts, encodings, levels, strict=True):
+            flat = itertools.chain.from_iterable(encoding.offsets)
+            spans = np.fromiter(flat, dtype=np.int64, count=2 * len(encoding)).reshape(-1, 2)
+            mark(anchors_from_offsets(text, spans), cuts)
+
+    return from_bytes if table is not None else from_offsets
+
+
+def sentencepiece(texts: list[str]) -> Tokenizer:
+    """A BPE over marked spaces with byte fallback, as LLaMA's."""
+    fast = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
+    fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    trainer = trainers.BpeTrainer(
+        vocab_size=4096, special_tokens=["<unk>", "</s>"], show_progress=False
+    )
+    fast.train_from_iterator(texts, trainer)
+    return Tokenizer(fast=fast, eos="</s>")
+
+
+def word_piece(texts: list[str]) -> Tokenizer:
+    """A WordPiece that lower-cases, as BERT's: its pieces do not spell the text."""
+    fast = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    fast.normalizer = normalizers.BertNormalizer()
+    fast.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=4096, special_tokens=["[UNK]", "[SEP]"], show_progress=False
+    )
+    fast.train_from_iterator(texts, trainer)
+    return Tokenizer(fast=fast, eos="[SEP]")
+
+
+def one_line(megabytes: int) -> None:
+    """Peak of memory for a text without line ends, in a process that does nothing else."""
+    words = "the quick (brown) fox jumps_over 12 lazy dogs. " * (megabytes * 1_000_000 // 47)
+    tokenizer = TrainBPE(vocab_size=4096).build(lambda _: [words[:100_000]])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    ((ids, _),) = tokenizer.encode_batch([words])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"one line of {megabytes} MB: {len(ids) / 1e6:.1f}M tokens, "
+        f"peak {peak:.2f} GB ({before:.2f} before)"
     )
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    ids()
-    marks()
+    if sys.argv[1:] == ["--one-line"]:
+        one_line(100)
+    else:
+        ids()
+        marks()

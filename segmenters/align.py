@@ -55,16 +55,13 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
         raise ValueError(f"levels must number 1 to {MAX_LEVELS}, was: {len(levels)}")
     if (anchors[1:] < anchors[:-1]).any():
         raise ValueError("anchors must not decrease; make them with ByteTable or from offsets")
-    marks = np.zeros(len(anchors), dtype=np.uint8)
-    if not len(marks):
-        return marks
+    marks = np.zeros(len(anchors) + 1, dtype=np.uint8)  # the last one takes cuts behind all tokens
     marks[0] = DOCUMENT
     for level, cuts in enumerate(levels):
         # The first token at or behind each cut; cuts that share it hold no token in between.
-        starts = np.searchsorted(anchors, cuts)
-        marks[starts[starts < len(marks)]] |= SEGMENT << level
+        marks[anchors.searchsorted(cuts)] |= SEGMENT << level
         marks[0] |= SEGMENT << level
-    return marks
+    return marks[:-1]
 
 
 def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
