@@ -115,16 +115,17 @@ def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[
         place = rule.places.search(text, start + at_least, start + at_most) if rule.places else None
         if place is None and len(text) - start <= at_most:
             break
-        end = place.start() if place else _forced(text, start + at_most)
+        end = place.start() if place else _forced(text, start, start + at_most)
         yield text[start:end]
         start = end
     if start < len(text):
         yield text[start:]
 
 
-def _forced(text: str, end: int, *, back: int = 4096) -> int:
+def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
+    """The last line end or space that is near before `end` and behind `start`, else `end`."""
     for mark in "\n ":
-        found = text.rfind(mark, end - back, end)
+        found = text.rfind(mark, max(start + 1, end - back), end - 1)
         if found > 0:
             return found + (mark == "\n")
     return end

@@ -59,6 +59,48 @@ def test_where_texts_are_cut_follows_from_the_structure(name):
     assert Tokenizer(fast=kind(name), eos="</s>").chunk_rule == RULES[name]
 
 
+any_characters = st.lists(
+    st.one_of(st.sampled_from(FRAGMENTS), st.characters(exclude_categories=["Cs"])), max_size=20
+).map("".join)
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule])
+def test_chunks_of_any_text_have_the_ids_of_the_whole(name, in_small_parts):
+    tokenizer = Tokenizer(fast=kind(name), eos="</s>")
+
+    @settings(max_examples=60, deadline=None, database=None)
+    @given(text=any_characters)
+    def law(text):
+        ((ids, anchors),) = tokenizer.encode_batch([text])
+        assert ids.tolist() == tokenizer.fast.encode(text, add_special_tokens=False).ids
+        assert (np.diff(anchors) >= 0).all()
+        assert ((anchors >= 0) & (anchors < max(1, len(text)))).all()
+
+    law()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "unigram_whole", "metaspace_always"])
+def test_a_text_without_a_place_to_cut_is_encoded_in_bounded_pieces(name, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 8)
+    monkeypatch.setattr(module, "LONGEST_CHUNK", 40)
+    tokenizer = Tokenizer(fast=kind(name), eos="</s>")
+    for text in ("xa" * 300, "x" + "\u4e2d" * 200, "x" + " " * 300, "x\t" * 200):
+        longest = max(len(part.content) for part in tokenizer._parts([text]))
+        assert longest <= 40
+        ((ids, anchors),) = tokenizer.encode_batch([text])
+        assert (np.diff(anchors) >= 0).all() and anchors[-1] >= len(text) - 40
+        if tokenizer.table is not None and name == "gpt2":
+            assert tokenizer.decode(ids) == text
+
+
+def test_prose_on_one_line_is_cut_between_words():
+    tokenizer = Tokenizer(fast=kind("gpt2"), eos="</s>")
+    text = "The cat (a) sat; x=2. " * 2000
+    assert max(map(len, tokenizer.chunks(text))) < module.CHUNK_CHARACTERS + 30
+    ((ids, _),) = tokenizer.encode_batch([text])
+    assert ids.tolist() == tokenizer.fast.encode(text).ids
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama", "word_piece_bert"])
 def test_a_pickled_tokenizer_is_the_same(name):
     tokenizer = Tokenizer(fast=kind(name), eos="</s>")
