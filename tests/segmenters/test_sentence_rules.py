@@ -85,6 +85,9 @@ _HARD = [
     ". ",
     "\n\n",
     "Yes",
+    " :) ",
+    "------ ",
+    "<a@b.c> ",
 ]
 hard = st.lists(st.sampled_from(_HARD), max_size=30).map("".join)
 
@@ -135,6 +138,37 @@ def test_hostile_text_takes_linear_time(unit):
     assert seconds(120_000) < 9 * seconds(30_000) + 0.02
 
 
+_WORDS = ["yes", "Then", "I", "A", "Dr", "etc", "a.m", "it", "3", "one", "Co", "\u6765", "\u0561"]
+_ENDS = [
+    ". ",
+    "? ",
+    ".",
+    "! \n",
+    ".) ",
+    '." ',
+    ". '",
+    "\u3002",
+    "\uff01 ",
+    ".\n",
+    " ",
+    ", ",
+    ". - ",
+]
+# Short words and ends in turn, so that each end has a word before and behind it.
+sentences = st.lists(st.tuples(st.sampled_from(_WORDS), st.sampled_from(_ENDS)), max_size=12).map(
+    lambda pairs: "".join(word + end for word, end in pairs)
+)
+
+
+@pytest.mark.parametrize("case", CAUSAL)
+def test_each_case_is_decided_at_the_next_character(case):
+    text = CAUSAL[case].replace("|", "")
+    cuts = RULES.cut(text).tolist()
+    for length in range(1, len(text)):
+        seen = [place for place in RULES.cut(text[:length]).tolist() if place < length]
+        assert seen == [place for place in cuts if place < length]
+
+
 def without_lanes(pattern):
     """The candidates without the lanes that decide at first sight: `_is_end` decides on all."""
     twin = pattern.pattern.replace(candidates.LANES, "")
@@ -142,13 +176,26 @@ def without_lanes(pattern):
     return re.compile(twin)
 
 
-@given(text=st.one_of(any_text, hard), next_word=st.booleans())
-@settings(max_examples=500)
-def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
-    fast = sentence_rules.sentence_ends(text, next_word=next_word)
+def slow_ends(text, *, next_word=False):
+    """The ends that `_is_end` finds, asked about each candidate; nothing is remembered."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ASCII", "ANY"):
             patch.setattr(sentence_rules, name, without_lanes(getattr(sentence_rules, name)))
-        patch.setattr(sentence_rules, "_DENSE", 0)  # nothing is remembered
-        slow = sentence_rules.sentence_ends(text, next_word=next_word)
-    assert fast == slow
+        patch.setattr(sentence_rules, "_DENSE", 0)
+        return sentence_rules.sentence_ends(text, next_word=next_word)
+
+
+@given(text=st.one_of(any_text, hard, sentences), next_word=st.booleans())
+@settings(max_examples=1500)
+def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
+    assert sentence_rules.sentence_ends(text, next_word=next_word) == slow_ends(
+        text, next_word=next_word
+    )
+
+
+@pytest.mark.parametrize(
+    "unit", ["a.m. ", "Co. I ", "jr. A", "1. ", "I. ", "- 2. ", ". . A", "! A", ". ''", "\u03b1; "]
+)
+def test_what_is_remembered_is_what_was_decided(unit):
+    text = "So it is. " + unit * 40 + "`` So. '' " + unit * 40
+    assert sentence_rules.sentence_ends(text) == slow_ends(text)
