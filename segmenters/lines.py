@@ -21,12 +21,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from segmenters.base import Cuts, Segmenter, SegmenterError
-from segmenters.code import definitions, parsed, python_lines
+from segmenters.code import definitions, haskell_lines, parsed, python_lines
 from segmenters.code.fields import language_of_fields, path_of
 from segmenters.code.languages import language_named, language_of, language_of_script
 from segmenters.code.physical import character_ends
 
 GRANULARITIES = ("physical", "logical", "block")
+# Languages that are read by a machine of their own, without a grammar.
+_MACHINES = ("haskell", "python")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ class Lines(Segmenter):
     language: str = "auto"
     fallback: bool = False
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         if self.granularity not in GRANULARITIES:
@@ -59,7 +61,7 @@ class Lines(Segmenter):
             raise TypeError(f"fallback must be a bool, was: {type(self.fallback).__name__}")
         if self.language != "auto":
             object.__setattr__(self, "language", language_named(self.language))
-        if self.granularity == "physical" or self.fallback or self.language in ("auto", "python"):
+        if self.granularity == "physical" or self.fallback or self.language in ("auto", *_MACHINES):
             return
         if wrong := parsed.missing(self.language):
             raise SegmenterError(wrong)
@@ -110,19 +112,19 @@ class Lines(Segmenter):
         Every cut of the second level is one of the first. What stands between two definitions is
         a segment of the second level.
         """
-        cuts = self.cut(text)
         if self.granularity != "block":
-            return (cuts,)
+            return (self.cut(text),)
         language = self._language_for(text)
-        if language == "python":
-            return (cuts, definitions.of_python(text, cuts))
+        if isinstance(text, str) and language is not None and language not in _MACHINES:
+            return parsed.levels(text, language)
+        cuts = self.cut(text)
         if language is None:
             return (cuts, np.unique(cuts[[0, -1]]))
-        return (cuts, parsed.definition_cuts(text, language, cuts))
+        return (cuts, definitions.of_machine(text, cuts, language))
 
     def versions(self) -> dict[str, str]:
         """The versions of tree-sitter and of the grammar that decides, if one is named."""
-        if self.granularity == "physical" or self.language in ("auto", "python"):
+        if self.granularity == "physical" or self.language in ("auto", *_MACHINES):
             return {}
         return {} if parsed.missing(self.language) else parsed.versions(self.language)
 
@@ -131,7 +133,7 @@ class Lines(Segmenter):
         if self.granularity == "physical":
             return None
         language = self.language if self.language != "auto" else language_of_script(text)
-        if language in (None, "python"):
+        if language is None or language in _MACHINES:
             return language
         return None if self.fallback and parsed.missing(language) else language
 
@@ -141,4 +143,6 @@ class Lines(Segmenter):
             return character_ends(text)
         if language == "python":
             return np.array(python_lines.PythonLines().read_all(text), dtype=np.int64)
+        if language == "haskell":
+            return haskell_lines.item_ends(text)
         return parsed.logical_ends(text, language)

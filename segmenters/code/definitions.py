@@ -13,17 +13,22 @@ import numpy as np
 
 from segmenters.base import Cuts
 
-# How a logical line of Python at the margin starts; all other lines are inside of something.
-_MARGIN = re.compile(r"(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S)")
+# How a logical line at the margin starts; all other lines are inside of something.
+_MARGINS = {
+    "python": r"(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S)",
+    "haskell": r"(?P<comment>--|\{-)|(?P<other>#|(?:import|default|infix[lr]?|foreign)"
+    r"(?![\w']))|(?P<definition>\S)",
+}
 
 
-def of_python(text: str, lines: Cuts) -> Cuts:
-    """Cuts of the top-level definitions of Python, some of `lines`, the cuts of its lines."""
+def of_machine(text: str, lines: Cuts, language: str) -> Cuts:
+    """Cuts of the top-level definitions, some of `lines`, the cuts of the logical lines."""
+    margin = re.compile(_MARGINS[language])
     ends: list[int] = []
     comments = -1  # where the run of comments directly above this line starts
     kind = ""  # of the last line at the margin: "definition", "decorator" or "other"
     for place in lines[:-1].tolist():
-        match = _MARGIN.match(text, place)
+        match = margin.match(text, place)
         if match is None:
             comments = -1
             continue
@@ -40,4 +45,4 @@ def of_python(text: str, lines: Cuts) -> Cuts:
             if kind != "decorator":
                 ends.append(start)
             kind = "decorator" if match[0] == "@" else "definition"
-    return np.unique(np.array([0, *ends, lines[-1]], dtype=np.int64))
+    return np.array(sorted({0, *ends, int(lines[-1])}), dtype=np.int64)

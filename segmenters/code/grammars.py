@@ -1,18 +1,19 @@
 """Text -> syntax tree by tree-sitter; the one file that imports it.
 
 A grammar is a wheel of its own (`tree-sitter-rust`). Work is bounded, and by counting, so that the
-same text always gives the same tree: the parser may read the text only so many times over and take
-only so many steps, and texts whose brackets nest beyond anything that people write are not parsed.
-Characters that grammars stumble over (NUL, lone surrogates, exotic white space) are replaced by
-others that take their place; line ends stay where they are.
+same text always gives the same tree: the parser may read each part of the text only so many times
+over and take only so many steps in it, and texts whose brackets or tags nest beyond anything that
+people write are not parsed. Characters that grammars stumble over (NUL, lone surrogates, exotic
+white space) are replaced by others that take their place; line ends stay where they are.
 
-The counts do not see the time between two calls: broken text can still take seconds a piece.
+The counts do not see what a step costs: in broken text it can be twenty times the usual.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -20,12 +21,21 @@ import tree_sitter
 
 # The parser asks for the text in chunks; a smaller chunk counts rereading more exactly.
 _CHUNK = 512
-_READS = 8  # how many times over the text may be read
-_STEPS = 0.5  # calls of the parser's progress callback for each byte, and
-_FREE = 2000  # what any text may use of both
+# Work that a place in the text may take: reads of a chunk, and steps (calls of the progress
+# callback, of a hundred operations each). Every byte that is passed pays for so much; the debt may
+# never be larger than this. Nearly all code that people write stays below 20 reads and 8 steps.
+_READ_RATE, _MOST_READS = 4 / _CHUNK, 48
+_STEP_RATE, _MOST_STEPS = 0.0125, 24
+_LAST_RATE = 0.03  # steps a byte for the whole, with the building of the tree at its end
 _DEEPEST = 250
 _ODD_SPACE = re.compile(
     "[\0\x1a\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
+# Elements that must have an end; others close by themselves.
+_TAG = re.compile(
+    rb"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr|p|li|d[td]|"
+    rb"opt(?:ion|group)|t[rdh]|t(?:head|body|foot)|colgroup|rp|rt|html|head|body)\b)[\w:\-\x80-\xff]",
+    re.IGNORECASE,
 )
 _OPEN, _CLOSE = b"([{", b")]}"
 
@@ -41,36 +51,74 @@ def encode(text: str) -> bytes:
     return _ODD_SPACE.sub(" ", text).encode("utf-8", "replace")
 
 
-def parse(data: bytes, language: tree_sitter.Language) -> tree_sitter.Tree | None:
-    """The tree of the text, or None if it would take too much work."""
-    if _depth(data) > _DEEPEST:
-        return None
-    reads = int(_READS * len(data) / _CHUNK) + _FREE
-    steps = int(_STEPS * len(data)) + _FREE
-    spent = [0, 0]
+@dataclass(slots=True)
+class _Work:
+    """Work that is done in a text, against what the bytes that were passed pay for."""
+
+    rate: float
+    most: int
+    spent: int = 0
+    debt: float = 0
+    place: int = 0
+
+    def add(self, place: int) -> bool:
+        """One unit of work more, at this place of the text; whether it is too much."""
+        passed = max(place - self.place, 0)
+        self.place += passed
+        self.spent += 1
+        self.debt = max(self.debt - self.rate * passed, 0) + 1
+        return self.debt > self.most
+
+
+def parse(
+    data: bytes, language: tree_sitter.Language, *, tags: bool = False
+) -> tuple[tree_sitter.Tree | None, int]:
+    """The tree of the text, or None if it takes too much work, and then the hard place in bytes.
+
+    Work is bounded at each place of the text, not only on the whole: what is hard is given up
+    there, however long and easy the text before it is. `tags`: elements nest as brackets do.
+    """
+    deep = _too_deep(data, tags)
+    if deep is not None:
+        return None, deep
+    end = len(data.rstrip())
+    reads, steps = _Work(_READ_RATE, _MOST_READS), _Work(_STEP_RATE, _MOST_STEPS)
+    over = False
 
     def read(place: int, _: object) -> bytes:
-        spent[0] += 1
-        # Whoever reads on behind the limit finds the end of the text.
-        return data[place : place + _CHUNK] if spent[0] <= reads else b""
+        nonlocal over
+        over |= reads.add(place)
+        # Not the end of the text, even behind the limit: two ends in one text crash the parser.
+        return data[place : place + _CHUNK]
 
-    def stop(*_: object) -> bool:
-        spent[1] += 1
-        return spent[1] > steps or spent[0] > reads
+    def stop(place: int, _: bool) -> bool:
+        nonlocal over
+        # When the text has been read, the tree is balanced, without passing a byte.
+        much = steps.add(place) and place < end
+        over |= much or steps.spent > _MOST_STEPS + _LAST_RATE * steps.place
+        return over
 
     try:
         tree = tree_sitter.Parser(language).parse(read, progress_callback=stop)
     except ValueError:  # cancelled
-        return None
-    return None if spent[0] > reads or spent[1] > steps else tree
+        return None, steps.place
+    return (None if over else tree), steps.place
 
 
-def _depth(data: bytes) -> int:
-    """How deep brackets nest, strings and comments not told apart."""
-    codes = np.frombuffer(data, dtype=np.uint8)
-    steps = _bracket_table()[codes].astype(np.int32)
+def _too_deep(data: bytes, tags: bool) -> int | None:
+    """Where brackets or tags first nest too deep, strings and comments not told apart."""
+    if tags:
+        found = list(_TAG.finditer(data))
+        steps = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)
+    else:
+        steps = _bracket_table()[np.frombuffer(data, dtype=np.uint8)].astype(np.int32)
     depth = np.cumsum(steps)
-    return int((depth - np.minimum(np.minimum.accumulate(depth), 0)).max(initial=0))
+    depth -= np.minimum(np.minimum.accumulate(depth), 0)
+    deep = depth > _DEEPEST
+    if not deep.any():
+        return None
+    place = int(np.argmax(deep))
+    return found[place].start() if tags else place
 
 
 @lru_cache(maxsize=1)

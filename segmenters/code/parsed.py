@@ -1,32 +1,33 @@
 """Lines and definitions of a text in any language that has a grammar.
 
-A long text is parsed in pieces, cut where something starts at the margin behind a blank line, and
-a line that nobody wrote by hand is a piece of its own: so time grows with the length of the text
-alone, and what cannot be parsed stays in its piece. A piece without a tree has physical lines.
+A text is parsed as one piece, if it is short enough, else in pieces that end where the indentation
+is least. What takes too much work to parse (grammars.py) has physical lines: the stretch about the
+place where the work went, twice as long for each time in a row; what stands before and behind it is
+parsed on its own. A line that nobody wrote by hand is not parsed. So time grows with the length of
+the text alone, the same text has the same cuts on any machine, and what is broken stays local.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from segmenters.base import Cuts, SegmenterError
+from segmenters.base import Cuts, SegmenterError, cuts_from_ends
 from segmenters.code import statements
 from segmenters.code.physical import character_ends, line_ends
+from segmenters.code.pieces import Seams
 from segmenters.code.tables import TABLES, Kinds, kinds_of
 
-# Bytes. Recovery from errors can take the square of a piece's length or more in some grammars, most
-# of all Haskell's; larger pieces lose fewer statements at their ends.
-_PIECE = 1 << 15
-_LONG_LINE = 1 << 14  # bytes
-_NEVER_FIRST = np.frombuffer(b" \t\r\n\f\v)]}#", dtype=np.uint8)
-
-_Bytes = npt.NDArray[np.uint8]
+# Bytes. Larger pieces lose fewer statements at their ends; but the time of an unforeseen kind of
+# text may grow with the square of a piece, and stays below 2.5 times for twice the text only if
+# there are several pieces.
+_PIECE = 1 << 17
+_GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
+_LONG_LINE = 1 << 14
 
 
 def missing(language: str) -> str | None:
@@ -49,32 +50,14 @@ def versions(language: str) -> dict[str, str]:
 
 def logical_ends(text: str, language: str) -> Cuts:
     """Where logical lines end, in characters. Raises SegmenterError for a missing grammar."""
-    grammar, kinds, data, ends = _prepare(text, language)
-    closes = np.ones(len(ends), dtype=np.bool_)
-    for start, stop, tree in _trees(data, ends, grammar):
-        first, last = np.searchsorted(ends, [start, stop], side="right")
-        if tree is not None and last > first:
-            piece = np.frombuffer(data, dtype=np.uint8)[start:stop]
-            closes[first:last] = statements.closing(
-                tree.root_node, kinds, piece, ends[first:last] - start
-            )
-    return character_ends(text)[closes]
+    return _Reading(text, language).logical_ends()
 
 
-def definition_cuts(text: str, language: str, lines: Cuts) -> Cuts:
-    """Cuts of the top-level definitions: some of `lines`, the cuts of the lines."""
-    grammar, kinds, data, ends = _prepare(text, language)
-    found = [
-        place + start
-        for start, _, tree in _trees(data, ends, grammar)
-        if tree is not None
-        for place in statements.definitions(tree.root_node, kinds)
-    ]
-    # The line that holds the start of a definition, and the segment that holds the line.
-    rows = np.searchsorted(ends, np.array(found, dtype=np.int64), side="right")
-    starts = np.concatenate(([0], character_ends(text)))[rows]
-    held = lines[np.searchsorted(lines, starts, side="right") - 1]
-    return np.unique(np.concatenate((lines[[0, -1]], held)))
+def levels(text: str, language: str) -> tuple[Cuts, Cuts]:
+    """Cuts of the lines, and of the top-level definitions: some of the former."""
+    reading = _Reading(text, language)
+    lines = cuts_from_ends(reading.logical_ends(), len(text))
+    return lines, reading.definition_cuts(lines)
 
 
 @lru_cache(maxsize=32)
@@ -89,50 +72,80 @@ def _grammar(language: str) -> tuple[Any, Kinds]:
     return grammar, kinds_of(table, grammar)
 
 
-def _prepare(text: str, language: str) -> tuple[Any, Kinds, bytes, Cuts]:
-    grammar, kinds = _grammar(language)
-    from segmenters.code import grammars
+class _Reading:
+    """A text in UTF-8, its physical lines, and the pieces of it that have a tree."""
 
-    data = grammars.encode(text)
-    return grammar, kinds, data, line_ends(np.frombuffer(data, dtype=np.uint8))
+    def __init__(self, text: str, language: str) -> None:
+        self._grammar, self._kinds = _grammar(language)
+        from segmenters.code import grammars
 
+        self._parse = partial(grammars.parse, tags=bool(TABLES[language].tags))
+        self._data = grammars.encode(text)
+        self._codes = np.frombuffer(self._data, dtype=np.uint8)
+        self._ends = line_ends(self._codes)
+        self._character_ends = character_ends(text)
+        self._trees = list(self._parse_pieces())
 
-def _trees(data: bytes, ends: Cuts, grammar: Any) -> list[tuple[int, int, Any]]:
-    """Start, stop and tree of each piece; no tree where it would take too much work."""
-    from segmenters.code import grammars
+    def logical_ends(self) -> Cuts:
+        """Where logical lines end, in characters."""
+        closes = np.ones(len(self._ends), dtype=np.bool_)
+        for start, stop, tree in self._trees:
+            first, last = np.searchsorted(self._ends, [start, stop], side="right")
+            closes[first:last] = statements.closing(
+                tree.root_node,
+                self._kinds,
+                self._codes[start:stop],
+                self._ends[first:last] - start,
+            )
+        return self._character_ends[closes]
 
-    return [
-        (start, stop, grammars.parse(data[start:stop], grammar) if short else None)
-        for start, stop, short in _pieces(np.frombuffer(data, dtype=np.uint8), ends)
-    ]
+    def definition_cuts(self, lines: Cuts) -> Cuts:
+        """Cuts of the top-level definitions, some of `lines`, the cuts of the lines."""
+        found = [
+            place + start
+            for start, _, tree in self._trees
+            for place in statements.definitions(tree.root_node, self._kinds)
+        ]
+        # The line that holds the start of a definition, and the segment that holds the line.
+        rows = np.searchsorted(self._ends, np.array(found, dtype=np.int64), side="right")
+        starts = np.concatenate(([0], self._character_ends))[rows]
+        held = lines[np.searchsorted(lines, starts, side="right") - 1]
+        return np.array(sorted({*lines[[0, -1]].tolist(), *held.tolist()}), dtype=np.int64)
 
+    def _parse_pieces(self) -> Iterator[tuple[int, int, Any]]:
+        """Start, stop and tree of each piece that has one."""
+        seams = Seams(self._codes, self._ends)
+        bounds = seams.bounds
+        long = np.flatnonzero(np.diff(bounds) > _LONG_LINE)
+        start = 0
+        for stop, following in [
+            *zip(bounds[long], bounds[long + 1], strict=True),
+            (len(self._data), 0),
+        ]:
+            yield from self._parse_stretch(seams, start, int(stop))
+            start = int(following)
 
-def _pieces(data: _Bytes, ends: Cuts) -> list[tuple[int, int, bool]]:
-    """Start and stop of each piece, and whether its lines are short."""
-    bounds = np.unique(np.concatenate(([0], ends, [len(data)])))
-    long = np.flatnonzero(np.diff(bounds) > _LONG_LINE)
-    places = np.unique(np.concatenate(([0], bounds[long], bounds[long + 1], [len(data)])))
-    is_long = set(bounds[long].tolist())
-    found: list[tuple[int, int, bool]] = []
-    for start, stop in pairwise(places.tolist()):
-        if start in is_long:
-            found.append((start, stop, False))
-            continue
-        while stop - start > _PIECE:
-            middle = _margin(data, bounds, start)
-            found.append((start, middle, True))
-            start = middle
-        found.append((start, stop, True))
-    return found
-
-
-def _margin(data: _Bytes, bounds: Cuts, start: int) -> int:
-    """The best place to end a piece of at most the size of one that begins at `start`."""
-    low, high = np.searchsorted(bounds, [start + _PIECE // 2, start + _PIECE], side="right")
-    places = bounds[low:high]
-    at_margin = ~np.isin(data[places], _NEVER_FIRST)
-    after_blank = (places - bounds[low - 1 : high - 1]) <= 2
-    for wanted in (at_margin & after_blank, at_margin, at_margin | True):
-        if wanted.any():
-            return int(places[wanted][-1])
-    return int(bounds[high - 1])
+    def _parse_stretch(self, seams: Seams, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+        """The pieces between two places that have a tree; around hard places there is none."""
+        given_up = _GIVEN_UP
+        while start < stop:
+            end = (
+                stop if stop - start <= _PIECE else seams.last(start + _PIECE // 2, start + _PIECE)
+            )
+            tree, reached = self._parse(self._data[start:end], self._grammar)
+            if tree is not None:
+                yield start, end, tree
+                if end - start >= given_up:
+                    given_up = _GIVEN_UP
+                start = end
+                continue
+            hard = seams.last(start, start + reached)
+            if hard - start >= given_up:
+                tree, _ = self._parse(self._data[start:hard], self._grammar)
+                if tree is not None:
+                    yield start, hard, tree
+                    given_up = _GIVEN_UP
+                start = hard
+            least = max(start + reached, start + given_up)
+            start = min(stop, seams.first(min(least, stop), min(least + given_up, stop)))
+            given_up = min(2 * given_up, _PIECE)

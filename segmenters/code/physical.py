@@ -37,4 +37,4 @@ def line_ends(data: npt.NDArray[np.uint8]) -> Cuts:
         return ends
     alone = data.take(returns, mode="clip") != _LF
     alone[-1] |= returns[-1] == len(data)
-    return np.sort(np.concatenate((ends, returns[alone])))  # np.union1d is not linear here
+    return np.sort(np.concatenate((ends, returns[alone])))  # np.union1d is not linear

@@ -68,6 +68,7 @@ def _begins(root: Any, kinds: Kinds) -> tuple[Cuts, list[tuple[int, int]]]:
         kind = child.kind_id
         into = found if _begins_one(child, kind, frame, kinds) else frame.begins
         into.append(child.start_byte)
+        frame.is_open |= kind in kinds.colons and frame.node.kind_id in kinds.labels
         wrong = child.is_error or child.is_missing
         if child.start_point.row == child.end_point.row:
             frame.broken |= wrong or child.has_error
@@ -78,8 +79,10 @@ def _begins(root: Any, kinds: Kinds) -> tuple[Cuts, list[tuple[int, int]]]:
             loose.append((child.start_byte, child.end_byte))
         else:
             frame.broken |= wrong
-            stack.append(_Frame(child, wrong or kind in kinds.opens, iter(child.children)))
-    return np.unique(np.array(found, dtype=np.int64)), loose
+            is_open = wrong or (kind in kinds.opens and kind not in kinds.labels)
+            stack.append(_Frame(child, is_open, iter(child.children)))
+    # Not np.unique: its time is not linear in numbers that follow each other.
+    return np.array(sorted(set(found)), dtype=np.int64), loose
 
 
 def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:

@@ -3,8 +3,9 @@
 One `Table` a language, and nothing else decides. `opens`: blocks, whose parts are segments each.
 `begins`: clauses, which begin a segment wherever they stand. Statements (types that end with
 "_statement") that are no block begin one in the place of a body; in the nodes of `heads`, only as
-the last part. `loose`: every line is a segment. `defines`: top-level definitions; `contains`:
-nodes looked into for them; `comments`: what belongs to the definition below, as attributes do.
+the last part. `labels`: those of `opens` whose parts are segments behind a colon only. `loose`:
+every line is a segment. `tags`: nodes that nest by tags. `defines`: top-level definitions;
+`contains`: nodes looked into for them; `comments`: what belongs to the definition below.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class Table:
     opens: str
     begins: str = ""
     heads: str = "for_statement"
+    labels: str = ""
     loose: str = ""
+    tags: str = ""
     defines: str = ""
     contains: str = ""
     comments: str = "comment line_comment block_comment"
@@ -41,6 +44,8 @@ class Kinds:
     begins: frozenset[int]
     bodies: frozenset[int]
     heads: frozenset[int]
+    labels: frozenset[int]
+    colons: frozenset[int]
     loose: frozenset[int]
     defines: frozenset[int]
     contains: frozenset[int]
@@ -129,7 +134,8 @@ TABLES = {
         opens="source_file block statement_list field_declaration_list interface_type "
         "expression_switch_statement type_switch_statement select_statement expression_case "
         "type_case default_case communication_case import_spec_list var_spec_list "
-        "const_declaration type_declaration var_declaration",
+        "const_declaration type_declaration var_declaration labeled_statement",
+        labels="expression_case type_case default_case communication_case labeled_statement",
         defines="function_declaration method_declaration type_declaration",
     ),
     "haskell": Table(
@@ -146,6 +152,7 @@ TABLES = {
         module="tree_sitter_html",
         opens="document element script_element style_element",
         loose="text raw_text",
+        tags="element",
         defines="element script_element style_element",
     ),
     "java": Table(
@@ -242,6 +249,8 @@ def kinds_of(table: Table, language: Any) -> Kinds:
         begins=of(table.begins),
         bodies=statements - of("compound_statement"),
         heads=of(table.heads),
+        labels=of(table.labels),
+        colons=of(":"),
         loose=of(table.loose),
         defines=of(table.defines),
         contains=of(table.contains),

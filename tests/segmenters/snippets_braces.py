@@ -130,9 +130,18 @@ func f(a int,
 \t\tz()@|
 \t}()@|
 \tswitch a {@|
-\tcase 1:@|
+\tcase 1,
+\t\t2:@|
 \t\tb()@|
 \t}@|
+\tswitch a.(type) {@|
+\tcase A,
+\t\tB:@|
+\t\t// c@|
+\t\tb()@|
+\t}@|
+retry:@|
+\tc := 1@|
 \tt := []T{
 \t\t{1},
 \t}@|

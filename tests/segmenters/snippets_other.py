@@ -57,8 +57,8 @@ b {@|
     "haskell": """\
 module A where@=|
 import B@|
-@|
--- doc@=|
+@=|
+-- doc@|
 f :: Int
   -> Int@=|
 f x = do@|

@@ -69,7 +69,10 @@ def test_a_definition_starts_with_its_comments_and_decorators():
 
 def test_blocks_of_the_machine_and_of_the_grammar_are_the_same():
     lines, blocks = Lines(granularity="block", language="python").levels(BLOCKS)
-    assert parsed.definition_cuts(BLOCKS, "python", lines).tolist() == blocks.tolist()
+    assert [level.tolist() for level in parsed.levels(BLOCKS, "python")] == [
+        lines.tolist(),
+        blocks.tolist(),
+    ]
 
 
 def test_only_a_block_has_two_levels():
