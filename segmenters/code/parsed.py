@@ -27,6 +27,9 @@ from segmenters.code.tables import TABLES, Kinds, kinds_of
 # there are several pieces.
 _PIECE = 1 << 17
 _GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
+# The longest such stretch, and the first piece behind it: to give up can cost a hundred scans of
+# the piece.
+_AFTER_HARD = 1 << 14
 _LONG_LINE = 1 << 14
 
 
@@ -127,16 +130,14 @@ class _Reading:
 
     def _parse_stretch(self, seams: Seams, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         """The pieces between two places that have a tree; around hard places there is none."""
-        given_up = _GIVEN_UP
+        given_up, size = _GIVEN_UP, _PIECE
         while start < stop:
-            end = (
-                stop if stop - start <= _PIECE else seams.last(start + _PIECE // 2, start + _PIECE)
-            )
+            end = stop if stop - start <= size else seams.within(start + size // 2, start + size)
             tree, reached = self._parse(self._data[start:end], self._grammar)
             if tree is not None:
                 yield start, end, tree
                 if end - start >= given_up:
-                    given_up = _GIVEN_UP
+                    given_up, size = _GIVEN_UP, min(2 * size, _PIECE)
                 start = end
                 continue
             hard = seams.last(start, start + reached)
@@ -146,6 +147,6 @@ class _Reading:
                     yield start, hard, tree
                     given_up = _GIVEN_UP
                 start = hard
-            least = max(start + reached, start + given_up)
-            start = min(stop, seams.first(min(least, stop), min(least + given_up, stop)))
-            given_up = min(2 * given_up, _PIECE)
+            least = min(max(start + reached, start + given_up), stop)
+            start = min(stop, seams.first(least, least + given_up))
+            given_up, size = min(2 * given_up, _AFTER_HARD), _AFTER_HARD

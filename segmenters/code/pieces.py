@@ -45,6 +45,11 @@ class Seams:
         ranks = self._rank[start:stop]
         return int(self.bounds[stop - 1 - np.argmin(ranks[::-1])])
 
+    def within(self, low: int, high: int) -> int:
+        """The best line start in (low, high], the last of equals; else where a line ends next."""
+        best = self.last(low, high)
+        return best if best > low else self.first(low + 1, low + 1)
+
     def first(self, low: int, high: int) -> int:
         """The best line start in [low, high], the first of equals; else where a line ends next."""
         start, stop = np.searchsorted(self.bounds, [low, high + 1])

@@ -41,7 +41,7 @@ class _Frame:
 
 def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np.bool_]:
     """Which of the physical line ends [lines], in bytes, close a segment: bool [lines]."""
-    begins, loose = _begins(root, kinds)
+    begins, loose = _begins(root, kinds, _rows(len(data), ends))
     visible = np.flatnonzero(~_SPACE[data])
     # The first thing behind each line end; behind the last one there is none.
     following = np.append(visible, len(data))[np.searchsorted(visible, ends)]
@@ -51,8 +51,16 @@ def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np
     return closes
 
 
-def _begins(root: Any, kinds: Kinds) -> tuple[Cuts, list[tuple[int, int]]]:
+def _rows(size: int, ends: Cuts) -> memoryview:
+    """The number of the line that holds each byte; read at a third of the cost of a node's row."""
+    rows = np.zeros(size + 1, dtype=np.int32)
+    rows[ends] = 1
+    return np.cumsum(rows, dtype=np.int32).data
+
+
+def _begins(root: Any, kinds: Kinds, rows: memoryview) -> tuple[Cuts, list[tuple[int, int]]]:
     """Where segments begin, and spans in which each line is one; in bytes."""
+    errors = root.has_error
     found = [root.start_byte]
     loose: list[tuple[int, int]] = []
     stack = [_Frame(root, True, iter(root.children))]
@@ -67,16 +75,17 @@ def _begins(root: Any, kinds: Kinds) -> tuple[Cuts, list[tuple[int, int]]]:
             continue
         kind = child.kind_id
         into = found if _begins_one(child, kind, frame, kinds) else frame.begins
-        into.append(child.start_byte)
+        start = child.start_byte
+        into.append(start)
         frame.is_open |= kind in kinds.colons and frame.node.kind_id in kinds.labels
-        wrong = child.is_error or child.is_missing
-        if child.start_point.row == child.end_point.row:
-            frame.broken |= wrong or child.has_error
+        wrong = errors and (child.is_error or child.is_missing)
+        if rows[start] == rows[child.end_byte]:
+            frame.broken |= wrong or (errors and child.has_error)
             # A block without braces, of one line: nothing else says where its statement begins.
             if kind in kinds.opens and child.child_count and child.child(0).is_named:
-                found.append(child.start_byte)
+                found.append(start)
         elif kind in kinds.loose:
-            loose.append((child.start_byte, child.end_byte))
+            loose.append((start, child.end_byte))
         else:
             frame.broken |= wrong
             is_open = wrong or (kind in kinds.opens and kind not in kinds.labels)

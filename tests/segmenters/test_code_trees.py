@@ -150,7 +150,7 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, unit, mo
     lines, blocks = Lines(granularity="block", language=language).levels(text)
     assert lines[-1] == blocks[-1] == len(text)
     size = len(grammars.encode(text))
-    tries = 2 * (2 + int(np.log2(size / parsed._GIVEN_UP)))  # given up for longer and longer
+    tries = 2 * (3 + int(np.log2(parsed._AFTER_HARD / parsed._GIVEN_UP)))  # in a text so short
     most = 2 * grammars._LAST_RATE * size + tries * (grammars._MOST_STEPS + 1)
     assert Counted.work["steps"] <= most
     # Once over the limit, the parser may take a hundred operations more before it can be stopped,
