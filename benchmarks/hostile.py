@@ -1,7 +1,7 @@
 """What hostile text costs each segmenter, against ordinary text of the same length.
 
-    python benchmarks/hostile.py [--segmenter NAME ...] [--size 200000] [--json]
-    python benchmarks/hostile.py --large [--segmenter NAME ...]
+    python -m benchmarks.hostile [--segmenter NAME ...] [--size 200000] [--json]
+    python -m benchmarks.hostile --large [--segmenter NAME ...]
 
 For each segmenter and pattern: the CPU time over that of ordinary text of the segmenter's own kind
 (`ratio`), and over that of half of the pattern (`growth`: 2 is linear). A pattern is one unit

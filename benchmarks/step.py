@@ -1,6 +1,6 @@
 """A training step: tokens/s and model FLOPs utilisation, ours against peers of the same size.
 
-    python benchmarks/step.py [--time 1024] [--rounds 5] [--threads 1] [--json FILE]
+    python -m benchmarks.step [--time 1024] [--rounds 5] [--threads 1] [--json FILE]
         [--release CHECKOUT --release-python INTERPRETER]
 
 Forward and backward in bfloat16 autocast, and AdamW: each candidate in a process of its own, taking

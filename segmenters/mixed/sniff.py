@@ -46,25 +46,29 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
     ),
     ("lines", 3, re.compile(r"^msg(?:id|str) \"", _LINES)),
     ("html", 1, re.compile(r"\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)", re.I)),
-    ("latex", 1, re.compile(r"^[ \t]*\\(?:documentclass|documentstyle|begin\{document\})", _LINES)),
+    ("latex", 1, re.compile(r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}", _LINES)),
     ("isabelle", 1, re.compile(r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>", _LINES)),
     ("metamath", 2, re.compile(r"(?:^|\s)\$[acdefpv]\s[^$]{1,400}?\$[.=]")),
-    ("mizar", 1, re.compile(r"^[ \t]*environ[ \t\r]*$", _LINES)),
+    ("mizar", 1, re.compile(r"^[ \t]*+environ[ \t\r]*$", _LINES)),
     ("lean", 1, re.compile(r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$", _LINES)),
     (
         "coq",
         1,
         re.compile(
-            r"^[ \t]*(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)"
+            r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)"
             r"[ \t\r]*$",
             _LINES,
         ),
     ),
-    ("coq", 2, re.compile(r"^[ \t]*(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:=", _LINES)),
+    (
+        "coq",
+        2,
+        re.compile(r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:=", _LINES),
+    ),
     (
         "isabelle",
         2,
-        re.compile(r"^[ \t]*(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")", _LINES),
+        re.compile(r"^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")", _LINES),
     ),
     (
         "latex",
@@ -81,7 +85,7 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
 _UNLIKE_CODE = frozenset(("chain_of_thought", "markdown", "html"))
 # Lines that prose does not hold, and lines that it rarely does (verse ends with semicolons).
 _CODE = re.compile(
-    r"^[ \t]*(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
+    r"^[ \t]*+(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
     r"|from [\w.]+ import\b|(?:package|using) [\w.:]+;|(?:async )?def \w+\("
     r"|class \w+[^\n]*[:{][ \t\r]*$"
     r"|func \w+\(|(?:pub )?fn \w+|function\b[^\n]*\{[ \t\r]*$|(?:public|private|static) [^\n]*[;{]"
@@ -102,7 +106,7 @@ _HEADING = re.compile(
 _RST = tuple(
     re.compile(sign, _LINES)
     for sign in (
-        r"^[ \t]*\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
+        r"^[ \t]*+\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
         r"(?<!`)``[^`\n]{1,80}``(?!`)",
         r"::[ \t]*\r?\n[ \t]*\r?\n[ \t]",
         r":[a-z:]{2,20}:`[^`\n]{1,80}`|`[^`\n]{1,120}>`_",
@@ -110,12 +114,13 @@ _RST = tuple(
     )
 )
 _YAML = re.compile(
-    r"^[ \t]*(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$|^[ \t]*- \S+$",
+    r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"
+    r"|^[ \t]*+- \S+$",
     _LINES,
 )
-_SETTING = re.compile(r"^[ \t]*(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES)
-_COMMENT = re.compile(r"^[ \t]*[#;]", _LINES)
-_NOT_BLANK = re.compile(r"^[ \t]*[^\s]", _LINES)
+_SETTING = re.compile(r"^[ \t]*+(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES)
+_COMMENT = re.compile(r"^[ \t]*+[#;]", _LINES)
+_NOT_BLANK = re.compile(r"^[ \t]*+[^\s]", _LINES)
 _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
 # Code so dense is code, whatever its comments and strings hold.
 _LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
