@@ -9,6 +9,7 @@ Back ends such as spaCy are imported when a segmenter that needs them first cuts
 
 from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
+from segmenters.id_table import IdTable
 from segmenters.lines import Lines
 from segmenters.mixed import Auto, Mixed, route
 from segmenters.online import Online
@@ -32,6 +33,7 @@ __all__ = [
     "ByteTable",
     "ChainOfThought",
     "Coq",
+    "IdTable",
     "Isabelle",
     "LaTeXProofs",
     "Lean",

@@ -25,6 +25,7 @@ PUBLIC = {
         "ByteTable",
         "ChainOfThought",
         "Coq",
+        "IdTable",
         "Isabelle",
         "LaTeXProofs",
         "Lean",

@@ -46,7 +46,11 @@ _SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
     ),
     ("lines", 3, re.compile(r"^msg(?:id|str) \"", _LINES)),
     ("html", 1, re.compile(r"\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)", re.I)),
-    ("latex", 1, re.compile(r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}", _LINES)),
+    (
+        "latex",
+        1,
+        re.compile(r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}", _LINES),
+    ),
     ("isabelle", 1, re.compile(r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>", _LINES)),
     ("metamath", 2, re.compile(r"(?:^|\s)\$[acdefpv]\s[^$]{1,400}?\$[.=]")),
     ("mizar", 1, re.compile(r"^[ \t]*+environ[ \t\r]*$", _LINES)),
