@@ -82,12 +82,14 @@ class ByteTable:
     """Bytes per token id of a vocabulary that spells texts: anchors without offsets.
 
     `lengths` int64 [ids] bytes, -1 where the id spells nothing known; `spaces` int64 [ids]: how
-    many bytes of ASCII white space a piece starts with, 0 if it holds nothing else. Make it by
-    `from_vocabulary` or `from_sentencepiece`.
+    many bytes of ASCII white space a piece starts with, 0 if it holds nothing else; `pieces`: the
+    bytes of each id, empty where it spells nothing. Make it by `from_vocabulary` or
+    `from_sentencepiece`.
     """
 
     lengths: npt.NDArray[np.int64]
     spaces: npt.NDArray[np.int64]
+    pieces: tuple[bytes, ...] = ()
 
     @classmethod
     def from_vocabulary(
@@ -157,15 +159,16 @@ class ByteTable:
         lengths = np.full(size, -1, dtype=np.int64)
         spaces = np.zeros(size, dtype=np.int64)
         lengths[list(silent)] = 0
+        pieces = [b""] * size
         for piece, index in vocabulary.items():
             if index in silent:
                 continue
-            data = spell(piece, index)
+            data = pieces[index] = spell(piece, index)
             lengths[index] = len(data)
             # latin-1 would take 0x85 and 0xa0, halves of other characters, for white space.
             visible = data.decode("ascii", "replace").lstrip()
             spaces[index] = (len(data) - len(visible)) if visible else 0
-        return cls(lengths=lengths, spaces=spaces)
+        return cls(lengths=lengths, spaces=spaces, pieces=tuple(pieces))
 
     def anchors_of_parts(
         self,

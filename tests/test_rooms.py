@@ -63,7 +63,8 @@ PUBLIC = {
     ],
     "train": [],
 }
-COMMANDS = ["prepare", "pretrain", "evaluate", "report", "verify", "export", "tokenizer", "segment"]
+COMMANDS = ["prepare", "pretrain", "evaluate", "generate", "report"]
+COMMANDS += ["verify", "export", "tokenizer", "segment"]
 
 
 def files(room):

@@ -20,6 +20,7 @@ COMMANDS = {
     "prepare": "documents -> segments -> tokens and marks on disk, once",
     "pretrain": "train a model on prepared data; resumes exactly",
     "evaluate": "perplexity against length, and passkey retrieval",
+    "generate": "write on behind a prompt, as it comes; segments are followed",
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
     "verify": "check every byte of prepared data; names the file and the bytes of each fault",
     "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
@@ -75,6 +76,10 @@ def run_stage(command: str, config: Mapping[str, Any]) -> Any:
         from train.stages.evaluate import evaluate
 
         return evaluate(study)
+    if command == "generate":
+        from train.stages.generate import generate_study
+
+        return generate_study(study)
     if command == "tokenizer":
         from train.stages.tokenizer import train_tokenizer
 
@@ -238,8 +243,9 @@ def _guarded(run: Callable[[], int]) -> int:
 
     try:
         return run()
-    except KeyboardInterrupt:
-        return _fault("interrupted; if_exists=resume goes on from the last checkpoint", status=130)
+    except KeyboardInterrupt as stop:
+        told = str(stop) or "interrupted; if_exists=resume goes on from the last checkpoint"
+        return _fault(told, status=130)
     except (HydraException, OmegaConfBaseException) as error:
         if full:
             raise
@@ -299,6 +305,7 @@ def _usage() -> str:
             "  bipe COMMAND --cfg job         show the composed configuration and stop",
             "  bipe prepare --dry-run         what would be done; --limit N: documents a source",
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
+            "  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input",
             "  bipe COMMAND --help            groups and keys",
             "  bipe segment FILE --stats      takes options instead of keys",
             "  bipe verify DIR                exit status 1 if there are faults",

@@ -37,6 +37,7 @@ _FREE = {
     "corpus",
     "data",
     "evaluate",
+    "generate",
     "if_exists",
     "keep_checkpoints",
     "log_every",

@@ -134,6 +134,24 @@ class Tokenizer:
         """The text of ids; special tokens appear as they are spelled."""
         return self.fast.decode([int(id) for id in ids], skip_special_tokens=False)
 
+    def pieces(self) -> tuple[bytes, ...]:
+        """The bytes of text of each id; empty for what stands for none.
+
+        Of vocabularies that do not spell texts, what an id adds behind a word.
+        """
+        own = self.spelling or spelling(self._definition, self.fast.get_vocab())
+        if own is not None:
+            return own.table.pieces
+        words = (id for id in range(self.vocab_size) if self.decode([id]).isalpha())
+        before = next(words, None)
+        if before is None:
+            raise DataError("no token is a word: the text of its ids cannot be told one by one")
+        size = len(self.decode([before]))
+        return tuple(
+            b"" if self._special[id] else self.decode([before, id])[size:].encode()
+            for id in range(self.vocab_size)
+        )
+
     def fingerprint(self) -> dict[str, Any]:
         """The hash of the whole definition, and what is derived from it."""
         return {

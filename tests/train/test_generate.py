@@ -1,0 +1,271 @@
+"""`bipe generate`: what it writes is what the model says, however it is shown, asked or stopped."""
+
+import io
+import shutil
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import train.stages.generate as stage
+from bipe import Positions
+from bipe.checkpoint import load_model
+from segmenters import ArithmeticSteps, TokenMarker, anchors_from_offsets, mark
+from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS
+from tests.train.studies import pretrain
+from train.cli import main
+from train.data.tokenizers import Tokenizer
+from train.data.vocabulary import LoadTokenizer
+from train.stages.generate_stream import Stream, Text
+
+PROMPT = "1+2+3 = 3+3 = 6\n4+"
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    """A folder with two runs of the smoke experiment, trained a little."""
+    out = tmp_path_factory.mktemp("generate")
+    for encoding in ("bipe_rope", "alibi"):
+        pretrain(f"data={data}", f"out={out}", f"encoding={encoding}", "steps=4")
+    return out / "bipe_rope"
+
+
+@pytest.fixture
+def write(run, capfdbinary):
+    """Run the command; status, what was written, what was told."""
+
+    def command(*words, prompt=PROMPT, out=run):
+        # With the quotes of Hydra's grammar, in which a line end stands as it is.
+        given = [] if prompt is None else [f"generate.prompt='{prompt}'"]
+        status = main(["generate", f"out={out}", *given, *words])
+        shown = capfdbinary.readouterr()
+        return status, shown.out.decode(), shown.err.decode()
+
+    return command
+
+
+def recomputed(run, data, count):
+    """The most likely continuation by whole forward passes over batch marks, as in training."""
+    model, _ = load_model(run / "model")
+    tokenizer = LoadTokenizer(path=data).build()
+    text = PROMPT
+    ((ids, _),) = tokenizer.encode_batch([PROMPT])
+    ids = ids.tolist()
+    start = len(ids)
+    pieces = tokenizer.pieces()
+    for _ in range(count):
+        text = b"".join(pieces[id] for id in ids).decode("utf-8", "replace")
+        ends, size = [], 0
+        for id in ids:
+            ends.append((size, size + len(pieces[id])))
+            size += len(pieces[id])
+        assert text.isascii(), "offsets in bytes are offsets in characters"
+        marks = mark(anchors_from_offsets(text, ends), [ArithmeticSteps().cut(text)])
+        at = Positions.from_marks(torch.from_numpy(marks)[None])
+        with torch.no_grad():
+            logits = model.logits(torch.tensor([ids]), at)[0, -1]
+        ids.append(int(logits.argmax()))
+    return tokenizer, ids[start:]
+
+
+def test_what_is_written_is_the_most_likely_by_the_segmenter_of_the_data(run, data, write):
+    status, out, err = write("generate.temperature=0", "generate.max_new=12")
+    assert status == 0
+    tokenizer, ids = recomputed(run, data, 12)
+    pieces = tokenizer.pieces()
+    assert out == b"".join(pieces[id] for id in ids).decode() + "\n"
+    assert "12 written" in err and "ended by length 1" in err
+
+
+def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(write, tmp_path, monkeypatch):
+    words = ("generate.max_new=9", "seed=5")
+    _, out, _ = write(*words)
+    (tmp_path / "prompt.txt").write_bytes(PROMPT.encode())
+    assert write(*words, f"generate.file={tmp_path / 'prompt.txt'}", prompt=None)[1] == out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PROMPT.encode())))
+    assert write(*words, prompt=None)[1] == out
+    assert write(*words[:1], "seed=6")[1] != out
+
+
+def test_samples_differ_and_the_first_is_the_one_alone(write):
+    _, alone, _ = write("generate.max_new=8")
+    _, out, _ = write("generate.max_new=8", "generate.samples=3")
+    shown = out.split("--- ")[1:]
+    assert [row.partition("\n")[0] for row in shown] == ["1 of 3", "2 of 3", "3 of 3"]
+    texts = [row.partition("\n")[2] for row in shown]
+    assert texts[0] == alone
+    assert len(set(texts)) > 1
+
+
+def test_a_stop_string_ends_the_text(write):
+    words = ("generate.temperature=0", "generate.max_new=30")
+    _, free, _ = write(*words)
+    stop = free[3:5]
+    _, out, err = write(*words, f"generate.stop=['{stop}']")
+    assert out == free[: free.index(stop)] + "\n"
+    assert "ended by stop 1" in err
+
+
+def test_a_checkpoint_writes_as_the_model_of_its_step(write, run, tmp_path):
+    words = ("generate.temperature=0", "generate.max_new=10")
+    _, out, _ = write(*words)
+    assert write(*words, "generate.checkpoint=4")[1] == out
+    path = run / "checkpoints" / "step=00000004.ckpt"
+    assert write(*words, f"generate.checkpoint='{path}'")[1] == out
+    assert write(*words, out=run / "model")[1] == out
+    shutil.copytree(run, tmp_path / "stopped")  # in the middle of training
+    shutil.rmtree(tmp_path / "stopped" / "model")
+    assert write(*words, out=tmp_path / "stopped")[1] == out
+
+
+def test_a_flat_model_asks_for_no_segments(write, run, monkeypatch):
+    monkeypatch.setattr(stage, "marker_of", None)
+    assert write("generate.max_new=3", out=run.parent / "alibi")[0] == 0
+
+
+def test_an_interruption_shows_what_was_written(write, monkeypatch):
+    def interrupted(*arguments, on_token, **rest):
+        for token in (50, 51, 52):
+            on_token(0, token)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stage, "generate", interrupted)
+    status, out, err = write()
+    assert status == 130
+    assert out.endswith("\n") and len(out) > 1
+    assert err == "bipe: interrupted after 3 tokens\n"
+
+
+def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
+    class Terminal(io.TextIOWrapper):
+        def isatty(self):
+            return True
+
+    held = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(held))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stage._Screen("a\x1b[2J")("b\x1b]0;x\x07c")
+    shown = held.getvalue().decode()
+    assert shown.startswith("\x1b[2ma") and shown.endswith("c")
+    assert shown.count("\x1b") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["generate.temperature=-1"], "generate.temperature must be 0 or more, was: -1"),
+        (["generate.top_p=2"], "generate.top_p must be above 0 and at most 1, was: 2"),
+        (["generate.top_k=0"], "generate.top_k must be at least 1, was: 0"),
+        (["generate.max_new=0"], "generate.max_new must be at least 1, was: 0"),
+        (["generate.samples=0"], "generate.samples must be at least 1, was: 0"),
+        (["generate.stop=['']"], "generate.stop must hold no empty string"),
+        (["generate.stop=x"], "generate.stop: must be list[str], was: 'x'"),
+        (["generate.temprature=1"], "did you mean 'temperature'?"),
+        (["generate.run=nowhere"], "generate.run: 'nowhere' holds no trained run"),
+        (["generate.checkpoint=3"], "no checkpoint of step 3; there are those of steps 2, 4"),
+        (["generate.checkpoint=no.ckpt"], "generate.checkpoint=no.ckpt: there is no such file"),
+        (["generate.data=nowhere"], "generate.data=FOLDER names the data of the model"),
+        (["generate.source=prose"], "generate.source: 'prose' is no source"),
+        (["generate.segmenter=lien"], "generate.segmenter: there is no 'lien'"),
+        (["generate.segmenter='stride:size=3'"], "there is no parameter 'size'"),
+        (["generate.segmenter=lean"], "set generate.segmenter to one that is followed"),
+        (["generate.segmenter=mixed"], "set generate.segmenter to one that is followed"),
+        (["generate.file=nowhere"], "generate.prompt and generate.file are both set"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_line(write, words, told):
+    status, out, err = write(*words)
+    assert (status, out) == (2, "")
+    assert err.startswith("bipe: ") and told in err and "Traceback" not in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [(b"", "is empty"), (b"ab\xff", "not UTF-8 at byte 2"), (None, "there is no such file")],
+)
+def test_a_prompt_that_is_none_is_refused(write, tmp_path, prompt, told):
+    file = tmp_path / "prompt"
+    if prompt is not None:
+        file.write_bytes(prompt)
+    status, out, err = write(f"generate.file={file}", prompt=None)
+    assert (status, out) == (2, "")
+    assert str(file) in err and told in err
+
+
+def test_several_runs_are_named(write, run):
+    status, _, err = write(out=run.parent)
+    assert status == 2
+    assert "must be one run" in err and str(run) in err and str(run.parent / "alibi") in err
+
+
+def test_another_tokenizer_is_refused(write, run, tmp_path):
+    corpus = ["experiment=smoke", f"out={tmp_path}", "corpus.tokenizer.vocab_size=270"]
+    assert main(["prepare", *corpus]) == 0
+    status, _, err = write(f"generate.data={tmp_path / 'data'}")
+    assert status == 2
+    assert "was trained with another tokenizer" in err
+
+
+WRITES_SPACES = ("digits_prefix",)  # before every number
+CHARACTERS = st.text("ab\u00e9\u4e2d\N{GRINNING FACE}", max_size=30)
+
+
+@given(
+    text=CHARACTERS,
+    stops=st.lists(st.text("ab\u00e9", min_size=1, max_size=3), max_size=3),
+    sizes=st.lists(st.integers(1, 5), min_size=130, max_size=130),
+)
+def test_a_stream_shows_the_text_up_to_the_first_stop(text, stops, sizes):
+    data, start, row, shown = text.encode(), 0, Text(stops), ""
+    for size in sizes:
+        shown += row.push(data[start : start + size])
+        start += size
+        assert "\ufffd" not in shown
+    shown += row.finish()
+    places = [text.find(stop) for stop in stops if stop in text]
+    assert shown == text[: min(places, default=len(text))]
+
+
+def test_nothing_certain_is_held_back():
+    row = Text(["\n\n"])
+    assert row.push(b"one\n") == "one"
+    assert row.push(b"two \xf0\x9f\x98") == "\ntwo "
+    assert row.push(b"\x80") == "\N{GRINNING FACE}"
+    assert row.push(b"\xe4") + row.finish() == "\ufffd"
+
+
+def test_rows_behind_the_first_wait_for_their_turn():
+    shown = []
+    stream = Stream(
+        rows=2, pieces=[b"a", b"b"], stops=[], show=shown.append, title=lambda i, n: f"<{i}/{n}>"
+    )
+    for row, token in ((0, 0), (1, 1), (0, 1), (1, 1)):
+        stream.push(row, token)
+    assert shown == ["<1/2>", "a", "b"]
+    stream.finish()
+    assert "".join(shown) == "<1/2>ab\n<2/2>bb\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_are_the_text_and_mark_it_as_prepared_data(kind):
+    tokenizer = Tokenizer(fast=KINDS[kind](), eos="</s>")
+    text = "".join(f for f in FRAGMENTS if f.isascii()) + " = 12\nThe cat"
+    ((ids, anchors),) = tokenizer.encode_batch([text])
+    pieces = tokenizer.pieces()
+    assert len(pieces) == tokenizer.vocab_size
+    if tokenizer.spelling is None:  # the text of an id is what decoding says
+        ((ids, _),) = tokenizer.encode_batch(["The cat"])
+        assert b"".join(pieces[id] for id in ids).split() == tokenizer.decode(ids).encode().split()
+        return
+    skip = tokenizer.spelling.prefix(text)
+    spelt = b"".join(pieces[id] for id in ids)[skip:].decode()
+    if spelt.casefold() != text.casefold():  # no table holds for such a text
+        assert kind in WRITES_SPACES or any(not pieces[id] for id in ids)
+        return
+    assert spelt == text or tokenizer.spelling.ascii_only
+    marker = TokenMarker(segmenter=ArithmeticSteps(), pieces=pieces, skip=skip)
+    found = [m for id in ids for m in marker.push(int(id))] + marker.provisional()
+    assert found == mark(anchors, [ArithmeticSteps().cut(text)]).tolist()
