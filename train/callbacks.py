@@ -184,9 +184,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         return []
     whole, _, _ = path.read_text().rpartition("\n")
     return [
-        {name: float(value) if value else None for name, value in row.items()}
+        {name: _number(value) if value else None for name, value in row.items()}
         for row in csv.DictReader(io.StringIO(whole))
     ]
+
+
+def _number(text: str) -> float:
+    """Counts stay counts, so that lines written again are the lines that were read."""
+    return int(text) if text.isdigit() else float(text)
 
 
 def _writer(file: Any) -> csv.DictWriter[str]:

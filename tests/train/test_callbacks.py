@@ -196,3 +196,11 @@ def test_the_clock_gives_rate_and_time_left(monkeypatch):
         clock.count(1000 * step)
     assert clock.rate() == 500.0
     assert clock.left(4, 40) == "1:12 left"
+
+
+def test_counts_are_read_as_counts(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss,lr,validation_loss\n12,9.5,1e-05,\n")
+    (row,) = read_metrics(path)
+    assert row == {"step": 12, "loss": 9.5, "lr": 1e-05, "validation_loss": None}
+    assert str(row["step"]) == "12"
