@@ -7,17 +7,20 @@
 
 Keys are kept as they enter the scores (rotated), each with its ids: a linear bias needs those. A
 cache of fixed capacity never moves, one that grows doubles. Positions go on from the last token
-kept (`carry`), whatever the length.
+kept (`carry`), whatever the length. Under a dynamic stretch (bipe/stretch) the length that it
+counts with is fixed for the request, by `reach`: so keys stay as they are, and cached equals
+uncached. Keys kept unrotated would not give that: hidden states above the first layer were
+computed with the frequencies of their time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from bipe.positions import Carry, Positions
+from bipe.positions import Carry, Positions, Reach
 
 _FIRST_CAPACITY = 256  # tokens
 
@@ -34,15 +37,23 @@ class Cache:
     """Keys and values of all layers for a batch of rows that grow together.
 
     batch: rows. capacity: tokens a row that there is room for; with `grows` a first guess,
-    otherwise a limit.
+    otherwise a limit. reach: what dynamic stretches count with from the first token on; needed by
+    models that have one, ignored by others.
     """
 
-    def __init__(self, *, batch: int, capacity: int | None = None, grows: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        batch: int,
+        capacity: int | None = None,
+        grows: bool = False,
+        reach: Reach | None = None,
+    ) -> None:
         if capacity is None and not grows:
             raise ValueError("capacity must be given, in tokens, for a cache that does not grow")
         if capacity is not None and capacity < 1:
             raise ValueError(f"capacity must be at least 1 token, was: {capacity}")
-        self.batch, self.grows = batch, grows
+        self.batch, self.grows, self.reach = batch, grows, reach
         self.capacity = capacity or _FIRST_CAPACITY
         self._layers: dict[int, Layer] = {}
         self._positions: Positions | None = None
@@ -109,6 +120,15 @@ class Cache:
             packed=not self._unbroken,
         )
 
+    def reaching(self, at: Positions) -> Positions:
+        """The same positions with the reach of the cache; raises ValueError if it has none."""
+        if self.reach is None:
+            raise ValueError(
+                "the model has a dynamic stretch, whose frequencies depend on the length: give the "
+                "cache the length to come, Cache(reach=Reach(token=..., inter=..., intra=...))"
+            )
+        return replace(at, reach=self.reach)
+
     def append(
         self,
         layer: int,
@@ -137,6 +157,9 @@ class Cache:
         self.batch = len(rows)
         for held in self._layers.values():
             held.keys, held.values = held.keys[rows], held.values[rows]
+        if self.reach is not None:
+            old = self.reach
+            self.reach = Reach(token=old.token[rows], inter=old.inter[rows], intra=old.intra[rows])
         if self._positions is not None:
             at = self._positions
             self._positions = Positions(

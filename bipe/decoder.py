@@ -24,6 +24,7 @@ from bipe.attention.documents import Attention
 from bipe.build import ALLOWED, build
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
+from bipe.encodings.base import counts_length
 from bipe.positions import Positions
 from bipe.rotation import Rotation
 
@@ -155,6 +156,7 @@ class Decoder(nn.Module):
         self.attention: Path = attention
         self.tokens = nn.Embedding(config.vocab_size, config.width)
         self.scheme = as_scheme(build(config.encoding, allowed=allowed))
+        self._counts_length = counts_length(self.scheme)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.head = nn.Linear(config.width, config.vocab_size, bias=False)
@@ -168,6 +170,8 @@ class Decoder(nn.Module):
 
         cache: the tokens before these, which it then holds too (cache.py).
         """
+        if cache is not None and self._counts_length:
+            at = cache.reaching(at)
         keys_at = at if cache is None else cache.extend(at)
         x = self.scheme.embed(self.tokens(tokens), at)
         rotation = self.scheme.rotation(at)

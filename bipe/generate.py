@@ -135,6 +135,7 @@ def generate(
         padding=padding,
         capacity=longest + max_new if static else None,
         chunk=chunk,
+        room=max_new,
     )
     rows = [
         _Row(

@@ -16,10 +16,13 @@ from typing import Any
 
 from torch import Tensor
 
+from bipe.build import TARGET
 from bipe.checkpoint import CheckpointError, load_weights
 from bipe.decoder import Decoder, DecoderConfig
+from bipe.stretch.hugging_face import read_stretch, write_stretch
 
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
+_ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
 _INTRA_TABLE = ("scheme.intra.table.weight", "model.embeds.0.weight")
 _OUTSIDE = {
     "tokens.weight": "model.embed_tokens.weight",
@@ -43,11 +46,12 @@ _ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.i
 def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024) -> DecoderConfig:
     """Read a released BiPE config.json, or a plain LLaMA one (whose `rpe_type` is rope).
 
+    `rope_scaling` or `rope_parameters` become the stretch of RoPE. Under bipe_rope they count what
+    turns it, segments, whatever number of tokens they were written for.
     intra_length: rows of the intra-segment table in the checkpoint, in tokens.
     """
-    for key in ("rope_scaling", "log_scale"):
-        if config.get(key):
-            raise CheckpointError(f"{key} of an official config is not supported: {config[key]!r}")
+    if config.get("log_scale"):
+        raise CheckpointError("log_scale of an official config is not supported: true")
     width, n_head = config["hidden_size"], config["num_attention_heads"]
     return DecoderConfig(
         vocab_size=config["vocab_size"],
@@ -83,6 +87,46 @@ def to_official(model: Decoder) -> dict[str, Tensor]:
     return {theirs: state[ours] for ours, theirs in _names(model).items()}
 
 
+def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, Any]:
+    """config.json of a model with RoPE or BiPE-RoPE, for transformers 4 and 5 or the release.
+
+    max_length: positions that the model is meant for, tokens or segments. Raises CheckpointError
+    for another encoding, or a stretch that transformers does not have.
+    """
+    encoding = dict(config.encoding)
+    kind = "bipe_rope" if encoding.get(TARGET) == "bipe.encodings.Bilevel" else "rope"
+    intra, rope = encoding.get("intra", {}), encoding.get("inter", encoding.get("encoding"))
+    rope = dict(encoding if rope is None else rope)
+    released = {TARGET: _LEARNED, "width": config.width, "length": intra.get("length")}
+    if rope.get(TARGET) != _ROPE or rope.get("interleaved") or (intra and dict(intra) != released):
+        raise CheckpointError(f"the official layout has no name for this encoding: {encoding}")
+    try:
+        rotary = write_stretch(
+            rope.get("stretch"), theta=rope.get("theta", 10000.0), head_width=config.head_width
+        )
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.n_layer,
+        "num_attention_heads": config.n_head,
+        "num_key_value_heads": config.kv_heads,
+        "intermediate_size": config.mlp_width,
+        "rms_norm_eps": config.norm_eps,
+        "initializer_range": config.init_std,
+        "tie_word_embeddings": config.tied_head,
+        "max_position_embeddings": max_length,
+        "rpe_type": kind,
+        "rope_theta": rotary["rope_theta"],
+        "rope_scaling": None if rotary["rope_type"] == "default" else rotary,
+        "rope_parameters": rotary,
+    }
+
+
 def _names(model: Decoder) -> dict[str, str]:
     """Our name of each weight -> the official one."""
     names = {}
@@ -103,11 +147,20 @@ def _encoding(
     config: Mapping[str, Any], *, width: int, n_head: int, intra_length: int
 ) -> dict[str, Any]:
     kind = config.get("rpe_type") or "rope"
-    rope = {
-        "_target_": "bipe.encodings.RoPE",
+    theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
+    rope: dict[str, Any] = {
+        TARGET: _ROPE,
         "head_width": width // n_head,
-        "theta": float(config.get("rope_theta", 10000.0)),
+        "theta": 10000.0 if theta is None else float(theta),
     }
+    try:
+        stretch = read_stretch(config)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+    if stretch is not None:
+        if "alibi" in kind:
+            raise CheckpointError(f"{kind} has no rotary frequencies: remove rope_scaling")
+        rope["stretch"] = stretch
     alibi = {"_target_": "bipe.encodings.ALiBi", "n_head": n_head}
     intra = {"_target_": "bipe.encodings.Learned", "width": width, "length": intra_length}
     bilevel = {"_target_": "bipe.encodings.Bilevel", "intra": intra}

@@ -17,6 +17,7 @@ A document is never inferred from a position that is 0: under BiPE `intra` is 0 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Int, UInt8
@@ -25,6 +26,8 @@ from torch import Tensor
 DOCUMENT_BIT = 0
 SEGMENT_BIT = 1
 NO_DOCUMENT = -1
+
+Level = Literal["token", "inter", "intra"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,19 @@ class Carry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How many ids of each kind the document of a row is expected to have when it is complete.
+
+    Fixes what dynamic stretches (bipe/stretch) count with, for all calls of a request: keys in a
+    cache were turned by the frequencies of their time. *Shape:* ``(batch)`` each.
+    """
+
+    token: Int[Tensor, " batch"]
+    inter: Int[Tensor, " batch"]
+    intra: Int[Tensor, " batch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
     """The ids of a batch of packed rows. *Shape:* ``(batch, time)``, int64, each.
 
@@ -57,6 +73,7 @@ class Positions:
     intra: 0.. inside the segment, in tokens.
     packed: False promises that each row is one document without padding, so that plain causal
         attention is exact; a host value, because asking the device would wait for it.
+    reach: see `Reach`; None: each document reaches as far as its ids here do.
     """
 
     document: Int[Tensor, "batch time"]
@@ -64,6 +81,7 @@ class Positions:
     inter: Int[Tensor, "batch time"]
     intra: Int[Tensor, "batch time"]
     packed: bool = True
+    reach: Reach | None = None
 
     @classmethod
     def from_marks(
@@ -119,7 +137,22 @@ class Positions:
             inter=self.inter[:, time],
             intra=self.intra[:, time],
             packed=self.packed,
+            reach=self.reach,
         )
+
+    def length(self, level: Level) -> Int[Tensor, " batch #time"]:
+        """Ids in use in the document of each token: those of `reach`, or the largest here + 1."""
+        if self.reach is not None:
+            reach: Tensor = getattr(self.reach, level)
+            return reach[:, None]
+        ids: Tensor = getattr(self, level)
+        if not self.packed:
+            return ids.amax(-1, keepdim=True) + 1
+        opens = torch.ones_like(self.document, dtype=torch.bool)
+        opens[:, 1:] = self.document[:, 1:] != self.document[:, :-1]
+        document = opens.cumsum(-1) - 1  # from 0 in each row, padding as if it were one
+        largest = torch.zeros_like(ids).scatter_reduce(-1, document, ids, "amax")
+        return largest.gather(-1, document) + 1
 
     def carry(self) -> Carry:
         """What a chunk that comes next needs to go on from here; O(1) in time."""

@@ -13,6 +13,7 @@ keys are computed again: so the cache is always that of the text as it would be 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -23,6 +24,7 @@ from torch import Tensor
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder
+from bipe.positions import SEGMENT_BIT, Reach
 
 PREFILL_CHUNK = 1024  # tokens
 
@@ -84,7 +86,8 @@ class Session:
 
     marker: at the start of a text, copied for each row; None for a model that asks for no
     segments. padding: left padding of each row, in tokens. capacity: tokens a row; by default the
-    cache grows. chunk: tokens of a prompt that are read at once.
+    cache grows. chunk: tokens of a prompt that are read at once. room: tokens that are expected
+    behind what is fed first; models with a dynamic stretch count with both from then on (`Reach`).
     """
 
     def __init__(
@@ -96,10 +99,13 @@ class Session:
         padding: Sequence[int] | None = None,
         capacity: int | None = None,
         chunk: int = PREFILL_CHUNK,
+        room: int = 0,
     ) -> None:
         if chunk < 1:
             raise ValueError(f"chunk must be at least 1 token, was: {chunk}")
-        self.model, self.chunk = model, chunk
+        if room < 0:
+            raise ValueError(f"room must be at least 0 tokens, was: {room}")
+        self.model, self.chunk, self.room = model, chunk, room
         self.padding = list(padding) if padding is not None and any(padding) else None
         self.cache = Cache(batch=batch, capacity=capacity, grows=capacity is None)
         self._rows = [
@@ -127,6 +133,8 @@ class Session:
             self._push(row, new, hidden=self._hidden(index))
             for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
         )
+        if not len(self.cache):
+            self.cache.reach = self._reach()
         # Where a mark became another, its token and all behind it are read again.
         self.cache.rewind(start)
         behind = self._read(start)
@@ -156,6 +164,19 @@ class Session:
     def _hidden(self, row: int) -> int:
         """Tokens of padding that a row still has to come."""
         return 0 if self.padding is None else max(0, self.padding[row] - len(self.cache))
+
+    def _reach(self) -> Reach:
+        """What each row comes to with `room` more tokens, if segments go on as they began."""
+        columns = []
+        for index, row in enumerate(self._rows):
+            marks = row.marks[self._hidden(index) :]
+            opens = [0] + [i for i, mark in enumerate(marks) if i and mark >> SEGMENT_BIT & 1]
+            longest = max(b - a for a, b in itertools.pairwise([*opens, len(marks)]))
+            tokens = len(marks) + self.room
+            segments = -(-len(opens) * tokens // max(1, len(marks)))
+            columns.append((tokens, segments, longest))
+        token, inter, intra = torch.tensor(columns, device=self._device).unbind(-1)
+        return Reach(token=token, inter=inter, intra=intra)
 
     def _push(self, row: _Row, tokens: Sequence[int], *, hidden: int) -> int:
         if not hidden:

@@ -19,12 +19,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bipe.bias import Bias, add_biases
-from bipe.positions import Positions
+from bipe.positions import Level, Positions
 from bipe.rotation import Rotation, compose
 
 
 class Encoding(nn.Module):
-    """A position encoding: override the hooks that it needs, each default changes nothing."""
+    """A position encoding: override the hooks that it needs, each default changes nothing.
+
+    counts_length: whether `rotation` depends on how many ids a document has; it is then called
+        with `length=` as well, ``(batch, time)`` or ``(batch, 1)``.
+    """
+
+    counts_length: bool = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +88,7 @@ class Flat(nn.Module):
         return self.encoding.embed(x, at.token)
 
     def rotation(self, at: Positions) -> Rotation | None:
-        return self.encoding.rotation(at.token)
+        return _rotation(self.encoding, at, "token")
 
     def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
         return self.encoding.bias(q_at.token, k_at.token)
@@ -100,7 +106,7 @@ class Bilevel(nn.Module):
         return self.inter.embed(self.intra.embed(x, at.intra), at.inter)
 
     def rotation(self, at: Positions) -> Rotation | None:
-        return compose(self.intra.rotation(at.intra), self.inter.rotation(at.inter))
+        return compose(_rotation(self.intra, at, "intra"), _rotation(self.inter, at, "inter"))
 
     def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
         return add_biases(
@@ -129,3 +135,15 @@ class Chain(nn.Module):
 
     def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
         return add_biases(*(link.bias(q_at, k_at) for link in self.links))
+
+
+def counts_length(scheme: nn.Module) -> bool:
+    """Whether an encoding in a scheme depends on how long documents are."""
+    return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
+
+
+def _rotation(encoding: Encoding, at: Positions, level: Level) -> Rotation | None:
+    ids = getattr(at, level)
+    if encoding.counts_length:
+        return encoding.rotation(ids, length=at.length(level))  # type: ignore[call-arg]
+    return encoding.rotation(ids)

@@ -16,16 +16,21 @@ def target(name: str, **arguments: Any) -> dict[str, Any]:
     return {"_target_": f"bipe.encodings.{name}", **arguments}
 
 
+def stretch(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"_target_": f"bipe.stretch.{name}", "factor": 4.0, **arguments}
+
+
 BARE = {
     "nope": target("NoPE"),
     "learned": target("Learned", width=WIDTH, length=24),
     "sinusoidal": target("Sinusoidal", width=WIDTH, scale=0.02),
     "rope": target("RoPE", head_width=HEAD_WIDTH),
     "rope_interleaved": target("RoPE", head_width=HEAD_WIDTH, interleaved=True),
+    "rope_yarn": target("RoPE", head_width=HEAD_WIDTH, stretch=stretch("YaRN", original_length=9)),
     "alibi": target("ALiBi", n_head=N_HEAD),
     "alibi_x96": target("ALiBi", n_head=N_HEAD, multiplier=96.0),
 }
-RELATIVE = ("nope", "rope", "rope_interleaved", "alibi", "alibi_x96")
+RELATIVE = ("nope", "rope", "rope_interleaved", "rope_yarn", "alibi", "alibi_x96")
 SCHEMES: dict[str, dict[str, Any]] = {
     **{f"flat_{name}": target("Flat", encoding=bare) for name, bare in BARE.items()},
     **{
@@ -58,8 +63,8 @@ def small_decoder(scheme: str, *, seed: int = 0, **overrides: Any) -> Decoder:
         "init_std": 0.2,
         "encoding": SCHEMES[scheme],
     }
-    attention = overrides.pop("attention", "auto")
-    model = Decoder(DecoderConfig(**{**config, **overrides}), attention=attention)
+    how = {name: overrides.pop(name) for name in ("attention", "recompute") if name in overrides}
+    model = Decoder(DecoderConfig(**{**config, **overrides}), **how)
     model.init_weights(seed=seed)
     return model
 

@@ -74,14 +74,16 @@ def test_alibi_buffers_of_the_release_are_ignored_and_strangers_are_not():
 
 
 def test_an_official_config_that_needs_more_is_refused():
-    base = {"hidden_size": 8, "num_attention_heads": 2}
-    with pytest.raises(CheckpointError, match="rope_scaling"):
-        config_from_official({**base, "rope_scaling": {"type": "yarn", "factor": 4.0}})
+    base = {
+        "hidden_size": 8, "num_attention_heads": 2, "vocab_size": 8, "num_hidden_layers": 1,
+        "intermediate_size": 8,
+    }  # fmt: skip
+    with pytest.raises(CheckpointError, match=r"rope_scaling.rope_type must be .*was: 'ntk-yarn'"):
+        config_from_official({**base, "rope_scaling": {"type": "ntk-yarn", "factor": 4.0}})
+    with pytest.raises(CheckpointError, match=r"log_scale .* is not supported"):
+        config_from_official({**base, "log_scale": True})
     with pytest.raises(CheckpointError, match=r"rpe_type must be one of rope, .*was: 'xpos'"):
-        config_from_official({
-            **base, "vocab_size": 8, "num_hidden_layers": 1, "intermediate_size": 8,
-            "rpe_type": "xpos",
-        })  # fmt: skip
+        config_from_official({**base, "rpe_type": "xpos"})
 
 
 @pytest.mark.parametrize(
