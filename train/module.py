@@ -7,6 +7,7 @@ rank) alone, so that nothing but the step has to be stored to resume exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,6 +24,8 @@ from bipe.build import ALLOWED
 from bipe.encodings import Bilevel, Learned
 from bipe.loss import IGNORE, summed_cross_entropy
 from train.data.batch import Batch
+from train.index_counts import IndexCounts
+from train.metrics import Metrics
 from train.optim import Schedule
 
 
@@ -37,6 +40,8 @@ class LMModule(lightning.LightningModule):
     clip: largest norm of the gradient; None leaves it alone.
     patience: steps with a loss or gradient that is not finite are skipped and counted; so many in
         a row end the run with `TrainingDiverged`.
+    recompute: see `Decoder`. z_loss, label_smoothing: part of the training loss (loss.py); the
+        loss of validation is always the plain one.
     """
 
     def __init__(
@@ -50,10 +55,13 @@ class LMModule(lightning.LightningModule):
         patience: int = 10,
         attention: AttentionPath = "auto",
         compile: bool = False,
+        recompute: bool = False,
+        z_loss: float = 0.0,
+        label_smoothing: float = 0.0,
         allowed: tuple[str, ...] = ALLOWED,
     ) -> None:
         super().__init__()
-        self.model = Decoder(config, attention=attention, allowed=allowed)
+        self.model = Decoder(config, attention=attention, recompute=recompute, allowed=allowed)
         self.model.init_weights(seed=seed)
         self.make_optimizer = optimizer
         self.schedule = schedule
@@ -61,9 +69,11 @@ class LMModule(lightning.LightningModule):
         self.clip = clip
         self.patience = patience
         self.compile_blocks = compile
+        self.z_loss, self.label_smoothing = z_loss, label_smoothing
+        self.indices = IndexCounts()
         self.skipped_steps = 0
         self.skipped_in_a_row = 0
-        self.metrics: dict[str, float] = {}
+        self.metrics = Metrics()
         self._step_nll: Tensor | float = 0.0
         self._step_clipped: list[Tensor] = []
         self._batch: Batch | None = None
@@ -104,9 +114,14 @@ class LMModule(lightning.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._batch = batch
         at = positions_of(batch)
+        self.indices.add(at)
         hidden = self.model(batch.tokens, at)
         nll = summed_cross_entropy(
-            hidden.flatten(0, 1), self.model.head.weight, batch.targets.flatten()
+            hidden.flatten(0, 1),
+            self.model.head.weight,
+            batch.targets.flatten(),
+            z_loss=self.z_loss,
+            label_smoothing=self.label_smoothing,
         )
         self._step_nll = self._step_nll + nll.detach()
         self._count_clipped(at)
@@ -122,8 +137,9 @@ class LMModule(lightning.LightningModule):
         norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if isinstance(norm, DTensor):  # FSDP2: each rank has a part of it
             norm = norm.full_tensor()
-        self.metrics["grad_norm"] = float(norm)
-        if not torch.isfinite(norm):
+        # The one number that a step fetches: whether there is a step depends on it.
+        self.metrics["grad_norm"] = found = float(norm)
+        if not math.isfinite(found):
             self._skip_step(parameters)
             return
         self.skipped_in_a_row = 0
@@ -139,20 +155,21 @@ class LMModule(lightning.LightningModule):
         """Put the numbers of a finished step where callbacks find them."""
         nll = torch.as_tensor(self._step_nll, device=self.device)
         nll = self.trainer.strategy.reduce(nll, reduce_op="sum")
-        self.metrics |= {
-            "loss": float(nll) / max(1, batch.step_targets),
-            "lr": self.trainer.optimizers[0].param_groups[0]["lr"],
-            "step": batch.step + 1,
-            "tokens": batch.tokens_after,
-            "skipped_steps": self.skipped_steps,
-        }
+        self.metrics.take(
+            loss=nll.double() / max(1, batch.step_targets),
+            lr=self.trainer.optimizers[0].param_groups[0]["lr"],
+            step=batch.step + 1,
+            tokens=batch.tokens_after,
+            skipped_steps=self.skipped_steps,
+        )
         if self._step_clipped:
-            self.metrics["clipped_share"] = float(torch.stack(self._step_clipped).mean())
+            self.metrics["clipped_share"] = torch.stack(self._step_clipped).mean()
         self._step_nll, self._step_clipped = 0.0, []
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         if self.trainer.loggers and self.metrics["step"] == self.trainer.global_step:
-            self.log_dict({f"train/{name}": value for name, value in self.metrics.items()})
+            values = self.metrics.as_they_are()
+            self.log_dict({f"train/{name}": value for name, value in values.items()})
 
     # Validation
 
@@ -168,6 +185,7 @@ class LMModule(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["skipped_steps"] = (self.skipped_steps, self.skipped_in_a_row)
+        checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
         names = {id(parameter): name for name, parameter in self.named_parameters()}
         for state, optimizer in zip(
             checkpoint["optimizer_states"], self.trainer.optimizers, strict=True
@@ -177,6 +195,7 @@ class LMModule(lightning.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.skipped_steps, self.skipped_in_a_row = checkpoint["skipped_steps"]
+        self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
         _recount_batches(
             checkpoint, batches=checkpoint["global_step"] * self.trainer.accumulate_grad_batches
         )

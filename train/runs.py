@@ -43,6 +43,7 @@ _FREE = {
     "log_every",
     "logger",
     "out",
+    "recompute",
     "report",
     "trainer",
 }

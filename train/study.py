@@ -159,6 +159,9 @@ class Study:
     patience: int
     attention: AttentionPath
     compile: bool
+    recompute: bool
+    z_loss: float
+    label_smoothing: float
     log_every: int
     checkpoint_every: int
     validate_every: int | None
@@ -186,6 +189,12 @@ class Study:
             raise ValueError(f"epochs must be above 0, or null for steps, was: {self.epochs}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be above 0, or null for no clipping, was: {self.clip}")
+        if not 0 <= self.z_loss < float("inf"):
+            raise ValueError(f"z_loss must be 0 or more, was: {self.z_loss}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(
+                f"label_smoothing must be from 0 to below 1, was: {self.label_smoothing}"
+            )
 
     @property
     def allowed(self) -> tuple[str, ...]:

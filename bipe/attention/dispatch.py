@@ -30,7 +30,7 @@ from torch import Tensor
 from bipe.attention.banded import WORTH_FROM, banded_attention
 from bipe.attention.cached import chunk_attention, last_query_attention
 from bipe.attention.chunked import chunked_attention
-from bipe.attention.documents import Attention, Span, attend_by_document, document_spans
+from bipe.attention.documents import Attention, ByDocument, Span, document_spans
 from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.attention.flex import choose_flex
 from bipe.attention.fused import (
@@ -175,9 +175,7 @@ def _by_document(kernel: Callable[[slice, slice], Attention], at: Positions) -> 
         rows, keys = slice(span.row, span.row + 1), slice(span.start, span.stop)
         return span, kernel(rows, keys)
 
-    return functools.partial(
-        attend_by_document, spans=[[placed(span) for span in row] for row in spans]
-    )
+    return ByDocument([[placed(span) for span in row] for row in spans])
 
 
 def _masked_attention(

@@ -41,15 +41,24 @@ def document_spans(document: Int[Tensor, "batch time"]) -> list[list[Span]]:
     ]
 
 
-def attend_by_document(
-    q: Tensor, k: Tensor, v: Tensor, *, spans: list[list[tuple[Span, Attention]]]
-) -> Tensor:
-    """Run each document's own attention and put the pieces back. q, k, v: ``[b, h, t, d]``."""
-    rows = []
-    for row, documents in enumerate(spans):
-        lengths = [span.stop - span.start for span, _ in documents]
-        # split and unbind, not slices: the backward of a slice fills a whole zero tensor.
-        pieces = zip(*(x[row : row + 1].split(lengths, 2) for x in (q, k, v)), strict=True)
-        outs = [attend(*piece) for (_, attend), piece in zip(documents, pieces, strict=True)]
-        rows.append(torch.cat(outs, 2))
-    return torch.cat(rows)
+@dataclass(frozen=True, slots=True)
+class ByDocument:
+    """Attention of packed rows: each document's own, and the pieces put back.
+
+    spans: the documents of each row, with their attention. It stays out of compiled graphs: where
+    documents lie changes with every batch, and each layout would be compiled anew.
+    """
+
+    spans: list[list[tuple[Span, Attention]]]
+
+    @torch.compiler.disable
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """q, k, v: ``[b, h, t, d]``."""
+        rows = []
+        for row, documents in enumerate(self.spans):
+            lengths = [span.stop - span.start for span, _ in documents]
+            # split and unbind, not slices: the backward of a slice fills a whole zero tensor.
+            pieces = zip(*(x[row : row + 1].split(lengths, 2) for x in (q, k, v)), strict=True)
+            outs = [attend(*piece) for (_, attend), piece in zip(documents, pieces, strict=True)]
+            rows.append(torch.cat(outs, 2))
+        return torch.cat(rows)

@@ -48,6 +48,9 @@ def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
         patience=study.patience,
         attention=study.attention,
         compile=study.compile,
+        recompute=study.recompute,
+        z_loss=float(study.z_loss),
+        label_smoothing=float(study.label_smoothing),
         allowed=study.allowed,
     )
     _refuse_short_table(module, study)
@@ -98,9 +101,11 @@ def _write_model(
 ) -> None:
     """Write the trained weights once, whatever the number of processes that hold them."""
     state = full_state(module.model)
+    positions = module.indices.summary(trainer.strategy.root_device)
     if trainer.is_global_zero:
         notes = {
             "row_length": rows.row_length,
+            "positions": positions,
             "tokens": rows.consumed_rows * rows.row_length,
             "steps": trainer.global_step,
             "skipped_steps": module.skipped_steps,

@@ -1,0 +1,75 @@
+"""Compiled blocks: nothing is compiled again once batches of a kind were seen, gradients agree.
+
+With Dynamo's own back end, which compiles nothing: what counts is how often it is asked to.
+"""
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from bipe import Positions
+from bipe.attention.banded import WORTH_FROM
+from tests.bipe.conftest import random_batch, random_marks, small_decoder
+
+# Dynamo looks at gradients of what has none.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+SCHEMES = ("flat_rope", "bilevel_learned_rope", "flat_alibi", "bilevel_learned_alibi_x96")
+WARM_UP = 2  # steps
+
+
+def gradients(model, step, *, packed, time=50):
+    """Those of one step; documents lie elsewhere in each."""
+    tokens, _ = random_batch(2, time, seed=step)
+    marks = random_marks(2, time, seed=step, documents=0.06 if packed else 0.0)
+    marks[:, time // 2] |= packed  # some documents in every batch
+    model.zero_grad()
+    model(tokens, Positions.from_marks(marks, packed=packed)).square().sum().backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+@pytest.fixture
+def compiled(unchecked_types):
+    """Makes a decoder whose blocks are compiled, and counts."""
+    torch._dynamo.reset()
+    counters.clear()
+
+    def make(scheme, **options):
+        model = small_decoder(scheme, n_layer=3, **options)
+        for block in model.blocks:
+            block.compile(backend="eager")
+        return model
+
+    yield make
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
+@pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nothing_is_compiled_again_after_warm_up(compiled, scheme, packed, recompute):
+    model = compiled(scheme, recompute=recompute)
+    for step in range(WARM_UP):
+        gradients(model, step, packed=packed)
+    graphs = counters["stats"]["unique_graphs"]
+    assert graphs == (1 if not packed else 4), "blocks share their graphs"
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for step in range(WARM_UP, WARM_UP + 5):
+            gradients(model, step, packed=packed)
+    assert counters["stats"]["unique_graphs"] == graphs
+
+
+def test_long_rows_under_a_linear_bias_are_compiled_once(compiled):
+    model = compiled("bilevel_learned_alibi_x96")
+    gradients(model, 0, packed=False, time=WORTH_FROM)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for step in (1, 2):
+            gradients(model, step, packed=False, time=WORTH_FROM)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_compiled_gradients_are_those_of_the_plain_blocks(compiled, scheme, packed):
+    ours = gradients(compiled(scheme).double(), 7, packed=packed)
+    plain = gradients(small_decoder(scheme, n_layer=3).double(), 7, packed=packed)
+    for one, other in zip(ours, plain, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)

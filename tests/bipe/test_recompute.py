@@ -1,0 +1,50 @@
+"""Computing blocks again in the backward pass changes memory, and nothing else."""
+
+import pytest
+import torch
+
+from bipe import Positions
+from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder
+
+
+def gradients(scheme, *, recompute, packed, seed=0, kept=None):
+    model = small_decoder(scheme, recompute=recompute).double()
+    tokens, _ = random_batch(2, 60, seed=seed)
+    documents = 0.05 if packed else 0.0
+    marks = random_marks(2, 60, seed=seed, documents=documents)
+    at = Positions.from_marks(marks, packed=packed)
+
+    def keep(tensor):
+        if kept is not None:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = model.logits(tokens, at).logsumexp(-1).square().sum()
+    return loss, torch.autograd.grad(loss, list(model.parameters()))
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_loss_and_gradients_are_the_same(scheme, packed):
+    plain = gradients(scheme, recompute=False, packed=packed)
+    again = gradients(scheme, recompute=True, packed=packed)
+    assert torch.equal(plain[0], again[0])
+    for one, other in zip(plain[1], again[1], strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+def test_less_is_kept_for_the_backward_pass():
+    sizes = []
+    for recompute in (False, True):
+        kept = {}
+        gradients("bilevel_learned_rope", recompute=recompute, packed=False, kept=kept)
+        sizes.append(sum(kept.values()))
+    assert sizes[1] < 0.6 * sizes[0]
+
+
+def test_nothing_is_computed_again_without_gradients():
+    model = small_decoder("flat_rope", recompute=True)
+    tokens, at = random_batch(1, 9, seed=1)
+    with torch.no_grad():
+        assert torch.equal(model(tokens, at), small_decoder("flat_rope")(tokens, at))
