@@ -197,19 +197,20 @@ class JSONL(_Rows):
 
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
         span = Span(**where)
-        for number, offset, line in lines_of(file, span):
+        for number, offset, held in lines_of(file, span):
             place = f"{file}:{number}"
             try:
-                found = self.parse(line, id=f"{file.name}:{number}", where=place, offset=offset)
+                found = self.parse(held, id=f"{file.name}:{number}", where=place, offset=offset)
             except _Unreadable as fault:
                 yield self.bad_row(fault)
                 continue
-            del line  # a line may be a large part of the memory
             if found is not None:
                 yield found
+            del found
 
-    def parse(self, line: bytes, *, id: str, where: str, offset: int) -> Document | None:
-        """The document of a line; None for an empty one."""
+    def parse(self, held: list[bytes], *, id: str, where: str, offset: int) -> Document | None:
+        """The document of a line, taken out of its list; None for an empty one."""
+        line = held.pop()
         with _as_bad("not UTF-8", where):
             text, replaced = decode(line, errors=self.encoding_errors, where="", offset=offset)
         del line

@@ -47,9 +47,10 @@ def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
     ]
 
 
-def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, bytes]]:
-    """Number (from 1), offset (bytes) and bytes of each line of a span.
+def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
+    """Number (from 1), offset (bytes) and, in a list, the bytes of each line of a span.
 
+    Who takes the line out of its list holds it alone: a line may be a large part of the memory.
     Lines end at "\\n" alone: other line separators are legal inside JSON strings. A packed file
     that is cut short raises PackingFault in one of its pieces, and simply ends in the others.
     """
@@ -58,12 +59,15 @@ def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, bytes]]:
             if span.start:
                 lines.seek(span.start)
             offset = span.start
-            for number, line in enumerate(lines, start=span.line):
+            number = span.line
+            for line in lines:  # by no enumerate, which would keep the line
                 if span.stop is not None and offset >= span.stop:
                     return
+                held, size = [line], len(line)
+                del line
                 if number % span.turns == span.turn:
-                    yield number, offset, line
-                offset += len(line)
+                    yield number, offset, held
+                number, offset = number + 1, offset + size
     except PackingFault:
         if span.turn == 0:
             raise

@@ -34,6 +34,7 @@ class Tally:
         self.seen: set[str] = set()
         self.examples: list[str] = []
         self.splits: dict[int, list[str]] = {}
+        self.levels = 1
         self.lengths, self.sample = Lengths(), Sample()
         for rank in self.ranks:
             self._add(rank)
@@ -50,6 +51,7 @@ class Tally:
         self.seen.update(result["named"])
         self.examples = (self.examples + result["examples"])[:_EXAMPLES]
         self.splits[rank] = result["splits"]
+        self.levels = result["levels"]  # as the workers say: segmenters take long to load
         self.lengths.merge(result["lengths"])
         self.sample.merge(result["sample"])
 
@@ -79,11 +81,11 @@ class Tally:
                 "ids are listed in the .ids files of a prepared data set"
             )
 
-    def entry(self, counts: dict[str, Any], *, levels: int) -> dict[str, Any]:
+    def entry(self, counts: dict[str, Any]) -> dict[str, Any]:
         """What the top manifest says of the source."""
         return {
             **self.work.descriptions[self.name],
-            "levels": levels,
+            "levels": self.levels,
             "empty": self.empty,
             "bad": dict(self.bad),
             "filtered": dict(self.filtered),
@@ -114,7 +116,6 @@ def merge_source(
     A part that is not as it was written is forgotten, so that another run makes it again.
     """
     work, name = tally.work, tally.name
-    levels = len(tally.source.segmenter.levels(""))
     with ExitStack() as stack:
         writers = {
             split: stack.enter_context(
@@ -122,7 +123,7 @@ def merge_source(
                     folder=folder / split,
                     name=name,
                     vocab_size=work.tokenizer.vocab_size,
-                    levels=levels,
+                    levels=tally.levels,
                     description={"split": split, **work.descriptions[name]},
                     shard_tokens=shard_tokens,
                 )
@@ -139,4 +140,4 @@ def merge_source(
                 writers[split].extend(part)
             meter.update(f"{number + 1} of {len(tally.ranks)} parts")
     counts = {split: writer.counts for split, writer in writers.items()}
-    return tally.entry(counts, levels=levels)
+    return tally.entry(counts)

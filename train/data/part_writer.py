@@ -26,6 +26,7 @@ from train.data.writer import ShardWriter
 
 BATCH_CHARACTERS = 2_000_000
 _ONE_SHARD = 1 << 62
+_SLICE = 1 << 20  # characters
 
 
 class PartWriter:
@@ -67,14 +68,13 @@ class PartWriter:
 
     def add(self, batch: Sequence[Document]) -> None:
         """Segment, tokenize, mark and write a batch of documents."""
-        encoded = self.tokenizer.encode_batch([document.text for document in batch])
-        for document, (ids, anchors) in zip(batch, encoded, strict=True):
+        # Cuts come first, and what is done with is let go of, since a document may have 100 MB.
+        levels = [self._cut(document) for document in batch][::-1]
+        encoded = self.tokenizer.encode_batch([document.text for document in batch])[::-1]
+        for document in batch:
             if document.id in self.named:
                 self.seen.add(document.id)
-            if len(ids):
-                self._write(document, ids, anchors)
-            else:
-                self.empty += 1
+            self._write(document, levels.pop(), encoded.pop())
 
     def counts(self) -> list[int]:
         """Documents, bytes of text, tokens and segments so far."""
@@ -83,6 +83,7 @@ class PartWriter:
     def result(self) -> dict[str, Any]:
         """What was counted; JSON-able."""
         return {
+            "levels": self.levels,
             "empty": self.empty,
             "counts": self.counts(),
             "splits": [split for split in SPLITS if split in self._writers],
@@ -92,17 +93,33 @@ class PartWriter:
             "sample": self.sample.state(),
         }
 
-    def _write(self, document: Document, ids: np.ndarray, anchors: np.ndarray) -> None:
+    def _write(
+        self,
+        document: Document,
+        levels: tuple[Cuts, ...],
+        encoded: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        ids, anchors = encoded
+        del encoded
+        if not len(ids):
+            self.empty += 1
+            return
         assert self.source.split is not None
         split = self.source.split.of(document.id)
-        levels = self._cut(document)
+        writer = self._writer(split)
+        tokens = np.empty(len(ids) + 1, writer.dtype)
+        tokens[:-1], tokens[-1] = ids, self.tokenizer.eos_id
+        del ids
         self.sample.offer(document.text, levels[0], id=document.id, split=split)
         # The end of a document inherits: it closes the last segment.
-        marks = np.append(mark(anchors, levels), np.uint8(0))
+        # Of the anchors' type, or numpy would make large copies of them.
+        marks = mark(anchors, [cuts.astype(anchors.dtype) for cuts in levels])
+        del anchors, levels
+        marks = np.append(marks, np.uint8(0))
         self.lengths.add(marks)
-        size = len(document.text.encode())
-        self._writer(split).add(
-            np.append(ids, self.tokenizer.eos_id),
+        size = _bytes_of(document.text)
+        writer.add(
+            tokens,
             marks,
             id=document.id,
             size=size,
@@ -156,3 +173,11 @@ class PartWriter:
                 document=document.id,
             )
         return levels
+
+
+def _bytes_of(text: str) -> int:
+    """The size of a text in UTF-8, without a copy of a large one."""
+    if text.isascii():
+        return len(text)
+    slices = range(0, len(text), _SLICE)
+    return sum(len(text[start : start + _SLICE].encode()) for start in slices)

@@ -100,8 +100,13 @@ def test_no_slurm_is_said(corpus, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 def test_ray_gives_the_bytes_of_a_local_run(corpus, tmp_path):
+    import ray
+
     folder, expected = corpus
-    run(folder, tmp_path / "out", engine=Ray(workers=1, memory_gb=0.1))
+    try:
+        run(folder, tmp_path / "out", engine=Ray(workers=1, memory_gb=0.1))
+    finally:
+        ray.shutdown()
     assert content(tmp_path / "out") == expected
 
 

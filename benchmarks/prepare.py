@@ -1,0 +1,361 @@
+"""What preparing data costs, against what it is made of and against others, in one run.
+
+    python benchmarks/prepare.py [--prose FILE.jsonl ...] [--code FILE.jsonl ...] [--megabytes 40]
+
+Prints JSON, a ratio a claim. CPU time where one core is measured, wall time where processes work
+side by side (an otherwise idle machine, two cores at least); the median of --rounds.
+
+    core          encode_batch of the same text in chunks, one thread, to the whole of segment,
+                  tokenize, mark and write; above 1 because the work asks for no offsets, so that
+                  the same to encode_batch_fast, which makes none either, is given beside it
+    workers       one worker to two
+    runner        a bare multiprocessing pool that does the same work, to `prepare` with two workers
+    datasets      datasets.map(num_proc=2) and writing, doing the same work, to two workers
+    killed        two workers, one of which is killed half-way, to two that nobody disturbs
+    again         seconds of `bipe prepare` where all is done
+Without files the standard library serves as code and as prose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmenters import Lines, Segmenter, Sentences, mark
+from train.data.corpora import PackageCode
+from train.data.documents import Document
+from train.data.engine.engines import Local
+from train.data.files import JSONL
+from train.data.part_writer import BATCH_CHARACTERS, PartWriter
+from train.data.prepare import Source, prepare
+from train.data.split import Split
+from train.data.tokenizers import Tokenizer, one_thread
+from train.data.vocabulary import LoadTokenizer, TrainBPE
+from train.data.writer import ShardWriter
+
+SPLIT = Split(validation=0.01, test=0.02)
+SETTINGS: dict[str, tuple[str, Segmenter]] = {
+    "prose, sentences": ("prose", Sentences()),
+    "code, logical lines": ("code", Lines(granularity="logical")),
+    "code, physical lines": ("code", Lines(granularity="physical")),
+}
+
+
+def main() -> None:
+    options = _options()
+    one_thread()
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        bench = Bench(Path(scratch), options)
+        print(json.dumps(bench.run(), indent=2))
+
+
+class Bench:
+    """The corpora and the tokenizer on disk, and the measurements."""
+
+    def __init__(self, scratch: Path, options: argparse.Namespace) -> None:
+        self.scratch, self.rounds = scratch, options.rounds
+        self.only = options.only
+        size = int(options.megabytes * 1e6)
+        self.corpora = {
+            "prose": _corpus(options.prose or options.code, scratch / "prose.jsonl", size),
+            "code": _corpus(options.code, scratch / "code.jsonl", size),
+        }
+        documents = [document for kind in self.corpora for document in self.read(kind)]
+        made = TrainBPE(vocab_size=16_384).build(lambda _: [d.text for d in documents])
+        (scratch / "tokenizer").mkdir()
+        (scratch / "tokenizer" / "tokenizer.json").write_text(made.json)
+
+    def run(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"cores": os.cpu_count(), "rounds": self.rounds}
+        measures = {
+            "core": self.core,
+            "workers": self.workers,
+            "runner": self.runner,
+            "datasets": self.datasets,
+            "killed": self.killed,
+            "again": self.again,
+        }
+        for name, measure in measures.items():
+            if not self.only or name in self.only:
+                found[name] = measure()
+                print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
+        return found
+
+    def read(self, kind: str) -> list[Document]:
+        return list(JSONL(path=self.corpora[kind]))
+
+    def tokenizer(self) -> Tokenizer:
+        return LoadTokenizer(path=self.scratch / "tokenizer").build()
+
+    def core(self) -> dict[str, list[float]]:
+        """Bare tokenizing over the whole work, on one core."""
+        tokenizer = self.tokenizer()
+        fast = tokenizer.fast
+        ratios = {}
+        for name, (kind, segmenter) in SETTINGS.items():
+            documents = self.read(kind)
+            runs: list[Callable[[], Any]] = [
+                lambda d=documents: _bare(tokenizer, d, fast.encode_batch),
+                lambda d=documents: _bare(tokenizer, d, fast.encode_batch_fast),
+                lambda d=documents, s=segmenter: self.write(tokenizer, d, s),
+            ]
+            times = [[_cpu(run) for run in runs] for _ in range(self.rounds + 1)][1:]  # warm
+            offsets, ids, whole = map(statistics.median, zip(*times, strict=True))
+            ratios[name] = [_round(offsets / whole), _round(ids / whole)]
+        return ratios
+
+    def write(
+        self,
+        tokenizer: Tokenizer,
+        documents: Iterable[Document],
+        segmenter: Segmenter,
+        folder: Path | None = None,
+    ) -> None:
+        """What a worker does with a part."""
+        folder = folder or self.scratch / "part"
+        shutil.rmtree(folder, ignore_errors=True)
+        source = Source(documents=JSONL(path=""), segmenter=segmenter, split=SPLIT)
+        description = {"tokenizer": tokenizer.fingerprint(), "segmenter": segmenter.fingerprint()}
+        writer = PartWriter(
+            name="x",
+            source=source,
+            tokenizer=tokenizer,
+            description=description,
+            folder=folder,
+        )
+        with writer:
+            for batch in _batches(documents):
+                writer.add(batch)
+        writer.result()
+
+    def prepared(self, workers: int, *, name: str = "out") -> Path:
+        """All settings as sources of one data set."""
+        out = self.scratch / name
+        shutil.rmtree(out, ignore_errors=True)
+        sources = {
+            str(number): Source(documents=JSONL(path=self.corpora[kind]), segmenter=segmenter)
+            for number, (kind, segmenter) in enumerate(SETTINGS.values())
+        }
+        prepare(
+            sources=sources,
+            tokenizer=LoadTokenizer(path=self.scratch / "tokenizer"),
+            out=out,
+            split=SPLIT,
+            engine=Local(workers=workers, isolate=True),
+            progress=False,
+        )
+        return out
+
+    def workers(self) -> float:
+        one, two = self.alternately(lambda: self.prepared(1), lambda: self.prepared(2))
+        return _round(one / two)
+
+    def runner(self) -> float:
+        bare, ours = self.alternately(self.pool, lambda: self.prepared(2))
+        return _round(bare / ours)
+
+    def pool(self) -> None:
+        """The parts of all sources by a bare pool, which merges nothing and survives nothing."""
+        jobs = []
+        for number, (kind, segmenter) in enumerate(SETTINGS.values()):
+            reader = JSONL(path=self.corpora[kind])
+            jobs += [
+                (self, reader, part, segmenter, self.scratch / "bare" / f"{number}.{place}")
+                for place, part in enumerate(reader.parts())
+            ]
+        context = multiprocessing.get_context("forkserver")
+        with context.Pool(2, initializer=one_thread) as pool:
+            pool.map(_write_part, jobs, chunksize=1)
+
+    def datasets(self) -> float:
+        theirs, ours = self.alternately(self.mapped, lambda: self.prepared(2))
+        return _round(theirs / ours)
+
+    def mapped(self) -> None:
+        """The same by datasets.map with two processes, and a loop that writes."""
+        import datasets
+
+        datasets.disable_progress_bars()
+        datasets.disable_caching()
+        tokenizer = self.tokenizer()
+        for number, (kind, segmenter) in enumerate(SETTINGS.values()):
+            cache = self.scratch / "cache" / str(time.monotonic_ns())
+            rows = datasets.load_dataset(
+                "json", data_files=str(self.corpora[kind]), split="train", cache_dir=str(cache)
+            )
+            made = rows.map(
+                _map_batch,
+                batched=True,
+                batch_size=100,
+                num_proc=2,
+                remove_columns=rows.column_names,
+                fn_kwargs={"tokenizer": tokenizer, "segmenter": segmenter},
+            )
+            folder = self.scratch / "mapped" / str(number)
+            shutil.rmtree(folder, ignore_errors=True)
+            description = {
+                "tokenizer": tokenizer.fingerprint(),
+                "segmenter": segmenter.fingerprint(),
+            }
+            with ShardWriter(
+                folder=folder,
+                name="x",
+                vocab_size=tokenizer.vocab_size,
+                levels=1,
+                description=description,
+            ) as writer:
+                for place, row in enumerate(made.with_format("numpy")):
+                    marks = row["marks"].astype(np.uint8)
+                    writer.add(row["ids"], marks, id=str(place), size=int(row["size"]))
+            shutil.rmtree(cache)
+
+    def killed(self) -> float:
+        def disturbed() -> None:
+            half = threading.Timer(self.undisturbed / 2, _kill_a_worker)
+            half.start()
+            self.prepared(2)
+            half.cancel()
+
+        self.undisturbed = _wall(lambda: self.prepared(2))
+        calm, shot = self.alternately(lambda: self.prepared(2), disturbed)
+        return _round(shot / calm)
+
+    def again(self) -> float:
+        words = [
+            "corpus=jsonl",
+            f"corpus.sources.text.documents.path={self.corpora['prose']}",
+            "segmenter@corpus.sources.text.segmenter=sentences",
+            "tokenizer@corpus.tokenizer=load",
+            f"corpus.tokenizer.path={self.scratch / 'tokenizer'}",
+            f"out={self.scratch / 'again'}",
+            "if_exists=resume",
+        ]
+        command = [sys.executable, "-m", "train.cli", "prepare", *words]
+        run = lambda: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
+        run()
+        return _round(statistics.median(_wall(run) for _ in range(self.rounds)))
+
+    def alternately(self, one: Callable[[], Any], two: Callable[[], Any]) -> tuple[float, float]:
+        """Median seconds of two things, done in turns so that the machine is the same for both."""
+        one(), two()
+        times = [(_wall(one), _wall(two)) for _ in range(self.rounds)]
+        firsts, seconds = zip(*times, strict=True)
+        return statistics.median(firsts), statistics.median(seconds)
+
+
+def _bare(
+    tokenizer: Tokenizer, documents: Iterable[Document], encode: Callable[..., list[Any]]
+) -> None:
+    for batch in _batches(documents):
+        chunks = [chunk for document in batch for chunk in tokenizer.chunks(document.text)]
+        for encoding in encode(chunks, add_special_tokens=False):
+            encoding.ids  # noqa: B018  a list is made when it is asked for
+
+
+def _write_part(job: tuple[Any, ...]) -> None:
+    bench, reader, part, segmenter, folder = job
+    bench.write(bench.tokenizer(), reader.read_part(part), segmenter, folder)
+
+
+def _map_batch(batch: dict[str, list[str]], tokenizer: Tokenizer, segmenter: Segmenter) -> Any:
+    made: dict[str, list[Any]] = {"ids": [], "marks": [], "size": []}
+    encoded = tokenizer.encode_batch(batch["text"])
+    for text, (ids, anchors) in zip(batch["text"], encoded, strict=True):
+        made["ids"].append(np.append(ids, tokenizer.eos_id))
+        made["marks"].append(np.append(mark(anchors, segmenter.levels(text)), np.uint8(0)))
+        made["size"].append(len(text.encode()))
+    return made
+
+
+def _batches(documents: Iterable[Document]) -> Iterable[list[Document]]:
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _kill_a_worker() -> None:
+    """Kill a grandchild: workers are children of the fork server."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    own = os.getpid()
+    workers = [pid for pid, parent in parents.items() if parents.get(parent) == own]
+    if workers:
+        os.kill(workers[0], signal.SIGKILL)
+
+
+def _corpus(files: list[Path], target: Path, size: int) -> Path:
+    """Lines of the files, or modules of the standard library, until they have `size` bytes."""
+    texts: Iterable[str]
+    if files:
+        lines = (line for file in files for line in file.open(encoding="utf-8"))
+        texts = (json.loads(line)["text"] for line in lines)
+    else:
+        texts = (document.text for document in PackageCode(packages=["stdlib"]))
+    written = 0
+    with target.open("w", encoding="utf-8") as out:
+        for text in texts:
+            line = json.dumps({"text": text[: size - written]})
+            out.write(line + "\n")
+            written += len(line)
+            if written >= size:
+                break
+    return target
+
+
+def _cpu(run: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def _wall(run: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def _round(value: float) -> float:
+    return round(value, 3)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--prose", nargs="*", type=Path, default=[], metavar="FILE.jsonl")
+    parser.add_argument("--code", nargs="*", type=Path, default=[], metavar="FILE.jsonl")
+    parser.add_argument("--megabytes", type=float, default=40, help="of each corpus")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[], help="core, workers, runner, ...")
+    parser.add_argument("--scratch", type=Path, help="a folder on the disk to measure")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
