@@ -14,9 +14,11 @@ from omegaconf import OmegaConf
 
 import conf
 from bipe import Decoder, Positions
-from bipe.build import build
+from bipe.build import ALLOWED, build
 from bipe.layouts import to_official
+from bipe.stretch.extension import extended
 from segmenters import Segmenter
+from train.check import check
 from train.cli import register_resolvers
 from train.data.documents import Reader
 from train.data.packing import PACKINGS
@@ -34,6 +36,8 @@ INSIDE = {
     "segmenter": "segmenter@corpus.sources.text.segmenter",
     "tokenizer": "tokenizer@corpus.tokenizer",
 }
+# A checkpoint is needed to complete them: they are built from their files.
+ALONE = {"stretch"}
 EXPERIMENTS = CHOICES["experiment"]
 PILE = [name for name in EXPERIMENTS if name.startswith("pile_151m_")]
 NAMES = {
@@ -71,14 +75,15 @@ def test_every_file_is_a_choice_of_a_group():
     assert here == reached | {"config.yaml"}
 
 
-@pytest.mark.parametrize("group", sorted({*CHOICES} - {"experiment", *INSIDE}))
+@pytest.mark.parametrize("group", sorted({*CHOICES} - {"experiment", *INSIDE, *ALONE}))
 def test_every_group_has_a_default(group):
     defaults = yaml.safe_load((ROOT / "config.yaml").read_text())["defaults"]
     assert any(group in entry for entry in defaults if isinstance(entry, dict))
 
 
 @pytest.mark.parametrize(
-    "choice", [f"{group}={name}" for group in CHOICES for name in CHOICES[group]]
+    "choice",
+    [f"{group}={name}" for group in CHOICES if group not in ALONE for name in CHOICES[group]],
 )
 def test_every_choice_passes_the_check(choice):
     group, _, name = choice.partition("=")
@@ -103,6 +108,26 @@ def test_every_encoding_makes_a_model_that_runs(encoding):
     tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
     assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
     assert encoding_name(made.encoding) == NAMES[encoding]
+
+
+@pytest.mark.parametrize("encoding", ["rope", "bipe_rope"])
+@pytest.mark.parametrize("name", CHOICES["stretch"])
+def test_every_stretch_makes_a_model_that_runs(name, encoding):
+    node = yaml.safe_load((ROOT / "stretch" / f"{name}.yaml").read_text())
+    check({"stretch": node}, schema=lambda *, stretch: None, allowed=ALLOWED)
+    if name == "longrope":
+        node |= {"short_factor": [1.0] * 4, "long_factor": [1.0, 1.5, 2.0, 16.0]}
+    made = study(f"encoding={encoding}", "model=tiny", "row_length=16")
+    seen = {"counted": 9, "maximum": 9, "p99": 6, "p99.9": 7}
+    notes = {"row_length": 16, "positions": {"segment": seen}}
+    done = extended(decoder_config(made, vocab_size=31), node, notes=notes)
+    decoder = Decoder(done.config)
+    rope = decoder.scheme.encoding if encoding == "rope" else decoder.scheme.inter
+    if "_partial_" in node:
+        assert rope.stretch.original_length == (16 if encoding == "rope" else 8)
+    tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
+    marks = torch.full((2, 16), 2, dtype=torch.uint8)
+    assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
 
 
 def test_both_levels_of_a_bilevel_encoding_can_be_chosen():

@@ -1,6 +1,7 @@
 """Small studies for the tests: the smoke experiment, composed and run in this process."""
 
 import functools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,11 @@ def same_weights(one: Path, other: Path) -> bool:
     """Whether two trained models are the same bit for bit."""
     a, b = weights(one), weights(other)
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def indices_seen(run: Path):
+    """What the notes of a trained model tell of the indices in training."""
+    return json.loads((run / runs.MODEL / "config.json").read_text())["notes"]["positions"]
 
 
 def sgd(parameters, *, lr):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.train.studies import curve, losses, pretrain, same_weights, weights
+from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
 from train.callbacks import read_metrics
 from train.checkpoints import checkpoints
 from train.runs import CHECKPOINTS, METRICS, MODEL
@@ -145,6 +145,7 @@ def go_back(run, *, step):
 
 def assert_same(run, other):
     assert np.allclose(losses(run), losses(other), atol=1e-5)
+    assert indices_seen(run) == indices_seen(other)
     for name, value in weights(other).items():
         assert np.allclose(value, weights(run)[name], atol=1e-5), name
 

@@ -1,0 +1,124 @@
+"""Indices of training are counted exactly, whatever stops a run and how many processes it has."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bipe import Positions
+from tests.train.studies import composed, indices_seen, pretrain
+from train.data.datamodule import LMDataModule
+from train.data.loader import RowLoader
+from train.index_counts import IndexCounts, bin_of, largest_in
+from train.module import LMModule, positions_of
+
+CPU = torch.device("cpu")
+
+
+def of_indices(values):
+    """What is told of these token indices."""
+    counts = IndexCounts()
+    ids = torch.tensor([values])
+    counts.add(Positions(document=torch.zeros_like(ids), token=ids, inter=ids, intra=ids))
+    return counts.summary(CPU)["token"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 8191), min_size=1, max_size=400))
+def test_percentiles_are_those_of_the_sorted_indices(values):
+    ordered, told = sorted(values), of_indices(values)
+    assert told["counted"] == len(values) and told["maximum"] == ordered[-1]
+    for name, permille in (("p99", 990), ("p99.9", 999)):
+        assert told[name] == ordered[-(-len(values) * permille // 1000) - 1]
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_a_bin_is_narrow(value):
+    largest = largest_in(int(bin_of(torch.tensor(value))))
+    assert value <= largest <= value + value // 4096
+    assert value >= 8192 or largest == value
+
+
+def test_bins_follow_one_another():
+    bins = torch.cat([torch.arange(40_000), torch.tensor([2**31 - 1, 2**40])])
+    found = bin_of(bins)
+    assert set(found[:40_000].diff().tolist()) == {0, 1}
+    assert found[-1] == found[-2] > found[-3]
+
+
+def test_padding_is_not_counted_and_documents_begin_again():
+    counts = IndexCounts()
+    marks = torch.tensor([[3, 0, 2, 3, 0, 0], [3, 2, 2, 2, 0, 0]], dtype=torch.uint8)
+    padding = torch.zeros(2, 6, dtype=torch.bool)
+    padding[:, 5] = True
+    counts.add(Positions.from_marks(marks, padding=padding))
+    state = counts.state(CPU)
+    assert state["token"]["bins"].tolist() == [0, 1, 2, 3, 4]
+    assert state["token"]["counts"].tolist() == [3, 3, 2, 1, 1]
+    assert state["segment"]["counts"].tolist() == [5, 2, 1, 2]
+    assert state["segment"]["maximum"] == 3
+
+
+def test_nothing_counted_is_told():
+    assert IndexCounts().summary(CPU)["segment"] == {
+        "counted": 0, "maximum": -1, "p99": -1, "p99.9": -1,
+    }  # fmt: skip
+
+
+def test_a_state_goes_on_on_one_rank():
+    first, ranks = IndexCounts(), [IndexCounts(), IndexCounts()]
+    ids = torch.randint(0, 20_000, (3, 50), generator=torch.Generator().manual_seed(0))
+    at = Positions(document=torch.zeros_like(ids), token=ids, inter=ids // 7, intra=ids)
+    first.add(at)
+    for rank, counts in enumerate(ranks):
+        counts.load(first.state(CPU), rank=rank)
+    assert ranks[1].summary(CPU)["token"]["counted"] == 0
+    first.add(at)
+    ranks[0].add(at)
+    assert ranks[0].summary(CPU) == first.summary(CPU)
+    ranks[0].load(None, rank=0)
+    assert ranks[0].summary(CPU)["token"]["counted"] == 0
+
+
+def by_hand(words):
+    """Indices of all tokens of a run, from its rows."""
+    study = composed(*words)
+    data = LMDataModule(folder=study["data"], row_length=64, global_batch=4, micro_batch=4)
+    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=study["steps"])
+    found = [positions_of(batch) for batch in loader.batches()]
+    return {
+        "token": torch.cat([at.token.flatten() for at in found]).numpy(),
+        "segment": torch.cat([at.inter.flatten() for at in found]).numpy(),
+    }
+
+
+class Crash(Exception):
+    """What stops a run in these tests."""
+
+
+@pytest.mark.parametrize("micro_batch", [4, 1])
+def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch, monkeypatch):
+    words = (*smoke, f"rows.micro_batch={micro_batch}")
+    begin = LMModule.on_train_batch_start
+
+    def stop(module, batch, batch_idx):
+        if batch.step == 3:
+            raise Crash
+        begin(module, batch, batch_idx)
+
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(LMModule, "on_train_batch_start", stop)
+        pretrain(*words)
+    run = pretrain(*words, "if_exists=resume")
+    told = indices_seen(run)
+    for level, indices in by_hand(words).items():
+        ordered = np.sort(indices)
+        assert told[level] == {
+            "counted": len(ordered),
+            "maximum": ordered[-1],
+            "p99": ordered[-(-len(ordered) * 990 // 1000) - 1],
+            "p99.9": ordered[-(-len(ordered) * 999 // 1000) - 1],
+        }
+    # A run that is done already tells the same.
+    assert indices_seen(pretrain(*words, "if_exists=resume")) == told

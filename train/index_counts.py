@@ -1,0 +1,112 @@
+"""How far positions reached in training: histograms of token and segment indices.
+
+Context extension needs to know what a model has seen (bipe/stretch/original_length.py): under BiPE
+that is a number of segments, which no configuration tells. Counting happens on the device without
+waiting for it; ranks are added up when a checkpoint is written, so that a run that is stopped, and
+goes on with another number of devices, counts each training token once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from bipe import Positions
+
+LEVELS = {"token": "token", "segment": "inter"}  # name in the notes -> field of Positions
+# Indices below 2^13 have a bin each; beyond, bins are 2^-12 of the index wide.
+_EXACT_BITS = 13
+_HALF = 1 << (_EXACT_BITS - 1)
+_LARGEST = (1 << 31) - 1
+PERMILLES = {"p99": 990, "p99.9": 999}
+
+
+def bin_of(index: Tensor) -> Tensor:
+    """The bin of each index: as a floating-point number is made, but of integers."""
+    index = index.clamp(max=_LARGEST)
+    shift = (torch.frexp(index.double()).exponent - _EXACT_BITS).clamp(min=0)
+    return (index >> shift) + _HALF * shift
+
+
+def largest_in(bin: int) -> int:
+    """The largest index of a bin."""
+    shift = max(0, bin // _HALF - 1)
+    return ((bin - _HALF * shift + 1) << shift) - 1
+
+
+_BINS = int(bin_of(torch.tensor(_LARGEST))) + 1
+
+
+class IndexCounts:
+    """Histograms of the indices of all tokens that a rank trained on, padding left out."""
+
+    def __init__(self) -> None:
+        self._counts: Tensor | None = None  # [level, bin]
+        self._maximum: Tensor | None = None  # [level]
+
+    def add(self, at: Positions) -> None:
+        """Count the tokens of a batch."""
+        counts, maximum = self._on(at.document.device)
+        inside = at.document >= 0
+        weights = inside.flatten().long()
+        for level, field in enumerate(LEVELS.values()):
+            index = getattr(at, field)
+            counts[level].index_add_(0, bin_of(index).flatten(), weights)
+            here = index.masked_fill(~inside, -1).amax()
+            torch.maximum(maximum[level], here, out=maximum[level])
+
+    def state(self, device: torch.device) -> dict[str, Any]:
+        """The counts of all ranks together, on the host; every rank has to ask."""
+        found: dict[str, Any] = {}
+        counts, maximum = (x.to(device, copy=True) for x in self._on(device))
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(counts)
+            torch.distributed.all_reduce(maximum, op=torch.distributed.ReduceOp.MAX)
+        for level, name in enumerate(LEVELS):
+            filled = counts[level].nonzero()[:, 0]
+            found[name] = {
+                "bins": filled.cpu(),
+                "counts": counts[level, filled].cpu(),
+                "maximum": int(maximum[level]),
+            }
+        return found
+
+    def load(self, state: Mapping[str, Any] | None, *, rank: int) -> None:
+        """Go on from a state; rank 0 takes it whole. None, of an older checkpoint: from nothing."""
+        self._counts = self._maximum = None
+        if state is None or rank:
+            return
+        counts, maximum = self._on(torch.device("cpu"))
+        for level, name in enumerate(LEVELS):
+            counts[level, state[name]["bins"]] = state[name]["counts"]
+            maximum[level] = state[name]["maximum"]
+
+    def summary(self, device: torch.device) -> dict[str, dict[str, int]]:
+        """For the notes of a model: of each level how many tokens were counted, and percentiles.
+
+        A percentile is the smallest index that so many of all tokens do not exceed. Those of 8192
+        and more are rounded up by 1 part in 4096 at most. Every rank has to ask.
+        """
+        return {name: _summary(**level) for name, level in self.state(device).items()}
+
+    def _on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        if self._counts is None or self._maximum is None:
+            self._counts = torch.zeros(len(LEVELS), _BINS, dtype=torch.int64)
+            self._maximum = torch.full((len(LEVELS),), -1, dtype=torch.int64)
+        self._counts, self._maximum = self._counts.to(device), self._maximum.to(device)
+        return self._counts, self._maximum
+
+
+def _summary(*, bins: Tensor, counts: Tensor, maximum: int) -> dict[str, int]:
+    total = int(counts.sum())
+    found = {"counted": total, "maximum": maximum}
+    below = counts.cumsum(0)
+    for name, permille in PERMILLES.items():
+        wanted = -(-total * permille // 1000)
+        place = int(torch.searchsorted(below, wanted)) if total else 0
+        found[name] = min(maximum, largest_in(int(bins[place]))) if total else maximum
+    return found
