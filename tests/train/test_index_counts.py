@@ -7,11 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Positions
+from bipe.checkpoint import load_model
+from bipe.stretch.extension import extended
 from tests.train.studies import composed, indices_seen, pretrain
 from train.data.datamodule import LMDataModule
 from train.data.loader import RowLoader
 from train.index_counts import IndexCounts, bin_of, largest_in
 from train.module import LMModule, positions_of
+from train.runs import MODEL
 
 CPU = torch.device("cpu")
 
@@ -120,5 +123,9 @@ def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch, monkeypatc
             "p99": ordered[-(-len(ordered) * 990 // 1000) - 1],
             "p99.9": ordered[-(-len(ordered) * 999 // 1000) - 1],
         }
+    model, notes = load_model(run / MODEL)
+    yarn = {"_target_": "bipe.stretch.YaRN", "factor": 4.0}
+    (report,) = extended(model.config, yarn, notes=notes).reports
+    assert report.original.length == told["segment"]["p99.9"] + 1
     # A run that is done already tells the same.
     assert indices_seen(pretrain(*words, "if_exists=resume")) == told
