@@ -3,11 +3,14 @@
 import dataclasses
 import json
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from bipe import Decoder, Positions
+from bipe import stretch as strategies
 from bipe.checkpoint import load_model, save_model
 from bipe.stretch.extension import extended
 from bipe.stretch.original_length import original_length
@@ -70,6 +73,21 @@ def test_a_checkpoint_of_a_stretched_model_knows_what_was_done(scheme, tmp_path)
     same = Decoder(one.config)
     same.load_state_dict(model.state_dict())
     assert torch.equal(same(tokens, at), model(tokens, at))
+
+
+def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).parents[2] / "docs" / "stretch.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    save_model(small_decoder("bilevel_learned_rope"), "runs/mine/bipe_rope/model", notes=NOTES)
+    exec(compile(code, str(page), "exec", dont_inherit=True), {})
+    assert "120 segments (p99.9" in capsys.readouterr().out
+    model, notes = load_model("runs/mine/longer")
+    assert model.scheme.inter.stretch.original_length == 120
+    assert notes["stretch"][0]["strategy"] == stretched(model.config)
+    table = page.read_text().split("|---|---|---|")[1].split("\n\n")[0]
+    named = set(re.findall(r"\n\| `(\w+)`", table))
+    assert named == {*strategies.__all__} - {"Stretch"}
 
 
 def test_the_report_says_which_pairs_are_kept():
