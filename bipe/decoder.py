@@ -27,6 +27,7 @@ from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
 from bipe.encodings.base import counts_length
 from bipe.positions import Positions
+from bipe.projection import Projection
 from bipe.rotation import Rotation
 
 # What a cache makes of the keys and values of new tokens: those of all tokens so far.
@@ -107,8 +108,8 @@ class SwiGLU(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.gate = nn.Linear(config.width, config.mlp_width, bias=False)
-        self.up = nn.Linear(config.width, config.mlp_width, bias=False)
+        self.gate = Projection(config.width, config.mlp_width)
+        self.up = Projection(config.width, config.mlp_width)
         self.down = nn.Linear(config.mlp_width, config.width, bias=False)
 
     def forward(self, x: Float[Tensor, "b t c"]) -> Float[Tensor, "b t c"]:
@@ -164,7 +165,7 @@ class Decoder(nn.Module):
         self._counts_length = counts_length(self.scheme)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.head = nn.Linear(config.width, config.vocab_size, bias=False)
+        self.head = Projection(config.width, config.vocab_size)
         if config.tied_head:
             self.head.weight = self.tokens.weight
 

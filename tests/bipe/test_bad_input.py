@@ -1,0 +1,186 @@
+"""What does not fit gets a clear error or the right answer, and never a number that is none."""
+
+import pytest
+import torch
+
+from bipe import Carry, Decoder, DecoderConfig, Positions
+from bipe.attention import choose_attention
+from bipe.bias import LinearBias, LinearTerm
+from bipe.cache import Cache
+from bipe.encodings import ALiBi
+from bipe.generate import generate
+from bipe.loss import IGNORE, summed_cross_entropy, token_nll
+from bipe.session import Session
+from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder, target
+from tests.bipe.test_attention import reference, run
+
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+# Those that a row of several documents can take on a CPU, by whether there is a bias.
+PATHS = {
+    "none": ("eager", "masked", "causal", "flex"),
+    "linear": ("eager", "masked", "banded", "bias_row", "augmented", "chunked", "flex"),
+}
+FORWARD_ONLY = ("flex",)  # on a CPU
+CASES = [(kind, path) for kind, paths in PATHS.items() for path in paths]
+
+
+def inputs(time, *, width=8, dtype=torch.float64, seed=0, padding=None):
+    torch.manual_seed(seed)
+    q, k, v = torch.randn(3, 2, 4, time, width).to(dtype)
+    marks = random_marks(2, time, seed=seed, documents=0.1)
+    at = Positions.from_marks(marks, padding=padding)
+    return [x.requires_grad_() for x in (q, k, v)], at
+
+
+def bias_of(kind, at):
+    return ALiBi(n_head=4, multiplier=96.0).bias(at.inter, at.inter) if kind == "linear" else None
+
+
+def agrees(kind, path, qkv, at, *, tolerance, rows=slice(None)):
+    """Compare a path with the reference where tokens are real; nothing may be NaN anywhere."""
+    bias = bias_of(kind, at)
+    attend = choose_attention(bias=bias, q_at=at, k_at=at, path=path)
+    ours = [attend(*(x.detach() for x in qkv))] if path in FORWARD_ONLY else run(attend, qkv)
+    assert all(torch.isfinite(x).all() for x in ours)
+    expected = reference(qkv, bias, at)
+    real = (at.document >= 0)[:, None, :, None]
+    torch.testing.assert_close(
+        ours[0].double() * real, expected[0].double() * real, atol=tolerance, rtol=tolerance
+    )
+
+
+@pytest.mark.parametrize(("kind", "path"), CASES)
+@pytest.mark.parametrize("time", [1, 2, 3])
+def test_one_token(kind, path, time):
+    qkv, at = inputs(time)
+    agrees(kind, path, qkv, at, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "path"), CASES)
+@pytest.mark.parametrize("side", ["left", "right", "all"])
+def test_padding_and_a_row_of_nothing_else(kind, path, side):
+    padding = torch.zeros(2, 21, dtype=torch.bool)
+    padding[1] = torch.arange(21) < 6 if side == "left" else torch.arange(21) >= 9
+    padding[1] |= side == "all"
+    qkv, at = inputs(21, padding=padding)
+    agrees(kind, path, qkv, at, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "path"), CASES)
+@pytest.mark.parametrize("width", [1, 3, 7, 13, 33, 65])
+def test_head_widths_that_no_kernel_likes(kind, path, width):
+    if path == "flex" and width == 1:
+        pytest.skip("FlexAttention has no width of 1")
+    qkv, at = inputs(30, width=width)
+    agrees(kind, path, qkv, at, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "path"), CASES)
+@pytest.mark.parametrize("wrong", [0, 1, 2], ids=["q", "k", "v"])
+def test_mixed_dtypes_are_an_error_or_right(kind, path, wrong):
+    qkv, at = inputs(12, dtype=torch.float32)
+    mixed = [x.detach() for x in qkv]
+    mixed[wrong] = mixed[wrong].to(torch.bfloat16)
+    bias = bias_of(kind, at)
+    attend = choose_attention(bias=bias, q_at=at, k_at=at, path=path)
+    try:
+        found = attend(*mixed)
+    except (RuntimeError, ValueError) as fault:
+        assert "dtype" in str(fault) or "type" in str(fault)
+        return
+    expected = reference([x.requires_grad_() for x in qkv], bias, at)[0]
+    torch.testing.assert_close(found.double(), expected.double(), atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_models_read_one_token_and_rows_of_padding(scheme, packed):
+    model = small_decoder(scheme)
+    tokens, at = random_batch(3, 1 if not packed else 9, seed=2)
+    if packed:
+        padding = torch.zeros(3, 9, dtype=torch.bool)
+        padding[1], padding[2, 4:] = True, True
+        at = Positions.from_marks(random_marks(3, 9, seed=2), padding=padding)
+    hidden = model(tokens, at)
+    targets = torch.where(at.document >= 0, tokens, IGNORE)
+    loss = summed_cross_entropy(hidden.flatten(0, 1), model.head.weight, targets.flatten())
+    loss.backward()
+    assert torch.isfinite(hidden).all() and torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_a_loss_without_targets_or_tokens_is_zero():
+    head = torch.randn(7, 4, requires_grad=True)
+    for count in (0, 5):
+        hidden = torch.randn(count, 4, requires_grad=True)
+        targets = torch.full((count,), IGNORE)
+        loss = summed_cross_entropy(hidden, head, targets, z_loss=0.1, label_smoothing=0.1)
+        loss.backward()
+        assert loss.item() == 0 and (hidden.grad == 0).all()
+        assert count == 0 or (token_nll(hidden, head, targets) == 0).all()
+
+
+@pytest.mark.parametrize(
+    "scheme", ["flat_learned", "bilevel_learned_rope", "bilevel_learned_alibi"]
+)
+def test_rows_longer_than_a_table_take_its_last_row(scheme):
+    model = small_decoder(scheme).double()  # a table of 24
+    tokens, _ = random_batch(1, 60, seed=3)
+    at = Positions.from_marks(torch.zeros(1, 60, dtype=torch.uint8), packed=False)
+    full = model.logits(tokens, at)
+    assert torch.isfinite(full).all()
+    cache = Cache(batch=1, capacity=60)
+    with torch.no_grad():
+        parts = [
+            model.logits(
+                tokens[:, i : i + 20], cache.next(at.token[:, :20].byte() * 0), cache=cache
+            )
+            for i in (0, 20, 40)
+        ]
+    torch.testing.assert_close(torch.cat(parts, 1), full, atol=1e-9, rtol=1e-9)
+
+
+def test_rows_longer_than_a_strict_table_are_refused():
+    table = target("Learned", width=48, length=8, overflow="error")
+    config = DecoderConfig(
+        vocab_size=61, width=48, n_layer=1, n_head=6, mlp_width=16, encoding=table
+    )
+    model = Decoder(config)
+    with pytest.raises(ValueError, match=r"a position of 11 lies beyond the learned table"):
+        model(
+            torch.zeros(1, 12, dtype=torch.int64), Positions.from_marks(torch.zeros(1, 12).byte())
+        )
+    with pytest.raises(ValueError, match="beyond the learned table: length is 8"):
+        generate(model, [[1, 2, 3]], max_new=12)
+
+
+@pytest.mark.parametrize("offset", [0, 10_000, 1 << 40])
+@pytest.mark.parametrize("path", PATHS["linear"])
+def test_ids_far_out_are_as_exact_as_small_ones(path, offset):
+    qkv, at = inputs(40, dtype=torch.float32)
+    slopes = torch.tensor([0.5, 8.0, 48.0, 0.01], dtype=torch.float64)
+    small = LinearTerm(slopes=slopes, q_ids=at.inter, k_ids=at.inter)
+    far = LinearTerm(slopes=slopes, q_ids=at.inter + offset, k_ids=at.inter + offset)
+    expected = reference(qkv, LinearBias(terms=(small,)), at)[0]
+    attend = choose_attention(bias=LinearBias(terms=(far,)), q_at=at, k_at=at, path=path)
+    found = attend(*(x.detach() for x in qkv))
+    torch.testing.assert_close(found.double(), expected.double(), atol=3e-4, rtol=3e-4)
+
+
+def test_positions_go_on_from_large_numbers():
+    model = small_decoder("bilevel_learned_rope").double()
+    tokens, _ = random_batch(1, 9, seed=4)
+    far = {name: torch.tensor([1 << 31]) for name in ("token", "inter", "intra")}
+    carry = Carry(document=torch.tensor([0]), **far)
+    at = Positions.from_marks(random_marks(1, 9, seed=4, documents=0.0), carry=carry)
+    assert torch.isfinite(model.logits(tokens, at)).all()
+
+
+@pytest.mark.parametrize("id", [61, 1000, -1])
+def test_ids_outside_the_vocabulary_are_refused(id):
+    model = small_decoder("flat_rope")
+    with pytest.raises((IndexError, ValueError), match=r"out of range|vocab"):
+        Session(model, batch=1).feed([[1, id]])
+    at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8))
+    with pytest.raises((IndexError, ValueError), match=r"out of range|vocab"):
+        model(torch.tensor([[1, id]]), at)
