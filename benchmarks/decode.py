@@ -4,8 +4,8 @@
         [--json FILE]
 
 Greedy, in float32, no stop. Each candidate in a process of its own, taking turns (workers.py); the
-peer is Llama of transformers with a static cache of the same size. A prompt is read in chunks, and
-its peak memory is that of the process less what it had before.
+peer is Llama of transformers with a static cache of the same size. A prompt is read in chunks; its
+peak memory is that of the whole process.
 """
 
 from __future__ import annotations

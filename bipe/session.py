@@ -129,6 +129,10 @@ class Session:
             raise ValueError(
                 f"rows must be of one length, at least 1, were: {list(map(len, tokens))}"
             )
+        vocabulary = self.model.config.vocab_size
+        for id in (min(map(min, tokens)), max(map(max, tokens))):
+            if not 0 <= id < vocabulary:
+                raise ValueError(f"ids must be from 0 to below {vocabulary}, was: {id}")
         start = min(
             self._push(row, new, hidden=self._hidden(index))
             for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
