@@ -27,19 +27,22 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 _SOURCE = """
   {name}:
-    _target_: train.data.prepare.Source
+    _target_: train.data.preparing.prepare.Source
     documents:
-      _target_: train.data.files.JSONL
+      _target_: train.data.reading.files.JSONL
       path: {path}
       pattern: "*"
       text_key: text
     segmenter: {{_target_: segmenters.Auto}}
 """
 _CORPUS = """
-_target_: train.data.prepare.prepare
+_target_: train.data.preparing.prepare.prepare
 _partial_: true
-split: {{_target_: train.data.split.Split, validation: 0.05, test: 0.05}}
-tokenizer: {{_target_: train.data.vocabulary.TrainBPE, vocab_size: 8192, sample_characters: 900000}}
+split: {{_target_: train.data.preparing.split.Split, validation: 0.05, test: 0.05}}
+tokenizer:
+  _target_: train.data.tokenizing.vocabulary.TrainBPE
+  vocab_size: 8192
+  sample_characters: 900000
 sources:{sources}
 """
 _SIZES = ("row_length=256", "rows.global_batch=8", "rows.micro_batch=4", "rows.validation_rows=8")

@@ -43,9 +43,9 @@ from segmenters import (
 )
 from segmenters.align import SEGMENT, byte_alphabet
 from segmenters.id_table import IdTable
-from train.data.chains import ArithmeticChains
-from train.data.tokenizers import Tokenizer
-from train.data.vocabulary import TrainBPE
+from train.data.reading.chains import ArithmeticChains
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import TrainBPE
 
 _CHARACTERS_A_TOKEN = 8  # read so many characters for each token that is asked for
 _SPAN = 1_000  # tokens at the start of a text, and at its end, whose cost is compared

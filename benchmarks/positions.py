@@ -25,9 +25,9 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 from bipe import Positions
 from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
 from segmenters.base import Cuts
-from train.data.corpora import KingJamesBible, PackageCode
-from train.data.tokenizers import Tokenizer
-from train.data.vocabulary import TrainBPE
+from train.data.reading.corpora import KingJamesBible, PackageCode
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import TrainBPE
 
 
 def median(run: Callable[[], object], repeats: int = 7) -> float:

@@ -37,16 +37,16 @@ from typing import Any
 import numpy as np
 
 from segmenters import Lines, Segmenter, Sentences, mark
-from train.data.corpora import PackageCode
-from train.data.documents import Document
-from train.data.engine.engines import Local
-from train.data.files import JSONL
-from train.data.part_writer import BATCH_CHARACTERS, PartWriter
-from train.data.prepare import Source, prepare
-from train.data.split import Split
-from train.data.tokenizers import Tokenizer, one_thread
-from train.data.vocabulary import LoadTokenizer, TrainBPE
-from train.data.writer import ShardWriter
+from train.data.preparing.engine.engines import Local
+from train.data.preparing.part_writer import BATCH_CHARACTERS, PartWriter
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import Split
+from train.data.reading.corpora import PackageCode
+from train.data.reading.documents import Document
+from train.data.reading.files import JSONL
+from train.data.store.writer import ShardWriter
+from train.data.tokenizing.tokenizers import Tokenizer, one_thread
+from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 
 SPLIT = Split(validation=0.01, test=0.02)
 SETTINGS: dict[str, tuple[str, Segmenter]] = {

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from train.data.bins import Bins
-from train.data.order import Mixture
-from train.data.stream import Stream
+from train.data.rows.bins import Bins
+from train.data.rows.order import Mixture
+from train.data.rows.stream import Stream
 
 LENGTH, BATCH, ROWS = 1024, 256, 10**9
 

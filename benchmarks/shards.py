@@ -22,12 +22,12 @@ from unittest import mock
 import numpy as np
 import torch
 
-from train.data.loader import RowLoader
-from train.data.order import Mixture
-from train.data.packing import Rows
-from train.data.shards import DataSet, open_dataset
-from train.data.verify import split_faults
-from train.data.writer import ShardWriter
+from train.data.rows.loader import RowLoader
+from train.data.rows.order import Mixture
+from train.data.rows.packing import Rows
+from train.data.store.shards import DataSet, open_dataset
+from train.data.store.verify import split_faults
+from train.data.store.writer import ShardWriter
 
 ROWS, ROW_LENGTH, STEPS = 32, 1024, 60
 SEGMENT, DOCUMENT = 20, 700  # tokens, on average
@@ -104,7 +104,7 @@ def batches(data: DataSet, packing: str) -> None:
     def without() -> None:
         empty = np.zeros((ROWS, ROW_LENGTH + 1), np.uint8)
         with (
-            mock.patch("train.data.packing.window_marks", lambda *_: empty),
+            mock.patch("train.data.rows.packing.window_marks", lambda *_: empty),
             mock.patch.object(data, "marks", lambda start, stop: empty[0, : stop - start]),
         ):
             with_marks()

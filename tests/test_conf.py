@@ -20,8 +20,8 @@ from bipe.stretch.extension import extended
 from segmenters import Segmenter
 from train.check import check
 from train.cli import register_resolvers
-from train.data.documents import Reader
-from train.data.packing import PACKINGS
+from train.data.reading.documents import Reader
+from train.data.rows.packing import PACKINGS
 from train.stages.pretrain import decoder_config
 from train.study import Study, encoding_name, slug
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import lightning
 
-from train.data.disk import full_disk, write_whole
+from train.data.store.disk import full_disk, write_whole
 
 COLUMNS = (
     "step",

@@ -21,8 +21,8 @@ import lightning
 import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from train.data.disk import Output, write_whole
-from train.data.documents import DataError
+from train.data.reading.documents import DataError
+from train.data.store.disk import Output, write_whole
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from bipe.attention import Path as AttentionPath
 from bipe.build import ALLOWED
 from bipe.encodings import Bilevel, Learned
 from bipe.loss import IGNORE, summed_cross_entropy
-from train.data.batch import Batch
+from train.data.rows.batch import Batch
 from train.index_counts import IndexCounts
 from train.metrics import Metrics
 from train.optim import Schedule

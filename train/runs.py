@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from train.data.disk import write_whole
-from train.data.folder import differences
+from train.data.store.disk import write_whole
+from train.data.store.folder import differences
 from train.study import IfExists
 
 CONFIG = "config.yaml"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from train.callbacks import COLUMNS, Clock, MetricsFile, ProgressBar, read_metrics
-from train.data.documents import DataError
+from train.data.reading.documents import DataError
 
 
 class Run:

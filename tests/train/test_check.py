@@ -77,7 +77,7 @@ def test_an_unknown_key_is_named_with_what_was_meant():
 
 def test_a_key_like_no_other_gets_the_list_of_keys():
     (fault,) = faults(encoding=ROPE | {"zzzz": 1})
-    assert fault.endswith("there are: head_width, interleaved, theta")
+    assert fault.endswith("there are: head_width, interleaved, stretch, theta")
 
 
 def test_a_wrong_type_is_named_with_key_rule_and_value():

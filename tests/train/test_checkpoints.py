@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, checkpoints, latest_checkpoint
-from train.data.disk import Output
-from train.data.documents import DataError
+from train.data.reading.documents import DataError
+from train.data.store.disk import Output
 
 IO = AtomicCheckpointIO()
 

@@ -305,10 +305,13 @@ def test_a_full_disk_is_told(bipe, monkeypatch, tmp_path, after):
             raise OSError(errno.ENOSPC, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr("train.data.disk.os.fsync", full)
+    monkeypatch.setattr("train.data.store.disk.os.fsync", full)
     status, _, err = bipe("pretrain")
     assert status == 2
-    assert "no room is left to write it (No space left on device). Free space, or set data= or out=" in err
+    assert (
+        "no room is left to write it (No space left on device). Free space, or set data= or out="
+        in err
+    )
     run = tmp_path / "bipe_rope"
     assert run.exists() == bool(after)
     assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
@@ -354,7 +357,7 @@ def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch):
 
 def test_divergence_is_told_in_one_message(bipe, monkeypatch):
     step = "train.module.summed_cross_entropy"
-    monkeypatch.setattr(step, lambda hidden, *_: hidden.sum() * float("nan"))
+    monkeypatch.setattr(step, lambda hidden, *_, **__: hidden.sum() * float("nan"))
     status, _, err = bipe("pretrain", "patience=2")
     assert status == 2
     assert "bipe: loss or gradient was not finite for 2 steps in a row (patience)" in err

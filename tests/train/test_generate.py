@@ -16,8 +16,8 @@ from segmenters import ArithmeticSteps, TokenMarker, anchors_from_offsets, mark
 from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS
 from tests.train.studies import pretrain
 from train.cli import main
-from train.data.tokenizers import Tokenizer
-from train.data.vocabulary import LoadTokenizer
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.stages.generate_stream import Stream, Text
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"

@@ -10,8 +10,8 @@ from bipe import Positions
 from bipe.checkpoint import load_model
 from bipe.stretch.extension import extended
 from tests.train.studies import composed, indices_seen, pretrain
-from train.data.datamodule import LMDataModule
-from train.data.loader import RowLoader
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
 from train.index_counts import IndexCounts, bin_of, largest_in
 from train.module import LMModule, positions_of
 from train.runs import MODEL

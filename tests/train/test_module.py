@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from bipe import Decoder, Positions
 from bipe.checkpoint import load_model
 from tests.train.studies import composed, curve, losses, pretrain, weights
-from train.data.batch import IGNORED
-from train.data.datamodule import LMDataModule
-from train.data.loader import RowLoader
+from train.data.rows.batch import IGNORED
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
 from train.module import LMModule, TrainingDiverged, positions_of
 from train.runs import CHECKPOINTS, MODEL
 from train.stages.pretrain import decoder_config

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 
 from bipe import Decoder
 from tests.train.studies import composed, curve, losses, pretrain, same_weights, weights
-from train.data.batch import IGNORED
-from train.data.datamodule import LMDataModule
-from train.data.loader import RowLoader
+from train.data.rows.batch import IGNORED
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
 from train.metrics import Metrics
 from train.module import positions_of
 from train.stages.pretrain import decoder_config

@@ -25,7 +25,7 @@ def notes(run):
 @pytest.fixture(scope="module")
 def rows(data):
     """Training rows of the smoke data at its row length."""
-    from train.data.datamodule import LMDataModule
+    from train.data.rows.datamodule import LMDataModule
 
     module = LMDataModule(folder=str(data), row_length=64, global_batch=4, micro_batch=4)
     return len(module.mixture())
@@ -100,7 +100,7 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
     second = tmp_path / "second"
     config = deepcopy(composed(f"data={second}"))
     config["corpus"]["tokenizer"] = {
-        "_target_": "train.data.vocabulary.LoadTokenizer",
+        "_target_": "train.data.tokenizing.vocabulary.LoadTokenizer",
         "path": str(data),
     }
     config["corpus"]["sources"]["proofs"]["documents"]["seed"] = 9

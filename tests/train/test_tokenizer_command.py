@@ -5,7 +5,7 @@ import json
 import pytest
 
 from train.cli import main
-from train.data.vocabulary import END, LoadTokenizer, TrainBPE
+from train.data.tokenizing.vocabulary import END, LoadTokenizer, TrainBPE
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from bipe import Decoder, Positions
 from bipe.loss import IGNORE, token_nll
-from train.data.documents import DataError
-from train.data.held_out import LongDocuments
-from train.data.shards import DataSet
+from train.data.reading.documents import DataError
+from train.data.rows.held_out import LongDocuments
+from train.data.store.shards import DataSet
 
 PROTOCOL = (
     "Windows of each length that do not overlap (the last of a document may be shorter), over the "

@@ -17,13 +17,13 @@ from bipe.checkpoint import load_model
 from bipe.encodings import Bilevel
 from train import runs
 from train.callbacks import read_metrics
-from train.data.disk import write_whole
-from train.data.documents import DataError
-from train.data.sets import DataSets
-from train.data.shards import DataSet
-from train.data.split import SPLITS
-from train.data.tokenizers import Tokenizer
-from train.data.vocabulary import LoadTokenizer
+from train.data.preparing.split import SPLITS
+from train.data.reading.documents import DataError
+from train.data.rows.sets import DataSets
+from train.data.store.disk import write_whole
+from train.data.store.shards import DataSet
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.evals.passkey import make_keys, passkey
 from train.evals.perplexity import long_documents, perplexity_by_length
 from train.machine import environment

@@ -1,6 +1,6 @@
 """`bipe export DIR format=FORMAT out=FOLDER`: prepared data for other programs.
 
-Takes two or three keys and no configuration. What is written where: train/data/export/.
+Takes two or three keys and no configuration. What is written where: train/data/store/export/.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from train.data.documents import DataError
-from train.data.export import FORMATS, SEQUENCES, export
+from train.data.reading.documents import DataError
+from train.data.store.export import FORMATS, SEQUENCES, export
 from train.nearest import nearest
 
 USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...]

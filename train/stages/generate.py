@@ -24,9 +24,9 @@ import torch
 from bipe.encodings import Flat
 from bipe.generate import Written, generate
 from segmenters.show import printable
-from train.data.sets import DataSets
-from train.data.tokenizers import Tokenizer
-from train.data.vocabulary import LoadTokenizer
+from train.data.rows.sets import DataSets
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.stages.generate_marker import chosen_segmenter, marker_of
 from train.stages.generate_model import Trained, data_of, find_model
 from train.stages.generate_stream import Stream

@@ -14,9 +14,9 @@ from typing import Any
 
 from bipe.build import TARGET, build
 from segmenters import Segmenter, TokenMarker
-from train.data.sets import DataSets
-from train.data.source import plain
-from train.data.tokenizers import Tokenizer
+from train.data.preparing.source import plain
+from train.data.rows.sets import DataSets
+from train.data.tokenizing.tokenizers import Tokenizer
 from train.nearest import nearest
 from train.stages.segment_choice import built
 

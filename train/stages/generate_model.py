@@ -12,7 +12,7 @@ from bipe import Decoder
 from bipe.checkpoint import CONFIG, load_model, load_weights
 from train import runs
 from train.checkpoints import checkpoints, latest_checkpoint
-from train.data.sets import DataSets
+from train.data.rows.sets import DataSets
 from train.stages.pretrain import decoder_config
 from train.study import Generate, Study
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train.data import folder
-from train.data.documents import DataError
-from train.data.prepare import Prepared
+from train.data.preparing.prepare import Prepared
+from train.data.reading.documents import DataError
+from train.data.store import folder
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -31,7 +31,7 @@ def prepare_study(study: Study) -> Prepared | None:
         "engine": build(study.engine, allowed=study.allowed),
     }
     if study.dry_run:
-        from train.data.dry_run import describe
+        from train.data.preparing.dry_run import describe
 
         print(describe(**build(study.corpus, allowed=study.allowed).keywords, **options))
         return None

@@ -21,9 +21,9 @@ from bipe.encodings import Flat, Learned
 from train import runs
 from train.callbacks import MetricsFile, ProgressBar
 from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
-from train.data.datamodule import LMDataModule
-from train.data.disk import full_disk
-from train.data.row_statistics import RowStatistics, table
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.row_statistics import RowStatistics, table
+from train.data.store.disk import full_disk
 from train.fitting import fitting, quiet
 from train.module import LMModule, full_state
 from train.study import Study, encoding_name, slug

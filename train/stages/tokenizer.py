@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from bipe.build import build
-from train.data.disk import write_whole
-from train.data.documents import DataError
-from train.data.progress import Meter
-from train.data.source import Source, completed
-from train.data.split import Split
-from train.data.tokenizer_files import CONFIG
-from train.data.tokenizers import Tokenizer
-from train.data.vocabulary import END, TrainBPE
+from train.data.preparing.progress import Meter
+from train.data.preparing.source import Source, completed
+from train.data.preparing.split import Split
+from train.data.reading.documents import DataError
+from train.data.store.disk import write_whole
+from train.data.tokenizing.tokenizer_files import CONFIG
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import END, TrainBPE
 from train.study import Study
 
 # How much of each source is held out to measure on, at most.

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from train.data.documents import DataError
-from train.data.integrity import Fault
-from train.data.shards import MANIFEST, read_manifest
-from train.data.verify import Advance, data_faults, split_faults, splits_of
+from train.data.reading.documents import DataError
+from train.data.store.integrity import Fault
+from train.data.store.shards import MANIFEST, read_manifest
+from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 
 EXIT_FAULTS = 1
 EXIT_UNREADABLE = 2

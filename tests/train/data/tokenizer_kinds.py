@@ -18,8 +18,8 @@ from tokenizers import (
 )
 
 from segmenters.align import byte_alphabet
-from train.data.chunks import GPT2
-from train.data.tiktoken_ranks import PATTERNS
+from train.data.tokenizing.chunks import GPT2
+from train.data.tokenizing.tiktoken_ranks import PATTERNS
 
 MARK = "\u2581"
 FRAGMENTS = [

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
-from train.data.documents import DataError
-from train.data.shards import open_dataset
-from train.data.vocabulary import LoadTokenizer
+from train.data.reading.documents import DataError
+from train.data.store.shards import open_dataset
+from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.evals.perplexity import Texts, long_documents, perplexity_by_length, window_nll
 
 ROW, LENGTHS = 16, [16, 32, 64]

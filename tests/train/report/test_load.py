@@ -6,10 +6,10 @@ import math
 import pytest
 
 from segmenters.pattern import Newline
-from train.data.files import JSONL
-from train.data.prepare import Source, prepare
-from train.data.split import Split
-from train.data.vocabulary import TrainBPE
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import Split
+from train.data.reading.files import JSONL
+from train.data.tokenizing.vocabulary import TrainBPE
 from train.report.entry import ReportError
 from train.report.load import load_runs, load_statistics
 

@@ -1,0 +1,128 @@
+"""A preparation to be killed: python -m tests.train.data.preparing.disturbed FOLDER OUT.
+
+Slow on purpose, and in many small parts, so that there is something to kill it in.
+"""
+
+import argparse
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from segmenters.pattern import Newline
+from train.data.preparing import parts
+from train.data.preparing.engine.engines import Local
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import Split
+from train.data.reading.files import JSONL, TextFiles
+from train.data.tokenizing.vocabulary import TrainBPE
+
+PART_BYTES = 4000
+ROOT = Path(__file__).parents[4]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow(Newline):
+    """Newline, with a pause at each document."""
+
+    seconds: float = 0.01
+
+    def cut(self, text):
+        time.sleep(self.seconds)
+        return super().cut(text)
+
+
+def write_corpus(folder, *, seed, documents=100):
+    """Documents of two sources in several files; returns their texts by id."""
+    draw = np.random.default_rng(seed)
+    words = ["cat", "sat", "on", "the", "mat.", "42", "\u4e2d\u6587", "def f():", "x = (1,"]
+    texts = {}
+    (folder / "text").mkdir(parents=True)
+    for number in range(documents):
+        ends = draw.choice([" ", ". ", "\n", "\n\n", "\n    "], int(draw.integers(1, 120)))
+        text = "".join(str(draw.choice(words)) + end for end in ends)
+        texts[f"doc{number}"] = text
+        if number % 5 == 0:
+            name = f"{number:04d}.txt"
+            (folder / "text" / name).write_text(text)
+            texts[name] = texts.pop(f"doc{number}")
+    rows = [{"id": id, "text": text} for id, text in texts.items() if id.startswith("doc")]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (folder / "large.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    (folder / "small.jsonl").write_text("".join(lines[len(lines) // 2 :]))
+    return texts
+
+
+def sources(folder, *, seconds=0.0):
+    """The sources of that corpus."""
+    segmenter = Slow(seconds=seconds)
+    rows = JSONL(path=folder, id_key="id")
+    return {
+        "rows": Source(documents=rows, segmenter=segmenter),
+        "text": Source(documents=TextFiles(path=folder / "text"), segmenter=segmenter),
+    }
+
+
+def run(folder, out, *, workers=1, seconds=0.0, **options):
+    """Prepare in this process."""
+    return prepare(
+        sources=sources(folder, seconds=seconds),
+        tokenizer=TrainBPE(vocab_size=300),
+        out=out,
+        split=Split(validation=0.1, test=0.2),
+        if_exists=options.pop("if_exists", "resume"),
+        engine=options.pop("engine", Local(workers=workers)),
+        progress=False,
+        **options,
+    )
+
+
+def content(folder):
+    """Bytes of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def descendants(pid):
+    """Processes below a process, by the depth at which they are."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                parents[int(entry.name)] = int(fields[1])
+    found, level = {}, {pid}
+    depth = 0
+    while level:
+        depth += 1
+        level = {child for child, parent in parents.items() if parent in level}
+        found |= dict.fromkeys(level, depth)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.01)
+    options = parser.parse_args()
+    parts.SMALLEST = PART_BYTES
+    made = run(options.folder, options.out, workers=options.workers, seconds=options.seconds)
+    print("kept" if made.kept else "made", os.getpid())
+
+
+if __name__ == "__main__":
+    # A class is fingerprinted by its module, which must not be __main__.
+    from tests.train.data.preparing import disturbed
+
+    disturbed.main()

@@ -1,0 +1,157 @@
+"""Slurm and Ray: the real executors of datatrove, on clusters that are this machine."""
+
+import importlib.util
+import os
+import pickle
+import stat
+import sys
+from pathlib import Path
+
+import dill
+import pytest
+
+from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, content, run, write_corpus
+from train.data.preparing import parts
+from train.data.preparing.engine.engines import Local, Ray, Slurm
+from train.data.reading.documents import DataError
+
+SBATCH = """#!{python}
+import os, re, subprocess, sys
+script = open(sys.argv[-1]).read()
+options = dict(re.findall(r"^#SBATCH --([a-z-]+)=(.*)$", script, re.M))
+open(os.environ["SEEN"], "a").write(script)
+first, last = options["array"].partition("%")[0].split("-")
+for task in range(int(first), int(last) + 1):
+    offset = re.search("RUN_OFFSET=([0-9]+)", " ".join(sys.argv))
+    environ = dict(os.environ, SLURM_ARRAY_TASK_ID=str(task), SLURM_NODELIST="here",
+                   RUN_OFFSET=offset[1], SLURM_JOB_ID="7")
+    output = options["output"].replace("%A", "7").replace("%a", str(task))
+    if str(task) in os.environ.get("LOST", "").split():
+        continue
+    with open(output, "w") as log:
+        subprocess.run(["bash", "-c", script], env=environ, stdout=log, stderr=log)
+print("Submitted batch job 7")
+"""
+SRUN = '#!/bin/bash\nwhile [[ $1 == -* ]]; do [[ $1 == -n ]] && shift; shift; done\nexec "$@"\n'
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A Slurm whose jobs run here, one after the other, at once."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    programs = {
+        "sbatch": SBATCH.format(python=sys.executable),
+        "srun": SRUN,
+        "scontrol": "#!/bin/bash\necho here\n",
+        "squeue": "#!/bin/bash\n",
+    }
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755 | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    return tmp_path
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "SMALLEST", 4 * PART_BYTES)
+    write_corpus(tmp_path / "in", seed=5, documents=40)
+    run(tmp_path / "in", tmp_path / "here", engine=Local(workers=1))
+    return tmp_path / "in", content(tmp_path / "here")
+
+
+def test_slurm_gives_the_bytes_of_a_local_run(cluster, corpus):
+    folder, expected = corpus
+    engine = Slurm(
+        partition="night", time="00:10:00", workers=2, memory_gb=3, qos="low", poll_seconds=0.01
+    )
+    run(folder, cluster / "out", engine=engine)
+    assert content(cluster / "out") == expected
+    seen = (cluster / "seen").read_text()
+    for line in ("partition=night", "time=00:10:00", "mem-per-cpu=3G", "qos=low"):
+        assert f"#SBATCH --{line}" in seen
+    assert "%2" in seen
+    assert "launch_pickled_pipeline" in seen
+    assert f'export PATH="{Path(sys.executable).parent}:$PATH"' in seen
+
+
+def test_lost_tasks_of_slurm_are_named_and_made_by_the_next_run(cluster, corpus, monkeypatch):
+    folder, expected = corpus
+    engine = Slurm(partition="night", poll_seconds=0.01)
+    monkeypatch.setenv("LOST", "1")
+    with pytest.raises(DataError, match=r"1 of [0-9]+ parts were not made.*run again"):
+        run(folder, cluster / "out", engine=engine)
+    monkeypatch.delenv("LOST")
+    (cluster / "seen").unlink()
+    run(folder, cluster / "out", engine=engine)
+    assert content(cluster / "out") == expected
+    assert "array=0-0" in (cluster / "seen").read_text()
+
+
+def test_no_slurm_is_said(corpus, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(DataError, match=r"engine=slurm: the job could not be submitted"):
+        run(corpus[0], tmp_path / "out", engine=Slurm(partition="night"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+def test_ray_gives_the_bytes_of_a_local_run(corpus, tmp_path):
+    import ray
+
+    folder, expected = corpus
+    try:
+        run(folder, tmp_path / "out", engine=Ray(workers=1, memory_gb=0.1))
+    finally:
+        ray.shutdown()
+    assert content(tmp_path / "out") == expected
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")
+def test_no_ray_is_said(corpus, tmp_path):
+    with pytest.raises(DataError, match=r"run: pip install 'bipe\[ray\]'"):
+        run(corpus[0], tmp_path / "out", engine=Ray())
+
+
+def test_the_pipeline_travels(corpus, tmp_path):
+    """What an executor pickles, by either library, makes the same parts."""
+    from train.data.preparing.engine.steps import pipeline
+    from train.data.preparing.engine.work import Work
+
+    found = []
+
+    class Stopped(Exception):
+        pass
+
+    class Keeps:
+        def run(self, work, *, watch):
+            found.append(work)
+            raise Stopped
+
+        def told(self):
+            return "nothing"
+
+    with pytest.raises(Stopped):
+        run(corpus[0], tmp_path / "out", engine=Keeps())
+    (work,) = found
+    for library in (pickle, dill):
+        steps = library.loads(library.dumps(pipeline(work)))
+        assert all(isinstance(step.work, Work) for step in steps)
+        assert steps[-1].read is steps[0]
+        assert repr(steps[0].work.tasks) == repr(work.tasks)
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "fault"),
+    [
+        (Slurm, {"partition": "x", "memory_gb": 0}, r"engine\.memory_gb must be at least 1"),
+        (Slurm, {"partition": "x", "workers": -1}, r"engine\.workers must be at least 1"),
+        (Ray, {"workers": 0}, r"engine\.workers must be at least 1, was: 0"),
+    ],
+)
+def test_engines_that_make_no_sense(engine, options, fault):
+    with pytest.raises(DataError, match=fault):
+        engine(**options)

@@ -1,0 +1,69 @@
+"""Filters of documents: what they drop is counted, what they need is said before work."""
+
+import pytest
+
+from segmenters.pattern import Newline
+from train.data.preparing.filters import Datatrove, Language, Length
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import Split
+from train.data.reading.documents import DataError
+from train.data.reading.files import TextFiles
+from train.data.tokenizing.vocabulary import TrainBPE
+
+
+def prepared(folder, filters):
+    source = Source(documents=TextFiles(path=folder), segmenter=Newline(), filters=filters)
+    return prepare(
+        sources={"tiny": source},
+        tokenizer=TrainBPE(vocab_size=270),
+        out=folder / "out",
+        split=Split(validation=0.0, test=0.0),
+        progress=False,
+    )
+
+
+def test_filters_count_what_they_drop_in_their_order(tmp_path):
+    for number in range(10):
+        (tmp_path / f"{number}.txt").write_text("word " * number + ("secret" if number > 7 else ""))
+    filters = [
+        Length(min_characters=10, max_characters=46),
+        Datatrove(filter="RegexFilter", options={"regex_exp": "secret"}),
+    ]
+    made = prepared(tmp_path, filters)
+    entry = made.manifest["sources"]["tiny"]
+    assert entry["filtered"] == {"Length": 3, "RegexFilter": 1}
+    assert entry["splits"]["train"]["documents"] == 6
+    told = made.manifest["request"]["sources"]["tiny"]["filters"]
+    assert [filter["filter"] for filter in told] == ["Length", "RegexFilter"]
+    assert "left out, by RegexFilter: 1" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_corpus_that_is_filtered_away_is_said(tmp_path):
+    (tmp_path / "a.txt").write_text("short")
+    with pytest.raises(DataError, match=r"every document was left out \(1 Length\)"):
+        prepared(tmp_path, [Length(min_characters=10)])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda: Length(min_characters=5, max_characters=4), "max_characters must be at least"),
+        (lambda: Datatrove(filter="NoFilter").check(), "filter must be one of .*GopherQuality"),
+        (lambda: Datatrove(filter="GopherQualityFilter", options={"no": 1}).check(), "'no'"),
+        (
+            lambda: Language(languages=["en"], model="/nowhere/lid.176.bin").check(),
+            r"lid\.176\.bin: there is no such file\. Fetch",
+        ),
+    ],
+)
+def test_filters_that_cannot_work_are_refused(make, fault):
+    with pytest.raises(DataError, match=fault):
+        make()
+
+
+def test_a_filter_is_checked_before_any_work(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(DataError, match="filter must be one of"):
+        prepared(tmp_path, [Datatrove(filter="NoFilter")])
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,113 @@
+"""Local workers: the same bytes for any number of them, and clear ends."""
+
+import os
+import signal
+from dataclasses import dataclass
+
+import pytest
+
+from segmenters.base import SegmenterError
+from segmenters.pattern import Newline
+from tests.train.data.preparing.disturbed import PART_BYTES, content, run, sources, write_corpus
+from train.data.preparing import parts
+from train.data.preparing.engine.engines import Local
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import SPLITS, Split
+from train.data.reading.documents import DataError
+from train.data.store.shards import open_dataset
+from train.data.tokenizing.vocabulary import TrainBPE
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(parts, "SMALLEST", PART_BYTES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deadly(Newline):
+    """Kills its own process at a document."""
+
+    def cut(self, text):
+        if "def f():" in text:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().cut(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breaks(Newline):
+    """Cannot cut some documents."""
+
+    def cut(self, text):
+        if "def f():" in text:
+            raise SegmenterError("cannot", offset=3)
+        return super().cut(text)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path, seed):
+    texts = write_corpus(tmp_path / "in", seed=seed)
+    run(tmp_path / "in", tmp_path / "one")
+    expected = content(tmp_path / "one")
+    for workers in (2, 3):
+        run(tmp_path / "in", tmp_path / f"{workers}", workers=workers)
+        assert content(tmp_path / f"{workers}") == expected
+    run(tmp_path / "in", tmp_path / "apart", engine=Local(workers=1, isolate=True))
+    assert content(tmp_path / "apart") == expected
+    found = [
+        id
+        for source in ("rows", "text")
+        for split in SPLITS
+        for id in open_dataset(tmp_path / "one" / source / split).document_ids()
+    ]
+    assert sorted(found) == sorted(texts)
+
+
+def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
+    write_corpus(tmp_path / "in", seed=3)
+    made = {}
+    for size in (1500, 4000, 10**9):
+        monkeypatch.setattr(parts, "SMALLEST", size)
+        prepare(
+            sources=sources(tmp_path / "in"),
+            tokenizer=TrainBPE(vocab_size=300),
+            out=tmp_path / str(size),
+            engine=Local(workers=1),
+            progress=False,
+        )
+        made[size] = content(tmp_path / str(size))
+    assert made[1500] == made[4000] == made[10**9]
+
+
+def prepared(folder, out, segmenter, *, workers):
+    given = sources(folder)["rows"].documents
+    return prepare(
+        sources={"rows": Source(documents=given, segmenter=segmenter)},
+        tokenizer=TrainBPE(vocab_size=300),
+        out=out,
+        split=Split(),
+        engine=Local(workers=workers),
+        progress=False,
+    )
+
+
+def test_a_document_that_kills_every_worker_ends_the_run(tmp_path):
+    write_corpus(tmp_path / "in", seed=4)
+    with pytest.raises(DataError, match=r"workers were killed 3 times in a row"):
+        prepared(tmp_path / "in", tmp_path / "out", Deadly(), workers=2)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_fault_in_a_worker_is_the_same_fault_here(tmp_path, workers):
+    write_corpus(tmp_path / "in", seed=4)
+    with pytest.raises(SegmenterError, match=r"document 'doc[0-9]+': character 3: cannot"):
+        prepared(tmp_path / "in", tmp_path / "out", Breaks(), workers=workers)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    made = prepared(tmp_path / "in", tmp_path / "out", Newline(), workers=workers)
+    assert not made.kept
+    assert not (tmp_path / "out" / ".part").exists()
+
+
+def test_the_number_of_workers_must_make_sense():
+    with pytest.raises(DataError, match=r"engine\.workers must be at least 1, was: 0"):
+        Local(workers=0)

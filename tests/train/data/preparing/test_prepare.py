@@ -1,0 +1,299 @@
+"""Preparation: the same bytes twice, marks as recomputed, and nothing left of a failure."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from segmenters.align import anchors_from_offsets, mark
+from segmenters.base import SegmenterError
+from segmenters.mixed import Auto
+from segmenters.pattern import Newline, Pattern
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import SPLITS, Split
+from train.data.reading.documents import DataError
+from train.data.reading.files import JSONL, TextFiles
+from train.data.store.folder import read_top
+from train.data.store.shards import open_dataset
+from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
+
+SPLIT = Split(validation=0.2, test=0.3)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    draw = np.random.default_rng(0)
+    words = [
+        "cat",
+        "sat",
+        "on",
+        "the",
+        "mat",
+        "42",
+        "\u4e2d\u6587",
+        "\N{GRINNING FACE}",
+        "def f():",
+    ]
+    rows = []
+    for number in range(40):
+        picked = draw.choice(words, int(draw.integers(1, 300)))
+        ends = draw.choice([" ", ". ", "\n", "\n\n", "\n    "], len(picked))
+        text = "".join(word + end for word, end in zip(picked, ends, strict=True))
+        rows.append({"id": f"doc{number}", "text": text})
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def run(corpus, out, *, segmenter=None, tokenizer=None, split=SPLIT, if_exists="refuse", **reader):
+    source = Source(
+        documents=JSONL(path=corpus, id_key="id", **reader), segmenter=segmenter or Newline()
+    )
+    return prepare(
+        sources={"tiny": source},
+        tokenizer=tokenizer or TrainBPE(vocab_size=270),
+        out=out,
+        split=split,
+        if_exists=if_exists,
+        progress=False,
+    )
+
+
+def content(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_preparing_twice_gives_the_same_bytes(corpus, tmp_path):
+    run(corpus, tmp_path / "a")
+    run(corpus, tmp_path / "b")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    assert set(content(tmp_path / "a")) >= {"manifest.json", "statistics.json", "tokenizer.json"}
+
+
+def test_marks_on_disk_equal_marks_recomputed_from_offsets(corpus, tmp_path):
+    run(corpus, tmp_path / "out")
+    tokenizer = LoadTokenizer(path=tmp_path / "out").build()
+    texts = {document.id: document.text for document in JSONL(path=corpus, id_key="id")}
+    seen = set()
+    for split in SPLITS:
+        data = open_dataset(tmp_path / "out" / "tiny" / split)
+        for index, id in enumerate(data.document_ids()):
+            tokens, marks = data.document(index)
+            encoding = tokenizer.fast.encode(texts[id])
+            assert tokens.tolist() == [*encoding.ids, tokenizer.eos_id]
+            anchors = anchors_from_offsets(texts[id], encoding.offsets)
+            assert np.array_equal(marks[:-1], mark(anchors, Newline().levels(texts[id])))
+            assert marks[-1] == 0
+            assert data.document_bytes[index] == len(texts[id].encode())
+            assert SPLIT.of(id) == split
+            seen.add(id)
+    assert seen == set(texts)
+
+
+def test_statistics_agree_with_the_shards(corpus, tmp_path):
+    run(corpus, tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    tiny = found["sources"]["tiny"]
+    lengths = []
+    for split in SPLITS:
+        data = open_dataset(tmp_path / "out" / "tiny" / split)
+        starts = np.flatnonzero(data.starts(0, len(data.tokens)))
+        lengths += np.diff(starts, append=len(data.tokens)).tolist()
+    overall = tiny["tokens_per_segment"]
+    edges = [*found["segment_edges"], 1 << 60]
+    assert overall["segments"] == len(lengths)
+    assert overall["mean"] == pytest.approx(np.mean(lengths))
+    assert overall["percentiles"]["50"] == sorted(lengths)[(len(lengths) + 1) // 2 - 1]
+    assert overall["histogram"] == np.histogram(lengths, edges)[0].tolist()
+    assert overall["share_of_length_1"] == pytest.approx(np.mean(np.array(lengths) == 1))
+    buckets = tiny["by_document_length"]
+    assert sum(bucket["documents"] for bucket in buckets) == 40
+    assert sum(bucket["segments"] for bucket in buckets) == len(lengths)
+    sample = tiny["sample"]
+    assert sample["split"] == "test"
+    assert (sample["cuts"][0], sample["cuts"][-1]) == (0, len(sample["text"]))
+    assert sorted(set(sample["cuts"])) == sample["cuts"]
+    assert "## tiny" in (tmp_path / "out" / "README.md").read_text()
+
+
+class Breaks(Newline):
+    """Fails in the middle of the corpus."""
+
+    def cut(self, text):
+        if "42" in text:
+            raise SegmenterError("cannot", offset=3)
+        return super().cut(text)
+
+
+class Gaps(Newline):
+    """Breaks the tiling law."""
+
+    def cut(self, text):
+        return super().cut(text)[:-1] if text else super().cut(text)
+
+
+def test_a_failure_in_the_middle_leaves_nothing(corpus, tmp_path):
+    with pytest.raises(SegmenterError, match=r"document 'doc[0-9]+'"):
+        run(corpus, tmp_path / "out", segmenter=Breaks())
+    with pytest.raises(SegmenterError, match="cuts must rise from 0 to the end"):
+        run(corpus, tmp_path / "out", segmenter=Gaps())
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_failed_overwrite_leaves_the_data_set_that_stood(corpus, tmp_path):
+    run(corpus, tmp_path / "out")
+    before = content(tmp_path / "out")
+    with pytest.raises(SegmenterError):
+        run(corpus, tmp_path / "out", segmenter=Breaks(), if_exists="overwrite")
+    assert content(tmp_path / "out") == before
+
+
+def test_a_standing_data_set_is_refused_kept_or_overwritten(corpus, tmp_path):
+    out = tmp_path / "out"
+    run(corpus, out)
+    before = content(out)
+    with pytest.raises(
+        DataError, match=r"holds a data set\. .*if_exists=overwrite or if_exists=resume"
+    ):
+        run(corpus, out)
+    began = time.monotonic()
+    assert run(corpus, out, if_exists="resume").kept
+    assert time.monotonic() - began < 2
+    assert content(out) == before
+    with pytest.raises(DataError, match=r"tokenizer\.vocab_size was 270, is 280"):
+        run(corpus, out, if_exists="resume", tokenizer=TrainBPE(vocab_size=280))
+    with pytest.raises(DataError, match=r"sources\.tiny\.segmenter"):
+        run(corpus, out, if_exists="resume", segmenter=Pattern(ends="x"))
+    with pytest.raises(DataError, match=r"sources\.tiny\.documents\.limit was null, is 5"):
+        run(corpus, out, if_exists="resume", limit=5)
+    run(corpus, out, if_exists="overwrite", tokenizer=TrainBPE(vocab_size=280))
+    assert read_top(out)["tokenizer"]["vocab_size"] == 280
+    assert not (out / ".part").exists()
+    with pytest.raises(DataError, match="if_exists must be refuse, overwrite, resume, was: yes"):
+        run(corpus, out, if_exists="yes")
+
+
+def test_other_files_in_the_folder_are_never_touched(corpus, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"holds thesis\.txt, which is not of a prepared data set"):
+        run(corpus, out, if_exists="overwrite")
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_what_a_kill_left_behind_is_cleared(corpus, tmp_path):
+    part = tmp_path / "out" / ".part" / "tiny" / "train"
+    part.mkdir(parents=True)
+    (part / ".tiny.bin.part").write_text("x")
+    assert not run(corpus, tmp_path / "out").kept
+    assert not (tmp_path / "out" / ".part").exists()
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(corpus, tmp_path, small_files):
+    with pytest.raises(DataError, match=r"no room is left.*set data= or out="):
+        run(corpus, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_random_bytes_are_documents_too(tmp_path):
+    draw = np.random.default_rng(0)
+    for number in range(8):
+        (tmp_path / f"{number}.bin").write_bytes(draw.bytes(500 * number))
+    reader = TextFiles(path=tmp_path, pattern="*.bin")
+    result = prepare(
+        sources={"noise": Source(documents=reader, segmenter=Newline())},
+        tokenizer=TrainBPE(vocab_size=280),
+        out=tmp_path / "out",
+        split=Split(ids={"train": [f"{number}.bin" for number in range(8)]}),
+        progress=False,
+    )
+    source = result.manifest["sources"]["noise"]
+    assert source["empty"] == 1
+    assert source["splits"]["train"]["documents"] == 7
+    data = open_dataset(tmp_path / "out" / "noise" / "train")
+    tokenizer = LoadTokenizer(path=tmp_path / "out").build()
+    texts = [document.text for document in reader if document.text]
+    decoded = [tokenizer.decode(data.document(index)[0][:-1]) for index in range(7)]
+    assert decoded == texts
+    assert source["splits"]["train"]["replaced"] > 1000
+
+
+def test_the_split_is_a_function_of_the_id():
+    ids = [f"document {number}" for number in range(4000)]
+    split = Split(validation=0.1, test=0.2, ids={"test": ["document 7"]})
+    shares = {name: sum(split.of(id) == name for id in ids) / 4000 for name in SPLITS}
+    assert shares == pytest.approx({"train": 0.7, "validation": 0.1, "test": 0.2}, abs=0.02)
+    assert split.of("document 7") == "test"
+    other = Split(validation=0.1, test=0.2, salt="other")
+    assert sum(split.of(id) != other.of(id) for id in ids) > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"validation": 1.5}, r"split\.validation must be from 0 to 1, was: 1\.5"),
+        ({"validation": 0.6, "test": 0.6}, "must not exceed 1"),
+        ({"ids": {"dev": []}}, "split.ids must name train, validation, test, was: dev"),
+        ({"ids": {"test": ["a"], "train": ["a"]}}, "a is in test and in train"),
+    ],
+)
+def test_a_bad_split_is_refused(options, fault):
+    with pytest.raises(DataError, match=fault):
+        Split(**options)
+
+
+def test_ids_that_are_no_documents_are_named(corpus, tmp_path):
+    with pytest.raises(DataError, match=r"source tiny .*split\.ids names nobody"):
+        run(corpus, tmp_path / "out", split=Split(ids={"test": ["nobody"]}))
+
+
+def test_requests_that_cannot_be_served_are_refused_before_work(corpus, tmp_path):
+    source = Source(documents=JSONL(path=tmp_path / "no"), segmenter=Newline())
+    options = {"tokenizer": TrainBPE(vocab_size=300), "out": tmp_path / "out", "progress": False}
+    with pytest.raises(DataError, match="no: there is no such file or folder"):
+        prepare(sources={"a": source}, **options)
+    with pytest.raises(DataError, match=r"a name must be letters, digits, - and _, was: \.\./a"):
+        prepare(sources={"../a": source}, **options)
+    with pytest.raises(DataError, match="at least one source"):
+        prepare(sources={}, **options)
+    corpus.write_text('{"id": 1, "text": null}\n{"id": 2, "text": ""}\n')
+    with pytest.raises(DataError, match=r"source tiny .* all 2 documents are empty"):
+        run(corpus, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
+    source = Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())
+    prepare(sources={"tiny": source}, tokenizer=TrainBPE(vocab_size=300), out=tmp_path / "out")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["tokenizer", "1 parts of tiny"]
+    assert "40 documents" in lines[2]
+    assert "MB/s" in lines[2]
+
+
+def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    rows = [
+        {"id": "a.py", "text": "x = (1,\n  2)\ny = 3\n"},
+        {"id": "b", "text": "One. Two.\nThree."},
+        {"id": "c", "text": "Qed. Qed. x.y.", "meta": {"language": "coq"}},
+    ]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = run(corpus, tmp_path / "out", segmenter=Auto(), split=Split(validation=0.0, test=0.0))
+    counted = made.manifest["sources"]["tiny"]["segmenters"]
+    assert sorted(counted.values()) == [1, 1, 1]
+    assert {name.partition("(")[0] for name in counted} == {"Lines", "Sentences", "Coq"}
+    assert "documents by segmenter: 1 by" in (tmp_path / "out" / "README.md").read_text()
+    data = open_dataset(tmp_path / "out" / "tiny" / "train")
+    marks = {id: data.document(index)[1] for index, id in enumerate(data.document_ids())}
+    assert {id: int((mark & 2 > 0).sum()) for id, mark in marks.items()} == {
+        "a.py": 3,
+        "b": 3,
+        "c": 3,
+    }

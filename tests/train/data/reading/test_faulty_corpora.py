@@ -1,0 +1,116 @@
+"""Faults of a corpus: a clear error, or counted by policy; nothing lost, nothing doubled."""
+
+import json
+
+import pytest
+
+from segmenters.pattern import Newline
+from train.data.preparing.engine.engines import Local
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import SPLITS, Split
+from train.data.reading.documents import DataError
+from train.data.reading.files import JSONL, TextFiles
+from train.data.store.shards import open_dataset
+from train.data.tokenizing.vocabulary import TrainBPE
+
+LINES = {
+    "not JSON": [b"{", b'{"text": "a"', b"{} {}", b'{"text": ' + b"9" * 5000 + b"}", b"[" * 9999],
+    "no object": [b"[1]", b"3", b"null", b'"text"'],
+    "no text": [b'{"body": "x"}', b'{"text": 3}', b'{"text": ["x"]}'],
+    "not UTF-8": [b'{"text": "\xff"}', b"\xc3\x28"],
+}
+
+
+def prepared(reader, out, **options):
+    return prepare(
+        sources={"tiny": Source(documents=reader, segmenter=Newline())},
+        tokenizer=TrainBPE(vocab_size=270),
+        out=out,
+        split=Split(validation=0.2, test=0.2),
+        progress=False,
+        engine=Local(workers=1),
+        **options,
+    )
+
+
+def ids(out):
+    return [id for split in SPLITS for id in open_dataset(out / "tiny" / split).document_ids()]
+
+
+@pytest.mark.parametrize("rule", LINES)
+def test_a_bad_line_ends_the_run_by_its_name(tmp_path, rule):
+    for number, line in enumerate(LINES[rule]):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_bytes(b'{"text": "good"}\n' + line + b"\n")
+        with pytest.raises(DataError, match=rf"{number}\.jsonl:2: "):
+            prepared(JSONL(path=path, encoding_errors="fail"), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
+def test_bad_lines_are_counted_by_what_is_wrong(tmp_path):
+    path = tmp_path / "a.jsonl"
+    bad = [line for lines in LINES.values() for line in lines]
+    good = [json.dumps({"text": f"good {number}"}).encode() for number in range(len(bad))]
+    mixed = [line for pair in zip(good, bad, strict=True) for line in pair]
+    path.write_bytes(b"\n".join([*mixed, b"", b"  ", b'{"text": null}', b'{"text": ""}']))
+    reader = JSONL(path=path, encoding_errors="fail", on_bad="skip")
+    made = prepared(reader, tmp_path / "out")
+    entry = made.manifest["sources"]["tiny"]
+    assert entry["bad"] == {rule: len(lines) for rule, lines in LINES.items()}
+    assert entry["empty"] == 2
+    assert sorted(ids(tmp_path / "out")) == sorted(
+        f"a.jsonl:{number}" for number in range(1, 2 * len(good), 2)
+    )
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "left out, not JSON: 5" in card
+    assert "a.jsonl:2: not JSON" in card
+    data = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert data["sources"]["tiny"]["bad"] == entry["bad"]
+
+
+def test_files_that_cannot_be_read(tmp_path, monkeypatch):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(f"text {name}")
+    (tmp_path / "empty.txt").write_text("")
+    opened = type(tmp_path).open
+
+    def refused(self, *arguments, **options):
+        if self.name == "b.txt":
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *arguments, **options)
+
+    monkeypatch.setattr(type(tmp_path), "open", refused)
+    with pytest.raises(DataError, match=r"b\.txt: cannot be read: Permission denied"):
+        prepared(TextFiles(path=tmp_path), tmp_path / "out")
+    made = prepared(TextFiles(path=tmp_path, on_bad="skip"), tmp_path / "out")
+    entry = made.manifest["sources"]["tiny"]
+    assert (entry["bad"], entry["empty"]) == ({"cannot be read": 1}, 1)
+    assert sorted(ids(tmp_path / "out")) == ["a.txt", "c.txt"]
+
+
+def test_nothing_but_bad_rows_is_said(tmp_path):
+    (tmp_path / "a.jsonl").write_text("[]\n[]\n")
+    with pytest.raises(DataError, match=r"no document was found|every document was left out"):
+        prepared(JSONL(path=tmp_path, on_bad="skip"), tmp_path / "out")
+    with pytest.raises(DataError, match="on_bad must be error or skip, was: ignore"):
+        JSONL(path=tmp_path, on_bad="ignore")
+
+
+def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
+    """Parts of an interrupted run are not mixed with those of other texts."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n')
+    monkeypatch.setattr("train.data.preparing.prepare.tallies", lambda work: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        prepared(JSONL(path=path), tmp_path / "out")
+    assert list((tmp_path / "out").glob(".part/parts/tiny/00000/part.json"))
+    monkeypatch.undo()
+    path.write_text('{"text": "two"}\n')  # of the same size
+    prepared(JSONL(path=path), tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    assert found["sources"]["tiny"]["sample"]["text"] == "two"
+
+
+def test_the_missing_corpus_is_named_by_its_key(tmp_path):
+    with pytest.raises(DataError, match=r"corpus\.sources\.tiny\.documents\.path=/nowhere: there"):
+        prepared(JSONL(path="/nowhere"), tmp_path / "out")

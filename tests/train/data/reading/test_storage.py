@@ -1,0 +1,175 @@
+"""Where files lie: addresses, archives, packed files, pieces; and what of them must not be told."""
+
+import bz2
+import gzip
+import json
+import lzma
+import sys
+import zipfile
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import given
+from hypothesis import strategies as st
+
+from train.data.preparing import parts
+from train.data.preparing.parts import Bad
+from train.data.reading import lines
+from train.data.reading.documents import DataError
+from train.data.reading.files import JSONL, Parquet, TextFiles
+from train.data.reading.redact import redacted
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PACK = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd.compress}
+
+
+@pytest.fixture
+def rows():
+    draw = np.random.default_rng(0)
+    return [
+        {"text": "\u4e2d " * int(draw.integers(1, 60)) + f"\n{number}", "n": number}
+        for number in range(80)
+    ]
+
+
+def as_lines(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def in_parts(reader):
+    return [document for part in reader.division() for document in reader.take(part)]
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(
+    tmp_path, rows, suffix, monkeypatch
+):
+    monkeypatch.setattr(parts, "SMALLEST", 200)
+    data = as_lines(rows)
+    # Two packed files, one after the other, are one.
+    packed = PACK[suffix](data[:1000]) + PACK[suffix](data[1000:])
+    (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed)
+    reader = JSONL(path=tmp_path)
+    whole = list(reader)
+    assert [document.text for document in whole] == [row["text"] for row in rows]
+    assert len(reader.parts()) > 1
+    assert sorted(in_parts(reader), key=lambda d: int(d.id.rpartition(":")[2])) == whole
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("size", [10**9, 150])
+def test_a_packed_file_cut_short_is_a_fault_or_one_bad_file(
+    tmp_path, rows, suffix, size, monkeypatch
+):
+    monkeypatch.setattr(parts, "SMALLEST", size)
+    packed = PACK[suffix](as_lines(rows))
+    (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed[:-20])
+    with pytest.raises(DataError, match=rf"a\.jsonl\.{suffix}: not a whole"):
+        in_parts(JSONL(path=tmp_path))
+    found = in_parts(JSONL(path=tmp_path, on_bad="skip"))
+    assert [item.rule for item in found if isinstance(item, Bad)] == ["cut short"]
+    texts = [item.text for item in found if not isinstance(item, Bad)]
+    assert len(set(texts)) == len(texts)
+    assert set(texts) <= {row["text"] for row in rows}
+
+
+@given(
+    st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=40), st.data()
+)
+def test_pieces_of_a_plain_file_are_its_lines(tmp_path_factory, content, data):
+    file_path = tmp_path_factory.mktemp("lines") / "a.jsonl"
+    last = data.draw(st.sampled_from([b"", b"\n"]))
+    file_path.write_bytes(b"\n".join(content) + last)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "_BLOCK", data.draw(st.integers(1, 64)))
+        (file,) = JSONL(path=file_path).files()
+        size = data.draw(st.integers(1, 50))
+        pieces = lines.spans(file, size=size)
+        assert sum(bytes_ for _, bytes_ in pieces) == file.size
+        found = [
+            (number, offset, held[0])
+            for where, _ in pieces
+            for number, offset, held in lines.lines_of(file, lines.Span(**where))
+        ]
+    whole = [(number, at, held[0]) for number, at, held in lines.lines_of(file, lines.Span())]
+    assert found == whole
+
+
+def test_row_groups_of_parquet_are_read_apart(tmp_path, rows, monkeypatch):
+    monkeypatch.setattr(parts, "SMALLEST", 500)
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=7)
+    reader = Parquet(path=tmp_path)
+    assert len(reader.parts()) > 2
+    assert in_parts(reader) == list(reader)
+    assert in_parts(Parquet(path=tmp_path, limit=5)) == list(reader)[:5]
+
+
+def test_small_files_are_read_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "SMALLEST", 100)
+    for number in range(40):
+        (tmp_path / f"{number:02d}.txt").write_text("x" * (number % 17))
+    reader = TextFiles(path=tmp_path)
+    assert 2 < len(reader.parts()) < 10
+    assert in_parts(reader) == list(reader)
+
+
+def test_addresses_that_fsspec_knows(rows):
+    memory = MemoryFileSystem()
+    memory.store.clear()
+    memory.pipe("/corpus/a.jsonl", as_lines(rows[:30]))
+    memory.pipe("/corpus/deep/b.jsonl.gz", gzip.compress(as_lines(rows[30:])))
+    memory.pipe("/corpus/c.txt", b"text")
+    texts = [row["text"] for row in rows]
+    reader = JSONL(path="memory://corpus")
+    assert [document.text for document in in_parts(reader)] == texts
+    assert [document.id for document in reader][29:31] == ["a.jsonl:30", "deep/b.jsonl.gz:1"]
+    assert [d.text for d in JSONL(path="memory://corpus/*.jsonl")] == texts[:30]
+    assert [d.id for d in TextFiles(path="memory://corpus/c.txt")] == ["c.txt"]
+    assert reader.fingerprint()["files"] == 2
+    with pytest.raises(DataError, match="path=memory://nowhere: there is no such file"):
+        JSONL(path="memory://nowhere").check()
+    with pytest.raises(DataError, match="fsspec cannot open this address"):
+        JSONL(path="nosuch://a:secret@nowhere").check()
+    memory.store.clear()
+
+
+def test_files_in_a_zip_archive(tmp_path, rows):
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("deep/a.jsonl", as_lines(rows[:30]))
+        file.writestr("b.jsonl.xz", lzma.compress(as_lines(rows[30:])))
+        file.writestr("c.md", "no")
+    found = in_parts(JSONL(path=archive))
+    assert sorted(d.text for d in found) == sorted(row["text"] for row in rows)
+    assert {d.id.partition(":")[0] for d in found} == {"deep/a.jsonl", "b.jsonl.xz"}
+    chained = JSONL(path=f"zip://deep/a.jsonl::file://{archive}")
+    assert [d.text for d in chained] == [row["text"] for row in rows[:30]]
+    with pytest.raises(DataError, match=r"no file in it matches pattern=\*\*/\*\.txt"):
+        TextFiles(path=archive).check()
+    archive.write_bytes(b"PK")
+    with pytest.raises(DataError, match="not a zip archive"):
+        JSONL(path=archive).check()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("https://me:pass@host/a?x=1", "https://...@host/a?x=1"),
+        ("https://h/a?sig=abc&sv=2&token=t", "https://h/a?sig=...&sv=2&token=..."),
+        ("s3://b/k?X-Amz-Signature=ff", "s3://b/k?X-Amz-Signature=..."),
+        ("zip://a::https://u:p@h/b.zip", "zip://a::https://...@h/b.zip"),
+        ("folder/me@home?token=x", "folder/me@home?token=x"),
+    ],
+)
+def test_what_grants_access_is_not_told(address, told):
+    assert redacted(address) == told
+    reader = TextFiles(path=address)
+    assert told in reader.label()
+    assert reader.__class__.__mro__[2].fingerprint(reader)["path"] == told

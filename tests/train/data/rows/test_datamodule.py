@@ -1,0 +1,166 @@
+"""The data module in a trainer: resume is exact, and another order is refused."""
+
+import json
+
+import lightning
+import numpy as np
+import pytest
+import torch
+
+from segmenters.pattern import Newline
+from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.split import Split
+from train.data.reading.documents import DataError
+from train.data.reading.files import TextFiles
+from train.data.rows.datamodule import LMDataModule
+from train.data.store.manifest import store
+from train.data.tokenizing.vocabulary import TrainBPE
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    draw = np.random.default_rng(0)
+    for source in ("prose", "code"):
+        (root / source).mkdir()
+        for number in range(6):
+            words = draw.choice(["cat", "sat", "mat\n", "dog", "ran."], 120)
+            (root / source / f"{number}.txt").write_text(" ".join(words))
+    splits = {
+        "prose": Split(
+            ids={"train": list(names(0, 4)), "validation": ["4.txt"], "test": ["5.txt"]}
+        ),
+        "code": Split(ids={"train": list(names(0, 6))}),
+    }
+    prepare(
+        sources={
+            name: Source(documents=TextFiles(path=root / name), segmenter=Newline(), split=split)
+            for name, split in splits.items()
+        },
+        tokenizer=TrainBPE(vocab_size=300),
+        out=root / "out",
+        progress=False,
+    )
+    return root / "out"
+
+
+def names(first, last):
+    return (f"{number}.txt" for number in range(first, last))
+
+
+def module(folder, **options):
+    return LMDataModule(
+        **({"folder": folder, "row_length": 16, "global_batch": 4, "micro_batch": 2} | options)
+    )
+
+
+class Watches(lightning.LightningModule):
+    """Learns nothing; keeps what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.seen, self.validated = [], 0
+        self.automatic_optimization = False
+
+    def training_step(self, batch, index):
+        self.seen.append((batch.step, batch.tokens.tolist()))
+        if (index + 1) % 2 == 0:
+            self.optimizers().step()
+            self.trainer.datamodule.consumed_rows = batch.rows_after
+
+    def validation_step(self, batch, index):
+        self.validated += batch.step_targets
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fit(folder, *, steps, root, ckpt=None, **options):
+    model, data = Watches(), module(folder, sources={"prose": 1}, **options)
+    trainer = lightning.Trainer(
+        max_steps=steps,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        num_sanity_val_steps=0,
+        default_root_dir=root,
+    )
+    trainer.fit(model, datamodule=data, ckpt_path=ckpt)
+    return trainer, model, data
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_resumed_run_sees_the_tail_of_the_whole_run(folder, tmp_path):
+    _, whole, _ = fit(folder, steps=7, root=tmp_path)
+    assert len(whole.seen) == 14
+    trainer, first, data = fit(folder, steps=3, root=tmp_path)
+    assert data.consumed_rows == 12
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    _, second, data = fit(folder, steps=7, root=tmp_path, ckpt=tmp_path / "a.ckpt")
+    assert first.seen + second.seen == whole.seen
+    assert data.consumed_rows == 28
+    assert whole.validated > 0
+
+
+def test_a_changed_order_is_refused_on_resume(folder):
+    state = module(folder).state_dict()
+    assert state["rows"] == 0
+    module(folder, micro_batch=4).load_state_dict(state | {"rows": 8})
+    for key, value in (("seed", 1), ("row_length", 8), ("global_batch", 8)):
+        was = state[key]
+        with pytest.raises(DataError, match=f"{key} was {was} in the run to resume, is {value}"):
+            module(folder, **{key: value}).load_state_dict(state)
+    with pytest.raises(DataError, match="sources was"):
+        module(folder, sources={"prose": 1}).load_state_dict(state)
+    with pytest.raises(DataError, match="data was"):
+        module(folder).load_state_dict(state | {"data": "other"})
+
+
+def test_an_unknown_source_is_named_with_the_nearest(folder):
+    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean prose\?"):
+        module(folder, sources={"pros": 1})
+
+
+def test_an_empty_split_is_named_with_the_cure(folder):
+    with pytest.raises(DataError, match=r"source code, split test: there are no documents.*share"):
+        module(folder).rows("test")
+
+
+def test_a_folder_that_is_not_prepared_is_named(tmp_path):
+    with pytest.raises(DataError, match="holds no prepared data; prepare it first"):
+        module(tmp_path)
+
+
+def test_damage_is_found_before_the_first_step(folder):
+    data = module(folder)
+    data.prepare_data()
+    file = folder / "prose" / "train" / "prose.00000.bin"
+    whole = file.read_bytes()
+    file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    with pytest.raises(DataError, match=r"prose\.00000\.bin: its sha256"):
+        data.prepare_data()
+    file.write_bytes(whole)
+
+
+def test_another_tokenizer_is_found(folder):
+    path = folder / "prose" / "train" / "manifest.json"
+    whole = path.read_text()
+    manifest = json.loads(whole)
+    manifest["tokenizer"]["sha256"] = "other"
+    store(path, manifest)
+    with pytest.raises(DataError, match="its tokenizer is not that of"):
+        module(folder).rows("train")
+    path.write_text(whole)
+
+
+def test_a_loader_needs_a_trainer(folder):
+    with pytest.raises(DataError, match="without a trainer"):
+        module(folder).train_dataloader()
+    assert module(folder, validation_rows=0).val_dataloader() == []
+    assert module(folder).vocab_size <= 300
+    assert module(folder).tokenizer_path.exists()
+    assert module(folder, sources={"prose": 1, "code": 0}).source_names == ["prose"]

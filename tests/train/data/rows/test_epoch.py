@@ -1,0 +1,195 @@
+"""An epoch: every token of every document is a target exactly once, however it is read."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from bipe.positions import Carry, Positions
+from tests.train.data.streams import Stream
+from train.data.reading.documents import DataError
+from train.data.rows.batch import IGNORED
+from train.data.rows.curriculum import Curriculum
+from train.data.rows.loader import RowLoader
+from train.data.rows.order import Mixture
+from train.data.rows.packing import PACKINGS, Rows
+
+LENGTH, BATCH = 32, 8
+CURRICULA = {
+    "none": ([], "tokens"),
+    "tokens": ([{"length": 8, "steps": 2}, {"length": 16, "steps": 3}], "tokens"),
+    "rows": ([{"length": 8, "steps": 3}, {"length": 16, "steps": 5}], "rows"),
+}
+
+
+def sources(packing, split="restart"):
+    draw = np.random.default_rng(3)
+    lengths = {
+        "short": draw.integers(1, 30, 60),
+        "long": draw.integers(100, 400, 7),
+        "tiny": [2],
+    }
+    data = {name: Stream(each, name=name, seed=1) for name, each in lengths.items()}
+    rows = {
+        name: Rows(data=each, row_length=LENGTH, packing=packing, split_documents=split)
+        for name, each in data.items()
+    }
+    return data, Mixture(rows=rows, seed=7)
+
+
+def loaders(mixture, *, world=1, micro=2, curriculum="none", **options):
+    stages, budget = CURRICULA[curriculum]
+    curriculum = Curriculum(row_length=LENGTH, global_batch=BATCH, stages=stages, budget=budget)
+    given = {"end_row": len(mixture), "steps": curriculum.steps(len(mixture))} | options
+    return [
+        RowLoader(
+            mixture=mixture,
+            micro_batch=micro,
+            global_batch=BATCH,
+            rank=rank,
+            world=world,
+            curriculum=curriculum,
+            **given,
+        )
+        for rank in range(world)
+    ]
+
+
+def scored(batches, data):
+    """(source, target) of all scored targets."""
+    found = []
+    for batch in batches:
+        for source, targets in zip(batch.source.tolist(), batch.targets, strict=True):
+            found += [(source, int(token)) for token in targets[targets != IGNORED]]
+    return sorted(found)
+
+
+def every_target(data):
+    return sorted(
+        (index, int(token)) for index, each in enumerate(data.values()) for token in each.inner()
+    )
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_every_target_comes_once(packing, world, curriculum):
+    data, mixture = sources(packing)
+    assert len(mixture) % BATCH  # the last batch is short
+    ranks = [list(loader) for loader in loaders(mixture, world=world, curriculum=curriculum)]
+    assert len({len(batches) for batches in ranks}) == 1
+    together = [batch for batches in ranks for batch in batches]
+    assert scored(together, data) == every_target(data)
+    for step in {batch.step for batch in together}:
+        parts = [batch for batch in together if batch.step == step]
+        count = sum(int((batch.targets != IGNORED).sum()) for batch in parts)
+        assert {batch.step_targets for batch in parts} == {count}
+    assert max(batch.rows_after for batch in together) == len(mixture)
+    assert {batch.tokens_after for batch in together} == {
+        batch.rows_after * LENGTH for batch in together
+    }
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_parts_have_the_positions_of_their_documents(packing):
+    """Read in parts, with positions that continue: each token stands where its document has it."""
+    data, mixture = sources(packing, "continue")
+    whole = [
+        Positions.from_marks(torch.from_numpy(each.marks(0, len(each.tokens)))[None])
+        for each in data.values()
+    ]
+    batches = list(loaders(mixture, curriculum="rows", steps=6, end_row=None)[0])
+    assert {batch.tokens.shape[1] for batch in batches} == {8, 16}
+    for batch in batches:
+        carry = Carry.from_columns(batch.carry)
+        at = Positions.from_marks(batch.marks, carry=carry, padding=batch.padding)
+        for row, source in enumerate(batch.source.tolist()):
+            first = at.document[row] == at.document[row, 0]
+            if batch.padding is not None:
+                first &= ~batch.padding[row]
+            tokens = batch.tokens[row][first]
+            for name in ("token", "inter", "intra"):
+                expected = getattr(whole[source], name)[0, tokens]
+                assert torch.equal(getattr(at, name)[row][first], expected), name
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum, world):
+    _, mixture = sources("concat")
+    for rank, loader in enumerate(loaders(mixture, world=world, curriculum=curriculum)):
+        whole = list(loader)
+        for step in range(0, loader.steps + 1):
+            consumed = min(loader.curriculum.consumed(step), len(mixture))
+            options = {"start_row": consumed, "start_step": step}
+            again = loaders(mixture, world=world, curriculum=curriculum, **options)[rank]
+            left = [batch for batch in whole if batch.step >= step]
+            for one, other in zip(left, again, strict=True):
+                assert torch.equal(one.tokens, other.tokens)
+                assert torch.equal(one.targets, other.targets)
+                assert (one.step, one.rows_after) == (other.step, other.rows_after)
+            if consumed < len(mixture):
+                assert (
+                    loaders(mixture, curriculum=curriculum, start_row=consumed)[0].start_step
+                    == step
+                )
+
+
+def test_a_budget_of_tokens_has_the_targets_of_long_rows_in_each_step():
+    data, mixture = sources("concat")
+    short = list(loaders(mixture, curriculum="tokens", micro=8)[0])
+    long = list(loaders(mixture, curriculum="none", micro=8)[0])
+    assert [scored([batch], data) for batch in short] == [scored([batch], data) for batch in long]
+    assert short[0].tokens.shape == (32, 8)
+
+
+def test_another_global_batch_goes_on_where_the_first_stopped():
+    data, mixture = sources("concat")
+    before = list(loaders(mixture, steps=2)[0])
+    after = RowLoader(
+        mixture=mixture,
+        micro_batch=4,
+        global_batch=4,
+        steps=2 + -(-(len(mixture) - 16) // 4),
+        start_row=16,
+        start_step=2,
+        end_row=len(mixture),
+    )
+    rest = list(after)
+    assert rest[0].step == 2
+    assert scored([*before, *rest], data) == every_target(data)
+
+
+def test_what_cannot_be_read_names_its_data_and_ends_the_thread():
+    data, mixture = sources("concat")
+    data["long"].tokens = data["long"].tokens[:50]  # cut short behind the map
+    with pytest.raises(
+        DataError, match=r"^long: row \d+ of source long cannot be read: ValueError"
+    ):
+        list(loaders(mixture)[0])
+    assert [t for t in threading.enumerate() if t.name == "bipe-rows"] == []
+
+
+def test_closing_the_loader_ends_its_threads():
+    _, mixture = sources("concat")
+    (loader,) = loaders(mixture)
+    one, other = iter(loader), iter(loader)
+    next(one), next(other)
+    loader.close()
+    assert [t for t in threading.enumerate() if t.name == "bipe-rows"] == []
+
+
+def test_batches_are_pinned_by_the_thread(monkeypatch):
+    _, mixture = sources("concat")
+    pinned = []
+    monkeypatch.setattr(
+        torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor.shape) or tensor
+    )
+    batch = next(loaders(mixture, pin=True)[0].batches())
+    assert pinned == [
+        batch.tokens.shape,
+        batch.targets.shape,
+        batch.marks.shape,
+        batch.source.shape,
+    ]

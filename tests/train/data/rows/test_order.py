@@ -1,0 +1,128 @@
+"""Order: permutations without memory, proportions exact over every prefix."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from train.data.reading.documents import DataError
+from train.data.rows.order import Mixture, permute
+
+
+class Counted:
+    """Rows that know only how many they are."""
+
+    row_length = 8
+    continues = False
+
+    def __init__(self, number):
+        self.number = number
+
+    def __len__(self):
+        return self.number
+
+    def targets(self, index):
+        return np.asarray(index) % 5
+
+
+def mixture(sizes, weights=None, seed=0):
+    names = "abcdef"[: len(sizes)]
+    rows = {name: Counted(size) for name, size in zip(names, sizes, strict=True)}
+    shares = dict(zip(names, weights, strict=True)) if weights else None
+    return Mixture(rows=rows, weights=shares, seed=seed)
+
+
+@given(size=st.integers(1, 3000), seed=st.integers(0, 2**40), epoch=st.integers(0, 5))
+def test_an_epoch_is_a_permutation(size, seed, epoch):
+    order = permute(np.arange(size), size=size, seed=seed, epoch=epoch)
+    assert np.array_equal(np.sort(order), np.arange(size))
+
+
+@given(size=st.integers(1, 10**12), data=st.data())
+def test_a_row_is_placed_without_the_others(size, data):
+    index = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=5))
+    together = permute(index, size=size, seed=1, epoch=2)
+    alone = [int(permute(one, size=size, seed=1, epoch=2)) for one in index]
+    assert together.tolist() == alone
+    assert 0 <= together.min() <= together.max() < size
+
+
+def test_orders_differ_by_seed_and_epoch_and_look_random():
+    size = 10_000
+    orders = [
+        permute(np.arange(size), size=size, seed=seed, epoch=epoch)
+        for seed, epoch in ((0, 0), (0, 1), (1, 0))
+    ]
+    orders.append(np.arange(size))
+    for number, one in enumerate(orders):
+        for other in orders[:number]:
+            assert abs(np.corrcoef(one, other)[0, 1]) < 0.05
+            assert (one == other).sum() < 10
+    steps = np.diff(orders[0])
+    assert abs(np.corrcoef(steps[:-1], steps[1:])[0, 1] + 0.5) < 0.05  # as of independent draws
+
+
+weights = st.lists(st.integers(1, 50), min_size=1, max_size=5)
+
+
+@settings(deadline=None)
+@given(weights=weights)
+def test_every_prefix_holds_the_weights(weights):
+    mixed = mixture([7] * len(weights), weights)
+    source, _ = mixed.global_rows(np.arange(500))
+    for index, weight in enumerate(weights):
+        counts = np.cumsum(source == index)
+        wanted = np.arange(1, 501) * weight / sum(weights)
+        assert np.abs(counts - wanted).max() <= 0.5 * len(weights) + 0.1
+
+
+@settings(deadline=None, max_examples=50)
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4))
+def test_without_weights_an_epoch_of_all_is_an_epoch_of_each(sizes):
+    mixed = mixture(sizes)
+    source, row = mixed.global_rows(np.arange(sum(sizes)))
+    assert sorted(zip(source.tolist(), row.tolist(), strict=True)) == [
+        (index, number) for index, size in enumerate(sizes) for number in range(size)
+    ]
+
+
+@settings(deadline=None, max_examples=50)
+@given(weights=weights, seed=st.integers(0, 9))
+def test_each_source_walks_its_own_epochs(weights, seed):
+    sizes = [3 + 2 * index for index in range(len(weights))]
+    mixed = mixture(sizes, weights, seed)
+    source, row = mixed.global_rows(np.arange(400))
+    for index, size in enumerate(sizes):
+        own = row[source == index]
+        for epoch in range(len(own) // size):
+            walked = own[epoch * size : (epoch + 1) * size]
+            assert sorted(walked.tolist()) == list(range(size))
+
+
+def test_a_global_row_needs_no_past():
+    mixed = mixture([10, 20, 5], [0.5, 0.3, 0.2], seed=3)
+    numbers = np.array([5, 10**11 + 7, 0, 123])
+    source, row = mixed.global_rows(numbers)
+    assert [mixed.global_row(int(n)) for n in numbers] == list(
+        zip(source.tolist(), row.tolist(), strict=True)
+    )
+    assert mixed.targets(source, row) == int((row % 5).sum())
+
+
+def test_equal_sources_are_not_in_step():
+    mixed = mixture([500, 500], [1, 1])
+    source, row = mixed.global_rows(np.arange(1000))
+    assert (row[source == 0] != row[source == 1]).any()
+
+
+def test_bad_weights_are_named():
+    rows = {"prose": Counted(3), "code": Counted(3)}
+    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean prose\?"):
+        Mixture(rows=rows, weights={"pros": 1})
+    with pytest.raises(DataError, match=r"sources\.code: a weight must be 0 or more, was: -1"):
+        Mixture(rows=rows, weights={"code": -1})
+    with pytest.raises(DataError, match="at least one weight must be above 0"):
+        Mixture(rows=rows, weights={"code": 0})
+    with pytest.raises(DataError, match="seed must be at least 0, was: -1"):
+        Mixture(rows=rows, seed=-1)
+    assert Mixture(rows=rows, weights={"code": 2, "prose": 0}).names == ["code"]

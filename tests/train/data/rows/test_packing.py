@@ -1,0 +1,168 @@
+"""Packing: rows tile the corpus, targets are counted right, positions continue or restart."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bipe.positions import Carry, Positions
+from train.data.reading.documents import DataError
+from train.data.rows.packing import PACKINGS, Rows
+from train.data.store.shards import open_dataset
+from train.data.store.writer import ShardWriter
+
+lengths = st.lists(st.integers(2, 60), min_size=1, max_size=12)
+options = settings(max_examples=40, deadline=None)
+
+
+def dataset(folder, lengths, *, seed=0):
+    """Tokens are 0, 1, 2, .. over the whole stream, so that a token says where it came from."""
+    draw = np.random.default_rng(seed)
+    at = 0
+    with ShardWriter(
+        folder=folder, name="x", vocab_size=9999, levels=1, description={"split": "train"}
+    ) as writer:
+        for number, length in enumerate(lengths):
+            marks = (draw.random(length) < 0.3).astype(np.uint8) << 1
+            marks[0] = 3
+            writer.add(np.arange(at, at + length), marks, id=str(number), size=length)
+            at += length
+    return open_dataset(folder)
+
+
+@pytest.fixture
+def make(tmp_path_factory):
+    return lambda lengths: dataset(tmp_path_factory.mktemp("data"), lengths)
+
+
+def real(row):
+    end = len(row.tokens) - row.padding
+    return row.tokens[:end], row.marks[:end]
+
+
+def scored(row):
+    """Brute force: a target is scored if it is no padding and starts no document."""
+    _, marks = real(row)
+    return int(((marks[1:] & 1) == 0).sum())
+
+
+every_row = pytest.mark.parametrize("packing", PACKINGS)
+every_split = pytest.mark.parametrize("split_documents", ["restart", "continue"])
+
+
+@options
+@given(lengths=lengths, row_length=st.integers(1, 40))
+def test_concat_rows_joined_give_the_stream(tmp_path_factory, lengths, row_length):
+    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+    rows = Rows(data=data, row_length=row_length)
+    inputs = [real(rows.row(n))[0][:row_length] for n in range(len(rows))]
+    final = real(rows.row(len(rows) - 1))[0][row_length:]
+    assert np.array_equal(np.concatenate([*inputs, final]), data.tokens)
+    assert all(rows.row(n).padding == 0 for n in range(len(rows) - 1))
+
+
+@every_row
+@every_split
+@options
+@given(lengths=lengths, row_length=st.integers(1, 40))
+def test_every_transition_is_scored_once(
+    tmp_path_factory, packing, split_documents, lengths, row_length
+):
+    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+    rows = Rows(data=data, row_length=row_length, packing=packing, split_documents=split_documents)
+    transitions = []
+    for number in range(len(rows)):
+        row = rows.row(number)
+        tokens, marks = real(row)
+        inside = (marks[1:] & 1) == 0
+        assert np.array_equal(tokens[1:][inside], tokens[:-1][inside] + 1)
+        transitions += tokens[1:][inside].tolist()
+        assert rows.targets(number) == scored(row)
+    inner = np.setdiff1d(np.arange(len(data.tokens)), [0, *data.document_ends])
+    assert sorted(transitions) == inner.tolist()
+    assert rows.targets(np.arange(len(rows))).sum() == len(inner)
+
+
+@every_row
+@every_split
+@options
+@given(lengths=lengths, row_length=st.integers(1, 40))
+def test_positions_of_rows_are_those_of_their_documents(
+    tmp_path_factory, packing, split_documents, lengths, row_length
+):
+    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+    continues = split_documents == "continue"
+    rows = Rows(data=data, row_length=row_length, packing=packing, split_documents=split_documents)
+    whole = Positions.from_marks(torch.from_numpy(data.marks(0, len(data.tokens)))[None])
+    for number in range(len(rows)):
+        row = rows.row(number)
+        tokens, marks = real(row)
+        carry = Carry.from_columns(torch.from_numpy(row.carry)[None]) if continues else None
+        found = Positions.from_marks(torch.from_numpy(marks)[None], carry=carry)
+        at = 0
+        for start, stop in rows.spans(number).tolist():
+            here, there = slice(at, at + stop - start), slice(start, stop)
+            at += stop - start
+            begins = start in (0, *data.document_ends)
+            for name in ("token", "inter", "intra"):
+                expected = getattr(whole, name)[0, there]
+                ids = getattr(found, name)[0, here]
+                if begins or (continues and here.start == 0):
+                    assert torch.equal(ids, expected), name
+                elif name != "intra":  # restarted: counted from the first token of the span
+                    document = whole.document[0, there]
+                    own = document == document[0]
+                    assert torch.equal(ids[own], (expected - expected[0])[own]), name
+        assert len(tokens) == at
+
+
+@every_split
+@options
+@given(lengths=lengths, row_length=st.integers(1, 40))
+def test_best_fit_holds_whole_documents(tmp_path_factory, split_documents, lengths, row_length):
+    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+    rows = Rows(
+        data=data, row_length=row_length, packing="best_fit", split_documents=split_documents
+    )
+    spans = [tuple(span) for n in range(len(rows)) for span in rows.spans(n).tolist()]
+    for index, length in enumerate(lengths):
+        if length <= row_length + 1:
+            assert data.span(index) in spans
+    filled = [sum(stop - start for start, stop in rows.spans(n).tolist()) for n in range(len(rows))]
+    assert max(filled) <= row_length + 1
+
+
+def test_best_fit_fills_rows(make):
+    rows = Rows(data=make([6, 5, 5, 4, 3, 3, 2]), row_length=13, packing="best_fit")
+    assert [rows.row(n).padding for n in range(len(rows))] == [0, 0]
+
+
+def test_long_first_sorts_documents(make):
+    data = make([3, 9, 2, 9])
+    rows = Rows(data=data, row_length=9, packing="long_first")
+    first = np.concatenate([rows.row(n).tokens[:9] for n in range(2)])
+    assert first.tolist() == [*range(3, 12), *range(14, 23)]
+    assert len(rows) == 3
+
+
+def test_a_row_may_be_longer_than_the_corpus(make):
+    for packing in set(PACKINGS) - {"single"}:
+        rows = Rows(data=make([3, 2]), row_length=100, packing=packing)
+        assert len(rows) == 1
+        assert rows.row(0).padding == 96
+        assert rows.targets(0) == 3
+
+
+def test_bad_requests_are_named(make):
+    data = make([3])
+    with pytest.raises(DataError, match="row_length must be at least 1, was: 0"):
+        Rows(data=data, row_length=0)
+    with pytest.raises(DataError, match=r"packing must be one of concat, best_fit.*was: pack"):
+        Rows(data=data, row_length=4, packing="pack")
+    with pytest.raises(DataError, match="split_documents must be restart or continue, was: x"):
+        Rows(data=data, row_length=4, split_documents="x")
+    with pytest.raises(DataError, match=r"source x, split train: there are no documents\. Give"):
+        Rows(data=make([]), row_length=4)
+    with pytest.raises(IndexError, match="row must be from 0 to 0, was: 1"):
+        Rows(data=data, row_length=4).row(1)

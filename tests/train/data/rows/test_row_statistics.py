@@ -1,0 +1,45 @@
+"""Row statistics are what reading every row would count."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.train.data.streams import Stream
+from train.data.rows.order import Mixture
+from train.data.rows.packing import PACKINGS, Rows
+from train.data.rows.row_statistics import row_statistics, table
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@settings(deadline=None, max_examples=60)
+@given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=20), row_length=st.integers(1, 40))
+def test_they_are_what_reading_counts(packing, lengths, row_length):
+    rows = Rows(data=Stream(lengths), row_length=row_length, packing=packing)
+    (found,) = row_statistics(Mixture(rows={"x": rows}), rows=3 * len(rows))
+    padding = targets = documents = 0
+    for number in range(len(rows)):
+        row = rows.row(number)
+        inputs = min(row_length, row_length + 1 - row.padding)
+        padding += row_length - inputs
+        documents += int((row.marks[:inputs] & 1).sum())
+        targets += int(rows.targets(number))
+    places = len(rows) * row_length
+    assert found.padding == pytest.approx(padding / places)
+    assert found.targets == pytest.approx(targets / places)
+    if packing in ("concat", "long_first"):
+        assert found.documents_per_row == pytest.approx(documents / len(rows))
+    assert (found.rows, found.read, found.epochs) == (len(rows), 3 * len(rows), 3.0)
+    assert (found.documents, found.tokens) == (len(lengths), sum(lengths))
+
+
+def test_the_table_has_a_line_a_source():
+    rows = {name: Rows(data=Stream([50] * 9), row_length=10) for name in ("prose", "code")}
+    mixture = Mixture(rows=rows, weights={"prose": 3, "code": 1})
+    found = row_statistics(mixture, rows=180)
+    assert [each.read for each in found] == [135, 45]
+    head, *lines = table(found)
+    assert [line.split()[0] for line in lines] == ["prose", "code"]
+    assert [line.split()[3] for line in lines] == ["3.000", "1.000"]
+    assert len({len(line) for line in (head, *lines)}) == 1
+    assert np.isclose(found[0].documents_per_row, 1.0)

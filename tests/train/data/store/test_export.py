@@ -1,0 +1,179 @@
+"""Exports: what another reader gets is what was prepared, and nothing is left of a failure."""
+
+import json
+import shutil
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from train.cli import main
+from train.data.store.export.megatron import write_megatron
+from train.data.store.folder import write_top
+from train.data.store.shards import open_dataset
+from train.data.store.writer import ShardWriter
+
+LENGTHS = {"train": [30, 1, 17, 8, 200], "validation": [5, 9], "test": []}
+
+
+@pytest.fixture(params=[(300, 1, 10**6), (300, 2, 40), (70_000, 3, 1)], ids=str)
+def prepared(request, tmp_path):
+    return make(tmp_path / "data", *request.param)
+
+
+def make(root, vocab_size, levels, shard_tokens):
+    draw = np.random.default_rng(vocab_size + levels)
+    (root / "s").mkdir(parents=True)
+    for split, lengths in LENGTHS.items():
+        with ShardWriter(
+            folder=root / "s" / split,
+            name="s",
+            vocab_size=vocab_size,
+            levels=levels,
+            description={"split": split, "tokenizer": {"sha256": "t"}},
+            shard_tokens=shard_tokens,
+        ) as writer:
+            for number, length in enumerate(lengths):
+                marks = draw.integers(0, 2**levels, length).astype(np.uint8) << 1
+                marks[0] = (2 << levels) - 1
+                tokens = draw.integers(0, vocab_size, length)
+                writer.add(tokens, marks, id=f"\u4e2d {number}", size=3 * length)
+    (root / "tokenizer.json").write_text("{}")
+    entry = {"splits": {split: {} for split in LENGTHS}}
+    write_top(root, {"format": "bipe-data", "version": 2, "sources": {"s": entry}})
+    return root
+
+
+def read_indexed(stem):
+    """A reader of IndexedDataset by the description of the format alone: ids of each sequence."""
+    index = stem.with_suffix(".idx").read_bytes()
+    assert index[:9] == b"MMIDIDX\x00\x00"
+    (version,) = struct.unpack_from("<Q", index, 9)
+    (code,) = struct.unpack_from("<B", index, 17)
+    sequences, documents = struct.unpack_from("<QQ", index, 18)
+    assert version == 1
+    dtype = {4: np.dtype(np.int32), 8: np.dtype(np.uint16)}[code]
+    lengths = np.frombuffer(index, "<i4", sequences, 34)
+    pointers = np.frombuffer(index, "<i8", sequences, 34 + 4 * sequences)
+    bounds = np.frombuffer(index, "<i8", documents, 34 + 12 * sequences)
+    assert len(index) == 34 + 12 * sequences + 8 * documents
+    stored = stem.with_suffix(".bin").read_bytes()
+    assert lengths.sum() * dtype.itemsize == len(stored)
+    ids = [
+        np.frombuffer(stored, dtype, length, pointer)
+        for length, pointer in zip(lengths, pointers, strict=True)
+    ]
+    assert bounds[0] == 0
+    assert bounds[-1] == sequences
+    return [ids[a:b] for a, b in pairwise(bounds)]
+
+
+def test_megatron_reads_the_documents(prepared, tmp_path):
+    out = tmp_path / "out"
+    assert main(["export", str(prepared), "format=megatron", f"out={out}"]) == 0
+    for split in ("train", "validation"):
+        data = open_dataset(prepared / "s" / split)
+        read = read_indexed(out / "s" / split)
+        assert len(read) == len(data)
+        for index, sequences in enumerate(read):
+            assert len(sequences) == 1
+            assert np.array_equal(sequences[0], data.document(index)[0])
+    assert sorted(path.name for path in (out / "s").iterdir()) == [
+        "train.bin",
+        "train.idx",
+        "validation.bin",
+        "validation.idx",
+    ]
+    assert (out / "tokenizer.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_megatron_reads_the_segments(prepared, tmp_path, monkeypatch, block):
+    monkeypatch.setattr("train.data.store.export.megatron._BLOCK", block)
+    out = tmp_path / "out"
+    words = ["format=megatron", f"out={out}", "sequences=segments"]
+    assert main(["export", str(prepared), *words]) == 0
+    data = open_dataset(prepared / "s" / "train")
+    read = read_indexed(out / "s" / "train")
+    assert len(read) == len(data)
+    for index, segments in enumerate(read):
+        tokens, marks = data.document(index)
+        starts = np.flatnonzero(marks & 2)
+        assert np.array_equal(np.concatenate(segments), tokens)
+        assert np.array_equal(np.cumsum([0, *map(len, segments)]), [*starts, len(tokens)])
+
+
+@pytest.mark.parametrize("group", [1, 30, 1 << 20])
+def test_parquet_holds_ids_and_segments_of_every_level(prepared, tmp_path, monkeypatch, group):
+    monkeypatch.setattr("train.data.store.export.parquet._GROUP_TOKENS", group)
+    out = tmp_path / "out"
+    assert main(["export", str(prepared), "format=parquet", f"out={out}"]) == 0
+    for split in ("train", "validation"):
+        data = open_dataset(prepared / "s" / split)
+        files = sorted((out / "s").glob(f"{split}-*.parquet"))
+        assert len(files) == len(data.shards)
+        assert files[-1].name == f"{split}-{len(files) - 1:05d}-of-{len(files):05d}.parquet"
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        assert [row["id"] for row in rows] == data.document_ids()
+        assert [row["bytes"] for row in rows] == data.document_bytes.tolist()
+        for index, row in enumerate(rows):
+            tokens, marks = data.document(index)
+            assert row["input_ids"] == tokens.tolist()
+            for level in range(data.manifest["levels"]):
+                lengths = row[f"segment_lengths_{level}" if level else "segment_lengths"]
+                starts = np.flatnonzero(marks >> (1 + level) & 1)
+                assert lengths == np.diff([*starts, len(tokens)]).tolist()
+        schema = pq.read_schema(files[0])
+        assert str(schema.field("input_ids").type.value_type) == data.tokens.dtype.name
+        assert json.loads(schema.metadata[b"bipe"])["tokenizer"] == {"sha256": "t"}
+        groups = pq.ParquetFile(files[0]).metadata
+        sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+        assert group > 1 or set(sizes) == {1}
+
+
+@pytest.mark.parametrize("format", ["megatron", "parquet"])
+def test_nothing_is_left_of_damaged_data(tmp_path, capsys, format):
+    prepared = make(tmp_path / "data", 300, 1, 50)
+    path = prepared / "s" / "validation" / "s.00000.bin"
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    before = sorted(tmp_path.rglob("*"))
+    out = tmp_path / "new" / "out"
+    assert main(["export", str(prepared), f"format={format}", f"out={out}"]) == 2
+    assert "s.00000.bin: its sha256 is not the manifest's" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "needs one folder, was: none"),
+        (["a", "b"], "needs one folder, was: a b"),
+        (["DIR"], "format= must be set"),
+        (["DIR", "format=parquet"], "out= must be set"),
+        (["DIR", "format=parkett", "out=x"], "format: there is no 'parkett'; did you mean 'parq"),
+        (["DIR", "formt=parquet", "out=x"], "there is no key 'formt'; did you mean 'format'"),
+        (["DIR", "format=megatron", "out=x", "sequences=lines"], "sequences: there is no 'lines'"),
+        (["DIR", "format=megatron", "out=DIR"], "must be a new or empty folder"),
+        (["nowhere", "format=megatron", "out=x"], "holds no prepared data; prepare it first"),
+    ],
+)
+def test_wrong_words_are_told(tmp_path, monkeypatch, capsys, words, told):
+    make(tmp_path / "DIR", 300, 1, 50)
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["DIR"]
+
+
+def test_help_needs_nothing(capsys):
+    assert main(["export", "--help"]) == 0
+    assert "megatron" in capsys.readouterr().out
+
+
+def test_ids_that_megatron_has_no_type_for_are_refused(tmp_path):
+    data = open_dataset(make(tmp_path / "data", 70_000, 1, 50) / "s" / "train")
+    data.manifest["vocab_size"] = 2**31 + 1
+    with pytest.raises(ValueError, match=r"ids must be below 2 \*\* 31"):
+        write_megatron(data, stem=tmp_path / "x", create=shutil.copy)

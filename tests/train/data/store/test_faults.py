@@ -1,0 +1,114 @@
+"""A disk that fails anywhere: a message that names the file, and nothing half written."""
+
+import errno
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.train.data.faulty import OPERATIONS, FaultyDisk
+from tests.train.data.store.test_export import make
+from train.data.reading.documents import DataError
+from train.data.store.disk import write_whole
+from train.data.store.export import export
+from train.data.store.shards import open_dataset
+from train.data.store.writer import ShardWriter
+
+ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS]
+
+
+def write(folder):
+    """Two shards of two levels: every operation that a writer does."""
+    with ShardWriter(
+        folder=folder, name="x", vocab_size=300, levels=2, description={}, shard_tokens=9
+    ) as writer:
+        for number in range(3):
+            marks = np.array([7, 0, 2, 0, 6, 0], np.uint8)
+            writer.add(np.arange(6) + number, marks, id=str(number), size=6)
+
+
+def merged(folder):
+    parts = folder.with_name("parts")
+    with ShardWriter(
+        folder=folder, name="x", vocab_size=300, levels=2, description={}, shard_tokens=9
+    ) as writer:
+        writer.extend(open_dataset(parts))
+
+
+def exported(format):
+    def run(folder):
+        list(export(folder.with_name("data"), out=folder, format=format))
+
+    return run
+
+
+def single(folder):
+    folder.mkdir(exist_ok=True)
+    write_whole(folder / "a", "text")
+
+
+RUNS = {
+    "write": write,
+    "merge": merged,
+    "megatron": exported("megatron"),
+    "parquet": exported("parquet"),
+    "whole": single,
+}
+
+
+@pytest.fixture
+def place(tmp_path):
+    write(tmp_path / "parts")
+    make(tmp_path / "data", 300, 1, 10**6)
+    return tmp_path / "out"
+
+
+def content(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("stays", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("run", RUNS)
+def test_a_fault_at_any_operation_is_named_and_leaves_nothing(place, run, stays):
+    with pytest.MonkeyPatch.context() as patch:
+        disk = FaultyDisk(patch)
+        RUNS[run](place)
+    assert set(disk.done) == set(OPERATIONS)
+    whole = content(place)
+    beside = content(place.parent)
+    for number in range(disk.count):
+        shutil.rmtree(place)
+        error = ERRORS[number % len(ERRORS)]
+        with pytest.MonkeyPatch.context() as patch:
+            faulty = FaultyDisk(patch, fail_at=number, error=error, stays=stays)
+            with pytest.raises(DataError) as told:
+                RUNS[run](place)
+            assert faulty.failed
+        assert str(place) in str(told.value)
+        assert os.strerror(error) in str(told.value)
+        # What was renamed before only its folder's fsync failed is whole, not half.
+        left = content(place) if place.exists() else {}
+        assert left == {} or (run == "whole" and left == whole)
+        RUNS[run](place)  # the same again, on a disk that works
+        assert content(place.parent) == beside
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+    write_whole(tmp_path / "a", "old")
+    with pytest.MonkeyPatch.context() as patch:
+        disk = FaultyDisk(patch)
+        write_whole(tmp_path / "b", "new")
+    for number in range(disk.done.index("rename") + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            FaultyDisk(patch, fail_at=number)
+            with pytest.raises(DataError, match="Input/output error"):
+                write_whole(tmp_path / "a", "new")
+        assert (tmp_path / "a").read_text() == "old"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_folder_that_may_not_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match=r"file/out: cannot be written \(Not a directory\)"):
+        write(tmp_path / "file" / "out")

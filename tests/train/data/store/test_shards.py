@@ -1,0 +1,296 @@
+"""Shards: what is read equals what was written, however many shards; damage is named."""
+
+import json
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from train.data.reading.documents import DataError
+from train.data.store.manifest import store
+from train.data.store.shards import open_dataset
+from train.data.store.writer import ShardWriter
+
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+options = settings(max_examples=30, deadline=None)
+
+
+@pytest.fixture
+def documents():
+    return random_documents(seed=0, lengths=[3, 1, 17, 8, 40])
+
+
+def random_documents(*, seed, lengths, vocab_size=300, levels=2):
+    draw = np.random.default_rng(seed)
+    documents = []
+    for length in lengths:
+        marks = draw.integers(0, 2**levels, length).astype(np.uint8) << 1
+        marks[0] = (2 << levels) - 1
+        documents.append((draw.integers(0, vocab_size, length), marks))
+    return documents
+
+
+def writer(folder, *, vocab_size=300, levels=2, **options):
+    description = {"split": "t", "tokenizer": {"sha256": "t"}}
+    return ShardWriter(
+        folder=folder,
+        name="x",
+        vocab_size=vocab_size,
+        levels=levels,
+        **({"description": description} | options),
+    )
+
+
+def write(folder, documents, *, first=0, fail_at=None, **options):
+    with writer(folder, **options) as opened:
+        for number, (tokens, marks) in enumerate(documents, first):
+            if number == fail_at:
+                raise KeyboardInterrupt
+            opened.add(tokens, marks, id=f"d\n{number}", size=10 * number, replaced=number)
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@options
+@given(lengths=lengths, seed=st.integers(0, 99), shard_tokens=st.sampled_from([1, 9, 30, 10**6]))
+def test_what_is_read_equals_what_was_written(tmp_path_factory, lengths, seed, shard_tokens):
+    folder = tmp_path_factory.mktemp("shard")
+    documents = random_documents(seed=seed, lengths=lengths)
+    write(folder, documents, shard_tokens=shard_tokens)
+    data = open_dataset(folder)
+    tokens = np.concatenate([tokens for tokens, _ in documents])
+    marks = np.concatenate([marks for _, marks in documents])
+    assert np.array_equal(data.tokens, tokens)
+    assert len(data.tokens) == len(tokens)
+    assert data.tokens.dtype == np.uint16
+    for start in range(0, len(tokens), 3):
+        for stop in (start, start + 1, start + 20, len(tokens)):
+            stop = min(stop, len(tokens))
+            assert np.array_equal(data.tokens[start:stop], tokens[start:stop])
+            assert np.array_equal(data.marks(start, stop), marks[start:stop])
+            assert np.array_equal(data.starts(start, stop), marks[start:stop] >> 1 & 1)
+            assert np.array_equal(data.starts(start, stop, level=1), marks[start:stop] >> 2)
+    assert len(data) == len(data.document_bytes) == len(documents)
+    for index, (one, own) in enumerate(documents):
+        read, read_marks = data.document(index)
+        assert np.array_equal(read, one)
+        assert np.array_equal(read_marks, own)
+    assert data.document_ids() == [f"d\n{number}" for number in range(len(documents))]
+
+
+@options
+@given(lengths=lengths, shard_tokens=st.integers(1, 100))
+def test_a_shard_ends_with_the_document_that_fills_it(tmp_path_factory, lengths, shard_tokens):
+    folder = tmp_path_factory.mktemp("shard")
+    write(folder, random_documents(seed=0, lengths=lengths), shard_tokens=shard_tokens)
+    data = open_dataset(folder)
+    for shard in data.shards[:-1]:
+        ends = [0, *shard.ends.tolist()]
+        assert ends[-2] < shard_tokens <= ends[-1] == len(shard.tokens)
+    assert len(data.shards[-1].tokens) > 0
+    assert [shard["tokens"] for shard in data.manifest["shards"]] == [
+        len(shard.tokens) for shard in data.shards
+    ]
+    for key in ("documents", "tokens", "segments"):
+        total = sum(shard[key] for shard in data.manifest["shards"])
+        assert total == data.manifest["counts"][key]
+
+
+@options
+@given(
+    lengths=lengths,
+    seed=st.integers(0, 99),
+    cuts=st.lists(st.integers(0, 12), max_size=3),
+    part_tokens=st.sampled_from([1, 15, 10**6]),
+    shard_tokens=st.sampled_from([1, 9, 50, 10**6]),
+    vocab_size=st.sampled_from([300, 70_000]),
+)
+def test_merged_parts_are_the_bytes_of_one_writer(
+    tmp_path_factory, lengths, seed, cuts, part_tokens, shard_tokens, vocab_size
+):
+    root = tmp_path_factory.mktemp("merge")
+    levels = 1 + seed % 7
+    made = {"vocab_size": vocab_size, "levels": levels}
+    documents = random_documents(seed=seed, lengths=lengths, **made)
+    write(root / "whole", documents, shard_tokens=shard_tokens, **made)
+    bounds = [0, *sorted(min(cut, len(documents)) for cut in cuts), len(documents)]
+    with writer(root / "merged", shard_tokens=shard_tokens, **made) as merged:
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            folder = root / f"part{number}"
+            write(folder, documents[first:last], first=first, shard_tokens=part_tokens, **made)
+            merged.extend(open_dataset(folder))
+    assert content(root / "merged") == content(root / "whole")
+
+
+def test_a_merge_in_blocks_equals_one_at_once(tmp_path, monkeypatch):
+    documents = random_documents(seed=3, lengths=[50, 1, 13, 200, 7] * 3)
+    write(tmp_path / "whole", documents)
+    monkeypatch.setattr("train.data.store.writer._COPIED_TOKENS", 37)
+    monkeypatch.setattr("train.data.store.writer._COPIED_DOCUMENTS", 2)
+    with writer(tmp_path / "merged") as merged:
+        merged.extend(open_dataset(tmp_path / "whole"))
+    assert content(tmp_path / "merged") == content(tmp_path / "whole")
+
+
+def test_what_another_tokenizer_made_is_not_merged(tmp_path, documents):
+    write(tmp_path / "part", documents, description={"tokenizer": {"sha256": "other"}})
+    with (
+        pytest.raises(DataError, match=r"part: its tokenizer must be .*t.* was: .*other"),
+        writer(tmp_path / "merged") as merged,
+    ):
+        merged.extend(open_dataset(tmp_path / "part"))
+    assert list((tmp_path / "merged").iterdir()) == []
+
+
+def test_the_manifest_counts(tmp_path, documents):
+    write(tmp_path, documents)
+    data = open_dataset(tmp_path)
+    segments = sum(int(((marks & 2) > 0).sum()) for _, marks in documents)
+    assert data.manifest["counts"] == {
+        "documents": 5,
+        "tokens": 69,
+        "segments": segments,
+        "bytes": 100,
+        "replaced": 10,
+    }
+    assert data.document_bytes.tolist() == [0, 10, 20, 30, 40]
+    assert data.manifest["split"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32), (300_000, np.uint32)]
+)
+def test_a_large_vocabulary_takes_wider_tokens(tmp_path, vocab_size, dtype):
+    write(
+        tmp_path,
+        [(np.array([0, vocab_size - 1]), np.array([7, 0], np.uint8))],
+        vocab_size=vocab_size,
+    )
+    data = open_dataset(tmp_path)
+    assert data.tokens.dtype == dtype
+    assert data.tokens.tolist() == [0, vocab_size - 1]
+
+
+def test_an_empty_split_opens(tmp_path):
+    write(tmp_path, [])
+    data = open_dataset(tmp_path)
+    assert (len(data), len(data.tokens), len(data.marks(0, 0))) == (0, 0, 0)
+
+
+def test_an_interruption_leaves_nothing(tmp_path, documents):
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, documents, fail_at=4, shard_tokens=10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path, documents):
+    for name in ("x.00000.bin", ".x.00007.level0.bits.part", ".manifest.json.part"):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / "xy.00000.bin").write_bytes(b"another's")
+    write(tmp_path, documents)
+    assert sorted(content(tmp_path)) == [
+        "manifest.json",
+        "x.00000.bin",
+        "x.00000.bytes",
+        "x.00000.documents",
+        "x.00000.ids",
+        "x.00000.level0.bits",
+        "x.00000.level1.bits",
+        "xy.00000.bin",
+    ]
+
+
+def test_a_standing_data_set_is_not_written_over(tmp_path, documents):
+    write(tmp_path, documents)
+    before = content(tmp_path)
+    with pytest.raises(DataError, match="holds a data set; remove it"):
+        write(tmp_path, documents[:1])
+    assert content(tmp_path) == before
+
+
+def test_damage_is_named(tmp_path, documents):
+    write(tmp_path, documents)
+    bits = tmp_path / "x.00000.level0.bits"
+    whole = bits.read_bytes()
+    bits.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])
+    with pytest.raises(DataError, match=r"level0\.bits: its sha256 is .* \(bytes 0 to 9\)"):
+        open_dataset(tmp_path)
+    assert open_dataset(tmp_path, verify=False) is not None
+    bits.write_bytes(whole[:-1])
+    with pytest.raises(DataError, match=r"x\.00000\.level0\.bits: 8 bytes, but .* says 9"):
+        open_dataset(tmp_path, verify=False)
+    bits.unlink()
+    with pytest.raises(DataError, match=r"x\.00000\.level0\.bits: missing"):
+        open_dataset(tmp_path)
+
+
+def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents):
+    write(tmp_path, documents)
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    cases = [
+        (manifest | {"version": 99}, "made by a newer bipe: version 99, this reads 2"),
+        (manifest | {"version": 1}, "made by an older bipe: version 1, .* prepare again"),
+        (manifest | {"format": "other"}, "must be bipe-shards 2, was: other 2"),
+        (manifest | {"levels": "2"}, "has no 'levels' of kind int"),
+        (manifest | {"levels": 1}, "its files are not those of its shards"),
+        (manifest | {"name": "y"}, "its files are not those of its shards"),
+    ]
+    for other, told in cases:
+        store(path, other)
+        with pytest.raises(DataError, match=f"{re.escape(str(path))}: {told}"):
+            open_dataset(tmp_path)
+    for text in ("[]", "", "{", "null", '"x"', "\0", '{"format": "bipe-shards"}'):
+        path.write_text(text)
+        with pytest.raises(DataError, match="not a manifest of shards"):
+            open_dataset(tmp_path)
+    path.unlink()
+    with pytest.raises(DataError, match="holds no shards; prepare it first"):
+        open_dataset(tmp_path)
+
+
+def test_any_changed_byte_of_a_manifest_is_found(tmp_path, documents):
+    write(tmp_path, documents)
+    path = tmp_path / "manifest.json"
+    whole = path.read_bytes()
+    draw = np.random.default_rng(0)
+    places = [*draw.integers(0, len(whole), 200).tolist(), *range(len(whole) - 80, len(whole))]
+    for place in places:
+        other = bytes([whole[place] ^ int(draw.integers(1, 256))])
+        path.write_bytes(whole[:place] + other + whole[place + 1 :])
+        with pytest.raises(DataError, match=r"manifest\.json"):
+            open_dataset(tmp_path)
+    path.write_bytes(whole)
+    open_dataset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "marks", "told"),
+    [
+        ([1, 2], [7], "2 tokens with 1 marks"),
+        ([], [], "0 tokens with 0 marks"),
+        ([1, 9], [7, 0], "ids must be from 0 to 8, were: 1 to 9"),
+        ([-1, 1], [7, 0], "ids must be from 0 to 8, were: -1 to 1"),
+        ([1, 2], [3, 0], "the first must be 7 for levels=2, was: 3"),
+        ([1, 2], [7, 1], "no other, must have bit 0"),
+        ([1, 2], [7, 8], "its first mark"),
+    ],
+)
+def test_a_document_that_would_not_be_read_back_is_refused(tmp_path, tokens, marks, told):
+    with (
+        pytest.raises(DataError, match=f"document d: .*{told}"),
+        writer(tmp_path, vocab_size=9) as opened,
+    ):
+        opened.add(np.array(tokens, np.int64), np.array(marks, np.uint8), id="d", size=1)
+
+
+def test_levels_and_shard_tokens_have_bounds(tmp_path):
+    with pytest.raises(DataError, match="levels must be 1 to 7, was: 8"):
+        writer(tmp_path, levels=8)
+    with pytest.raises(DataError, match="shard_tokens must be at least 1, was: 0"):
+        writer(tmp_path, shard_tokens=0)

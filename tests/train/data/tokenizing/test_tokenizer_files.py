@@ -1,0 +1,277 @@
+"""SentencePiece models, tiktoken files and folders give the ids of their own libraries."""
+
+import base64
+import io
+import json
+import random
+
+import pytest
+import sentencepiece
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers
+
+from segmenters.align import byte_alphabet
+from tests.train.data.tokenizer_kinds import CORPUS, FRAGMENTS, kind
+from train.data.reading.documents import DataError
+from train.data.tokenizing import sentencepiece_model
+from train.data.tokenizing import tokenizers as module
+from train.data.tokenizing.sentencepiece_model import merge, read_model
+from train.data.tokenizing.tiktoken_ranks import PATTERNS, read_ranks
+from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
+from train.data.tokenizing.vocabulary import LoadTokenizer
+
+texts = st.lists(st.sampled_from([*FRAGMENTS, "</s>", "<unk>", "aaa", "    "]), max_size=14)
+MODELS = {
+    "bpe": {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False},
+    "bpe_nfkc": {"model_type": "bpe", "normalization_rule_name": "nmt_nfkc"},
+    "bpe_no_prefix": {"model_type": "bpe", "add_dummy_prefix": False, "byte_fallback": True},
+    "bpe_symbols": {
+        "model_type": "bpe",
+        "user_defined_symbols": ["<tag>", "\n\n", "[x]"],
+        "byte_fallback": True,
+        "remove_extra_whitespaces": False,
+    },
+    "unigram": {"model_type": "unigram", "byte_fallback": True},
+    "unigram_spaces": {"model_type": "unigram", "remove_extra_whitespaces": False},
+}
+
+
+@pytest.fixture(scope="module")
+def model_bytes():
+    """Train a small SentencePiece model; its bytes."""
+    made = {}
+
+    def train(name, **options):
+        if name not in made:
+            target = io.BytesIO()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(" ".join(CORPUS).split("\n") * 3),
+                model_writer=target,
+                hard_vocab_limit=False,
+                vocab_size=600,
+                character_coverage=0.999,
+                minloglevel=2,
+                **{"normalization_rule_name": "identity", **MODELS.get(name, {}), **options},
+            )
+            made[name] = target.getvalue()
+        return made[name]
+
+    return train
+
+
+@pytest.fixture
+def in_small_parts(monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in_small_parts):
+    (tmp_path / "own.model").write_bytes(model_bytes(name))
+    tokenizer = LoadTokenizer(path=tmp_path).build()
+    original = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(name))
+    assert tokenizer.eos_id == original.eos_id()
+
+    @settings(max_examples=50, deadline=None, database=None)
+    @given(parts=texts)
+    def law(parts):
+        if name.startswith("unigram"):
+            parts = [part for part in parts if part not in ("</s>", "<unk>")]
+        text = "".join(parts)
+        ((ids, anchors),) = tokenizer.encode_batch([text])
+        assert ids.tolist() == original.encode(text)
+        assert (anchors[1:] >= anchors[:-1]).all()
+
+    law()
+
+
+def test_the_slow_twin_merges_as_sentencepiece_does(model_bytes):
+    data = model_bytes("bpe")
+    original = sentencepiece.SentencePieceProcessor(model_proto=data)
+    model = read_model(data)
+    for text in ("The cat the bat (a) x.", "aaaa aaa", "don't == 123"):
+        marked = "\u2581" + text.replace(" ", "\u2581")
+        assert merge(model, marked) == original.encode(text, out_type=str)
+
+
+def test_the_twin_finds_a_conversion_that_differs(model_bytes):
+    model = read_model(model_bytes("bpe"))
+    fast = sentencepiece_model._fast(model)
+    assert sentencepiece_model._twin_fault(fast, model, SAMPLES) is None
+    shuffled = json.loads(fast.to_str())
+    random.Random(0).shuffle(shuffled["model"]["merges"])
+    fast = type(fast).from_str(json.dumps(shuffled))
+    assert "merging by score" in sentencepiece_model._twin_fault(fast, model, [*SAMPLES, *CORPUS])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"model_type": "char"}, "of kind CHAR"),
+        ({"model_type": "bpe", "treat_whitespace_as_suffix": True}, "writes spaces as suffixes"),
+        ({"model_type": "unigram", "user_defined_symbols": ["<tag>"]}, "user-defined symbols"),
+    ],
+)
+def test_a_model_without_an_exact_form_is_refused(options, told, model_bytes, tmp_path):
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(model_bytes(str(options), **options))
+    with pytest.raises(DataError, match=rf"tokenizer.model: .*{told}.*, which no fast tokenizer"):
+        LoadTokenizer(path=path).build()
+
+
+def test_a_damaged_model_is_refused(model_bytes, tmp_path):
+    data = model_bytes("bpe")
+    for broken in (data[:1000], b"", b"\xff" * 50, b"{}"):
+        (tmp_path / "tokenizer.model").write_bytes(broken)
+        with pytest.raises(DataError, match="not a SentencePiece model"):
+            LoadTokenizer(path=tmp_path).build()
+
+
+def ranks_of(fast):
+    """Ranks {bytes: rank} as tiktoken has them, of a trained byte-level BPE."""
+    alphabet = byte_alphabet()
+    definition = json.loads(fast.to_str())["model"]
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for left, right in definition["merges"]:
+        ranks.setdefault(bytes(map(alphabet.__getitem__, left + right)), len(ranks))
+    return ranks
+
+
+def write_ranks(path, ranks):
+    lines = [f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items()]
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_parts):
+    ranks = ranks_of(kind("o200k"))
+    path = write_ranks(tmp_path / f"{name}_base.tiktoken", ranks)
+    assert read_ranks(path) == ranks
+    tokenizer = LoadTokenizer(path=path).build()
+    assert tokenizer.chunk_rule == f"{'after' if '00k' in name else 'before'} line end"
+    assert tokenizer.table is not None
+    original = tiktoken.Encoding(
+        name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
+    )
+
+    @settings(max_examples=50, deadline=None, database=None)
+    @given(parts=texts)
+    def law(parts):
+        text = "".join(parts)
+        ((ids, _),) = tokenizer.encode_batch([text])
+        assert ids.tolist() == original.encode_ordinary(text)
+        assert tokenizer.decode(ids) == text
+
+    law()
+
+
+def test_a_tiktoken_file_needs_its_pattern(tmp_path):
+    ranks = ranks_of(kind("gpt2"))
+    path = write_ranks(tmp_path / "mine.tiktoken", ranks)
+    with pytest.raises(DataError, match="set pattern to one of gpt2, r50k"):
+        LoadTokenizer(path=path).build()
+    assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().chunk_rule is None
+    with pytest.raises(DataError, match="pattern is no expression"):
+        LoadTokenizer(path=path, pattern="(").build()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("YQ==\n", "line 1: not BASE64 RANK"),
+        ("YQ== x\n", "line 1"),
+        ("!! 3\n", "line 1"),
+        ("YQ== 0\n", "no rank for the byte 0"),
+    ],
+)
+def test_a_damaged_tiktoken_file_is_refused(line, told, tmp_path):
+    path = tmp_path / "gpt2.tiktoken"
+    path.write_text(line)
+    with pytest.raises(DataError, match=told):
+        LoadTokenizer(path=path).build()
+
+
+def test_what_the_configuration_of_a_folder_says_counts(tmp_path):
+    fast = kind("gpt2")
+    fast.save(str(tmp_path / "tokenizer.json"))
+    added = {str(fast.get_vocab_size()): {"content": "<end>", "special": True}}
+    config = {"add_prefix_space": True, "added_tokens_decoder": added, "eos_token": "<end>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = LoadTokenizer(path=tmp_path).build()
+    assert tokenizer.eos_id == fast.get_vocab_size()
+    ((ids, _),) = tokenizer.encode_batch(["a<end>"])
+    assert tokenizer.decode(ids) == " a<end>" and tokenizer.eos_id not in ids
+    config["added_tokens_decoder"] = {"5": {"content": "<end>"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match=r"added token '<end>' must have id 5, was: \d+"):
+        LoadTokenizer(path=tmp_path).build()
+    (tmp_path / "tokenizer_config.json").write_text("[")
+    with pytest.raises(DataError, match="is not JSON"):
+        LoadTokenizer(path=tmp_path).build()
+
+
+def test_folders_of_slow_tokenizers_are_read(tmp_path):
+    model = json.loads(kind("gpt2").to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    with pytest.raises(DataError, match=r"needs merges\.txt"):
+        LoadTokenizer(path=tmp_path).build()
+    (tmp_path / "merges.txt").write_text("\n".join(" ".join(pair) for pair in model["merges"]))
+    ((ids, _),) = LoadTokenizer(path=tmp_path).build().encode_batch(["The cat"])
+    assert ids.tolist() == kind("gpt2").encode("The cat").ids
+    other = tmp_path / "bert"
+    other.mkdir()
+    (other / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\n")
+    (other / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}))
+    ((ids, anchors),) = LoadTokenizer(path=other).build().encode_batch(["The CATS [SEP]"])
+    assert ids.tolist() == [5, 6, 7, 1, 1, 1]
+    assert anchors.tolist() == [0, 4, 7, 9, 10, 13]
+
+
+def test_a_special_token_is_never_made_of_characters():
+    """A Unigram vocabulary holds the spellings of its special tokens as pieces."""
+    fast = kind("unigram_first")
+    tokenizer = Tokenizer(fast=fast, eos="</s>")
+    ((ids, anchors),) = tokenizer.encode_batch(["The cat</s>b </s>"])
+    assert tokenizer.eos_id not in ids
+    assert anchors[0] == 0 and anchors[-1] >= 13
+
+
+def test_an_added_token_that_is_looked_for_in_texts_keeps_its_id():
+    fast = kind("gpt2")
+    made = type(fast).from_str(fast.to_str())
+    made.add_tokens([AddedToken("cat<x>")])
+    tokenizer = Tokenizer(fast=made, eos="</s>")
+    ((ids, anchors),) = tokenizer.encode_batch(["a cat<x>b"])
+    assert made.token_to_id("cat<x>") in ids
+    assert anchors.tolist()[-2:] == [2, 8]
+
+
+def test_offsets_that_lead_elsewhere_are_refused(monkeypatch):
+    fast = kind("word_piece_lower")
+    shift = lambda text, spans: (_ for _ in ()).throw(ValueError("spans are off"))  # noqa: E731
+    monkeypatch.setattr("train.data.tokenizing.exact.anchors_from_offsets", shift)
+    with pytest.raises(DataError, match="tokens cannot be mapped to the text: spans are off"):
+        Tokenizer(fast=fast, eos="</s>")
+
+
+def test_a_normaliser_whose_offsets_fail_can_be_dropped(tmp_path, monkeypatch):
+    made = type(kind("gpt2")).from_str(kind("gpt2").to_str())
+    made.normalizer = normalizers.Sequence([normalizers.NFKC()])
+    made.save(str(tmp_path / "tokenizer.json"))
+    fault = lambda fast, _: "shifted" if fast.normalizer else None  # noqa: E731
+    monkeypatch.setattr(module, "offset_fault", fault)
+    with pytest.raises(DataError, match=r"shifted. Set normaliser=drop"):
+        LoadTokenizer(path=tmp_path).build()
+    assert LoadTokenizer(path=tmp_path, normaliser="drop").build().fast.normalizer is None
+
+
+def test_whatever_cannot_be_proved_has_a_reason():
+    made = type(kind("gpt2")).from_str(kind("gpt2").to_str())
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.UnicodeScripts(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    rule = Tokenizer(fast=made, eos="</s>").rule
+    assert rule.name is None and "UnicodeScripts" in rule.reason
+    assert isinstance(made.model, models.BPE)

@@ -1,0 +1,198 @@
+"""Tokenizers: the ids of chunks are those of the whole, and every token has its place."""
+
+import json
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from segmenters.align import anchors_from_offsets
+from train.data.reading.documents import DataError
+from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
+from train.data.tokenizing.vocabulary import END, LoadTokenizer, TrainBPE
+
+CORPUS = [SAMPLE, "def f(x):\n    return x + 12\n\nThe cat sat. It slept.\n" * 50]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return TrainBPE(vocab_size=400).build(lambda _: CORPUS)
+
+
+def gpt2_like():
+    fast = tokenizers.Tokenizer(models.BPE())
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast.decoder = decoders.ByteLevel()
+    fast.train_from_iterator(CORPUS, bpe_trainer(pre_tokenizers.ByteLevel.alphabet()))
+    return fast
+
+
+def sentencepiece_like():
+    fast = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
+    fast.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
+    fast.train_from_iterator(CORPUS, bpe_trainer([], "<unk>"))
+    return fast
+
+
+def bpe_trainer(alphabet, *special):
+    return trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["</s>", *special],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+
+
+def test_training_twice_gives_the_same_vocabulary(trained):
+    assert TrainBPE(vocab_size=400).build(lambda _: CORPUS).json == trained.json
+    assert 257 < trained.vocab_size <= 400
+    assert trained.decode([trained.eos_id]) == END
+
+
+def test_digits_stand_alone(trained):
+    ((ids, _),) = trained.encode_batch(["1212 12"])
+    assert [trained.decode([id]) for id in ids] == ["1", "2", "1", "2", " ", "1", "2"]
+
+
+words = st.sampled_from(["a", "5", " ", "\n", "\r", "\t", ".", "'s", "\u4e2d", "\u00e9", "\u3000"])
+varied = st.lists(st.one_of(words, st.characters(exclude_categories=["Cs"]))).map("".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=varied)
+def test_chunks_give_the_ids_of_the_whole(trained, text):
+    chunks = trained.chunks(text, at_least=1)
+    assert "".join(chunks) == text
+    whole = trained.fast.encode(text, add_special_tokens=False).ids
+    assert [id for chunk in chunks for id in trained.fast.encode(chunk).ids] == whole
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=varied)
+def test_ids_decode_to_the_text_and_anchors_rise(trained, text):
+    ((ids, anchors),) = trained.encode_batch([text])
+    assert trained.decode(ids) == text
+    assert ids.shape == anchors.shape
+    assert np.all(np.diff(anchors) >= 0)
+    assert np.all((anchors >= 0) & (anchors < max(1, len(text))))
+
+
+def test_the_table_agrees_with_offsets(trained):
+    ((_, anchors),) = trained.encode_batch([CORPUS[1]])
+    offsets = np.array(trained.fast.encode(CORPUS[1]).offsets)
+    assert trained.table is not None
+    assert np.array_equal(anchors, anchors_from_offsets(CORPUS[1], offsets))
+
+
+def test_long_texts_are_cut_and_equal_the_whole(trained):
+    text = CORPUS[1] * 20
+    assert trained.chunk_rule == "before line end"
+    assert len(trained.chunks(text)) > 5
+    ((ids, _),) = trained.encode_batch([text])
+    assert ids.tolist() == trained.fast.encode(text).ids
+
+
+def test_a_special_token_spelled_in_a_text_is_characters(trained):
+    ((ids, _),) = trained.encode_batch([f"a{END}b"])
+    assert trained.eos_id not in ids
+    assert trained.decode(ids) == f"a{END}b"
+
+
+def test_a_gpt2_tokenizer_is_cut_by_its_rule():
+    tokenizer = Tokenizer(fast=gpt2_like(), eos="</s>")
+    assert tokenizer.chunk_rule == "before line end"
+    assert tokenizer.table is not None
+
+
+def test_pieces_that_spell_the_text_need_no_offsets():
+    tokenizer = Tokenizer(fast=sentencepiece_like(), eos="</s>")
+    assert tokenizer.table is not None
+    assert tokenizer.chunk_rule is None  # pieces of the corpus run over spaces
+    text = "The cat sat.\nIt slept.\n"
+    ((ids, anchors),) = tokenizer.encode_batch([text])
+    encoding = tokenizer.fast.encode(text, add_special_tokens=False)
+    assert ids.tolist() == encoding.ids
+    assert anchors.tolist() == anchors_from_offsets(text, encoding.offsets).tolist()
+
+
+def test_a_prefix_space_is_no_part_of_the_text():
+    fast = gpt2_like()
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer = Tokenizer(fast=fast, eos="</s>")
+    for text in ("The cat\nIt", " a", "\n", " ", "\u00e9\nb" * 3000):
+        ((ids, anchors),) = tokenizer.encode_batch([text])
+        encoding = tokenizer.fast.encode(text, add_special_tokens=False)
+        assert ids.tolist() == encoding.ids
+        assert anchors.tolist() == anchors_from_offsets(text, encoding.offsets).tolist()
+
+
+def test_truncation_padding_and_dropout_of_a_file_are_off(tmp_path):
+    fast = gpt2_like()
+    fast.enable_truncation(4)
+    fast.enable_padding(length=64)
+    fast.model.dropout = 0.5
+    fast.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = LoadTokenizer(path=tmp_path).build()
+    first, second = tokenizer.encode_batch([CORPUS[1]] * 2)
+    assert tokenizer.decode(first[0]) == CORPUS[1]
+    assert np.array_equal(first[0], second[0])
+
+
+def test_a_saved_tokenizer_loads_as_itself(tmp_path, trained):
+    (tmp_path / "tokenizer.json").write_text(trained.json, encoding="utf-8")
+    loaded = LoadTokenizer(path=tmp_path / "tokenizer.json").build()
+    assert loaded.fingerprint() == trained.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "normaliser", [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Replace("a", "b")]
+)
+def test_a_tokenizer_that_normalises_is_kept_or_dropped_or_refused(tmp_path, normaliser):
+    fast = gpt2_like()
+    fast.normalizer = normalizers.Sequence([normaliser])
+    fast.save(str(tmp_path / "tokenizer.json"))
+    name = type(normaliser).__name__
+    with pytest.raises(DataError, match=rf"normalises text \({name}\).*normaliser=drop"):
+        LoadTokenizer(path=tmp_path, normaliser="refuse").build()
+    tokenizer = LoadTokenizer(path=tmp_path, normaliser="drop").build()
+    assert tokenizer.decode(tokenizer.encode_batch(["Aa"])[0][0]) == "Aa"
+    kept = LoadTokenizer(path=tmp_path).build()
+    ((ids, anchors),) = kept.encode_batch(["a\ufb01 Aa"])
+    assert kept.decode(ids) == normaliser.normalize_str("a\ufb01 Aa")
+    assert anchors[-1] in (3, 4)
+    with pytest.raises(DataError, match="normaliser must be keep, drop, refuse, was: no"):
+        LoadTokenizer(path=tmp_path, normaliser="no")
+
+
+def test_the_end_of_document_comes_from_the_folder(tmp_path):
+    fast = gpt2_like()
+    fast.add_special_tokens(["[STOP]"])
+    fast.save(str(tmp_path / "tokenizer.json"))
+    assert LoadTokenizer(path=tmp_path).build().eos_id == fast.token_to_id("</s>")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "[STOP]"}))
+    assert LoadTokenizer(path=tmp_path).build().eos_id == fast.token_to_id("[STOP]")
+    with pytest.raises(DataError, match=r"eos=\[NO\] is not in the vocabulary"):
+        LoadTokenizer(path=tmp_path, eos="[NO]").build()
+
+
+def test_what_is_no_tokenizer_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no such tokenizer file or folder"):
+        LoadTokenizer(path=tmp_path / "no").build()
+    with pytest.raises(DataError, match=r"holds none of tokenizer.json, tokenizer.model"):
+        LoadTokenizer(path=tmp_path).build()
+    (tmp_path / "tokenizer.model").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"tokenizer.model: not a SentencePiece model"):
+        LoadTokenizer(path=tmp_path).build()
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(DataError, match="not a fast tokenizer"):
+        LoadTokenizer(path=tmp_path).build()
+
+
+def test_a_vocabulary_below_the_bytes_is_refused():
+    with pytest.raises(DataError, match=r"vocab_size must be above 256.*was: 256"):
+        TrainBPE(vocab_size=256)

@@ -1,0 +1,1 @@
+"""Documents -> cuts -> tokens and marks -> shards, in parts that survive a kill."""

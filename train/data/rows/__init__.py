@@ -1,0 +1,1 @@
+"""Shards -> rows -> batches; the order is a pure function of one integer."""

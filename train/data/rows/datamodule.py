@@ -1,0 +1,279 @@
+"""The Lightning data module: prepared shards in, batches out, one integer of state.
+
+`consumed_rows` is set by whoever trains, to a batch's `rows_after` once its step is done; it goes
+into checkpoints, and the loader resumes there, with any number of ranks and any micro-batch. What
+would make it count other rows (seed, lengths, weights, the data itself) is refused on resume; so is
+another global batch, unless it is to be converted: rows that are consumed then stay consumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning
+import torch
+
+from train.data.reading.documents import DataError
+from train.data.rows.batch import Batch
+from train.data.rows.curriculum import Curriculum
+from train.data.rows.loader import RowLoader
+from train.data.rows.order import Mixture
+from train.data.rows.packing import Rows
+from train.data.rows.row_statistics import RowStatistics, row_statistics
+from train.data.rows.sets import DataSets
+from train.data.rows.validation import ValidationLoader
+from train.data.rows.weights import chosen_weights
+from train.data.store.verify import data_faults
+
+log = logging.getLogger("bipe")
+
+
+class LMDataModule(lightning.LightningDataModule):
+    """Rows of prepared data for training and validation.
+
+    folder: what `bipe prepare` wrote; or several such folders, as a list or with names.
+    row_length: inputs of a row, in tokens.
+    global_batch: rows of an optimizer step; micro_batch: rows of a device at once.
+    sources, temperature: see `chosen_weights`. packing, split_documents: see `Rows`.
+    curriculum, budget: see `Curriculum`.
+    epochs: passes over as many rows as all sources have, where steps are to follow from them;
+    drop_last: whether their last batch is left out where it is short, or filled with padding.
+    max_epochs, if_repeated: what to do about a source that a run reads more often than that.
+    on_batch_change: whether a run may be resumed with another global_batch.
+    validation_rows: at most that many rows of each source; 0 leaves validation out.
+    verify: check every file before the first step.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: str | Path | list[str] | dict[str, str],
+        row_length: int,
+        global_batch: int,
+        micro_batch: int,
+        sources: dict[str, float] | list[str] | None = None,
+        temperature: float | None = None,
+        packing: str = "concat",
+        split_documents: str = "restart",
+        curriculum: list[Mapping[str, int]] | None = None,
+        budget: str = "tokens",
+        epochs: float | None = None,
+        drop_last: bool = False,
+        max_epochs: float | None = None,
+        if_repeated: Literal["warn", "refuse"] = "warn",
+        on_batch_change: Literal["refuse", "convert"] = "refuse",
+        seed: int = 0,
+        validation_rows: int = 256,
+        verify: bool = True,
+    ) -> None:
+        super().__init__()
+        self.sets, self.row_length = DataSets(folder), row_length
+        self.global_batch, self.micro_batch = global_batch, micro_batch
+        self.packing, self.split_documents, self.seed = packing, split_documents, seed
+        self.curriculum = Curriculum(
+            row_length=row_length,
+            global_batch=global_batch,
+            stages=curriculum or (),
+            budget=budget,
+        )
+        self._asked_curriculum = [curriculum or [], budget]
+        self.epochs, self.drop_last = epochs, drop_last
+        self.max_epochs, self.if_repeated = max_epochs, if_repeated
+        self.on_batch_change = on_batch_change
+        self.validation_rows, self.verify = validation_rows, verify
+        self.source_names, self.weights = chosen_weights(
+            self.sets, sources=sources, temperature=temperature
+        )
+        self.consumed_rows = 0
+        self._mixture: Mixture | None = None
+        self._loader: RowLoader | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids are below it."""
+        return self.sets.vocab_size
+
+    @property
+    def tokenizer_path(self) -> Path:
+        """The tokenizer.json that made the ids."""
+        return self.sets.tokenizer_path
+
+    def rows(self, split: str) -> dict[str, Rows]:
+        """The rows of every source in a split."""
+        return {
+            name: Rows(
+                data=self.sets.open(name, split),
+                row_length=self.row_length,
+                packing=self.packing,
+                split_documents=self.split_documents,
+            )
+            for name in self.source_names
+        }
+
+    def mixture(self) -> Mixture:
+        """The order of all training rows; packed once."""
+        if self._mixture is None:
+            self._mixture = Mixture(rows=self.rows("train"), weights=self.weights, seed=self.seed)
+        return self._mixture
+
+    def end_row(self) -> int | None:
+        """Global rows of the run; None where steps decide."""
+        return None if self.epochs is None else round(self.epochs * len(self.mixture()))
+
+    def epoch_steps(self) -> int:
+        """Optimizer steps that `epochs` take."""
+        rows = self.end_row()
+        if rows is None:
+            raise DataError("epochs must be set to count their steps")
+        steps = self.curriculum.steps(rows)
+        if self.drop_last and self.curriculum.consumed(steps) > rows:
+            steps -= 1
+        if steps < 1:
+            raise DataError(
+                f"epochs={self.epochs} makes {rows} rows, less than one step (rows.global_batch="
+                f"{self.global_batch}): raise it, or set rows.drop_last=false"
+            )
+        return steps
+
+    def statistics(self, *, steps: int) -> list[RowStatistics]:
+        """What a run of so many steps reads of each source."""
+        rows = self.curriculum.consumed(steps)
+        return row_statistics(self.mixture(), rows=min(rows, self.end_row() or rows))
+
+    def check(self, *, steps: int) -> None:
+        """Refuse what a run of so many steps cannot do; warn of sources that it repeats."""
+        last = self.curriculum.stages[-1].first
+        if last >= steps:
+            raise DataError(
+                f"rows.curriculum takes {last} steps before rows have row_length, but the run has "
+                f"{steps} steps: leave some for that"
+            )
+        if self.max_epochs is None:
+            return
+        often = [s for s in self.statistics(steps=steps) if s.epochs > self.max_epochs]
+        if not often:
+            return
+        named = ", ".join(f"{each.source} {each.epochs:.1f} times" for each in often)
+        told = f"the run reads {named}; rows.max_epochs is {self.max_epochs:g}"
+        if self.if_repeated == "refuse":
+            raise DataError(f"{told}: lower their weights (rows.sources) or steps")
+        log.warning("%s", told)
+
+    def prepare_data(self) -> None:
+        """Check every file, on one rank a machine."""
+        if self.verify:
+            for folder, sources in self.sets.by_folder(self.source_names).items():
+                for fault in data_faults(folder, sources=sources, structure=False):
+                    raise DataError(str(fault))
+        splits = ("train", "validation") if self.validation_rows else ("train",)
+        for name in self.source_names:
+            for split in splits:
+                self.sets.open(name, split)
+
+    def train_dataloader(self) -> RowLoader:
+        trainer = self._trainer()
+        if trainer.max_steps < 1:
+            raise DataError("trainer.max_steps must be set: the order of rows has no end")
+        self._close()
+        self._loader = RowLoader(
+            mixture=self.mixture(),
+            micro_batch=self.micro_batch,
+            global_batch=self.global_batch,
+            steps=trainer.max_steps,
+            rank=trainer.global_rank,
+            world=trainer.world_size,
+            start_row=self.consumed_rows,
+            start_step=trainer.global_step,
+            end_row=self.end_row(),
+            curriculum=self.curriculum,
+            pin=trainer.strategy.root_device.type == "cuda",
+        )
+        return self._loader
+
+    def val_dataloader(self) -> ValidationLoader | list[Batch]:
+        if not self.validation_rows:
+            return []
+        trainer = self._trainer()
+        return ValidationLoader(
+            rows=self.rows("validation"),
+            micro_batch=self.micro_batch,
+            rows_per_source=self.validation_rows,
+            rank=trainer.global_rank,
+            world=trainer.world_size,
+        )
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        return batch.to(device, non_blocking=True)
+
+    def teardown(self, stage: str) -> None:
+        """Leave no thread behind."""
+        self._close()
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Leave no thread behind."""
+        self._close()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self.consumed_rows, **self._order()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for key, now in self._order().items():
+            was = state_dict.get(key)
+            if was == now:
+                continue
+            if key == "global_batch" and self.on_batch_change == "convert":
+                self._convert(int(state_dict[key]), rows=int(state_dict["rows"]))
+                continue
+            cure = ", or rows.on_batch_change=convert" if key == "global_batch" else ""
+            raise DataError(
+                f"{key} was {was} in the run to resume, is {now}: its rows would not be those "
+                f"that are left. Set it back, begin another run{cure}"
+            )
+        self.consumed_rows = int(state_dict["rows"])
+
+    def _convert(self, was: int, *, rows: int) -> None:
+        if self.epochs is not None:
+            raise DataError(
+                f"global_batch was {was} in the run to resume, is {self.global_batch}: the steps "
+                "of epochs would be others. Set steps instead of epochs, or set it back"
+            )
+        log.warning(
+            "global_batch was %d, is %d: the %d rows that are consumed stay consumed",
+            was,
+            self.global_batch,
+            rows,
+        )
+
+    def _order(self) -> dict[str, Any]:
+        """Everything that decides which row is the n-th."""
+        digest = hashlib.sha256()
+        for name in self.source_names:
+            files = self.sets.open(name, "train").manifest["files"]
+            digest.update(json.dumps(files, sort_keys=True).encode())
+        return {
+            "seed": self.seed,
+            "row_length": self.row_length,
+            "global_batch": self.global_batch,
+            "packing": self.packing,
+            "split_documents": self.split_documents,
+            "curriculum": self._asked_curriculum,
+            "epochs": self.epochs,
+            "sources": self.weights or self.source_names,
+            "data": digest.hexdigest(),
+        }
+
+    def _close(self) -> None:
+        if self._loader is not None:
+            self._loader.close()
+
+    def _trainer(self) -> lightning.Trainer:
+        if self.trainer is None:
+            raise DataError("a loader is asked for without a trainer; use rows() or mixture()")
+        return self.trainer

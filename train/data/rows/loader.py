@@ -1,0 +1,141 @@
+"""The training loader: global batches from a number, read ahead by one thread.
+
+The rows of a step are the next `global_batch` of the order that a Mixture gives; micro-batch m of
+rank r takes those from m * (micro * world) + r * micro on. So a global batch is the same rows
+whatever the world size and the micro-batch, and resuming at any step needs one integer. Reading is
+mapped memory and numpy; a thread is enough, and no process is forked beside a process group.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator, Iterator
+
+import numpy as np
+
+from train.data.reading.documents import DataError
+from train.data.rows.ahead import ahead
+from train.data.rows.batch import Batch, collate
+from train.data.rows.curriculum import Curriculum, Stage
+from train.data.rows.order import Mixture
+from train.data.rows.packing import Row, blank_row
+
+
+class RowLoader:
+    """Micro-batches of one rank, from `start_row` to the end of step `steps`.
+
+    mixture: the order of rows. micro_batch: rows of a rank at once. global_batch: rows of an
+    optimizer step over all ranks and micro-batches. start_row: global rows consumed before.
+    steps: optimizer steps of the whole run, those before `start_row` included.
+    curriculum: shorter rows in early steps; by default none.
+    start_step: the step that takes `start_row`; by default the one where it comes when the global
+    batch was never another. end_row: rows from here on are blank, the last batch filled up.
+    pin: copy batches to page-locked memory, from which a GPU reads while it computes.
+
+    `len` counts micro-batches of the whole run too: Lightning goes on counting where it stopped.
+    """
+
+    def __init__(
+        self,
+        *,
+        mixture: Mixture,
+        micro_batch: int,
+        global_batch: int,
+        steps: int,
+        rank: int = 0,
+        world: int = 1,
+        start_row: int = 0,
+        start_step: int | None = None,
+        end_row: int | None = None,
+        curriculum: Curriculum | None = None,
+        pin: bool = False,
+    ) -> None:
+        for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
+            if value < 1:
+                raise DataError(f"{name} must be at least 1, was: {value}")
+        if not 0 <= rank < world:
+            raise DataError(f"rank must be from 0 to {world - 1}, was: {rank}")
+        if global_batch % (micro_batch * world):
+            raise DataError(
+                f"global_batch must be a multiple of micro_batch * world, was: {global_batch} for "
+                f"{micro_batch} * {world}"
+            )
+        self.mixture, self.steps = mixture, steps
+        self.micro_batch, self.global_batch = micro_batch, global_batch
+        self.rank, self.world, self.start_row = rank, world, start_row
+        self.end_row, self.pin = end_row, pin
+        self.curriculum = curriculum or Curriculum(
+            row_length=mixture.row_length, global_batch=global_batch
+        )
+        self.start_step = self._step_of(start_row) if start_step is None else start_step
+        self._open: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
+
+    @property
+    def accumulation(self) -> int:
+        """Micro-batches of a rank in an optimizer step."""
+        return self.global_batch // (self.micro_batch * self.world)
+
+    def __len__(self) -> int:
+        return self.steps * self.accumulation
+
+    def __iter__(self) -> Iterator[Batch]:
+        batches = ahead(self.batches())
+        self._open.add(batches)
+        return batches
+
+    def close(self) -> None:
+        """Stop every thread that reads ahead for this loader."""
+        for batches in list(self._open):
+            batches.close()
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches, read as they are asked for."""
+        first = self.start_row
+        for step in range(self.start_step, self.steps):
+            stage = self.curriculum.at(step)
+            yield from self._step(step, first, stage)
+            first += stage.consumes
+
+    def _step(self, step: int, first: int, stage: Stage) -> Iterator[Batch]:
+        after = first + stage.consumes
+        if self.end_row is not None:
+            after = min(after, self.end_row)
+        source, row = self.mixture.global_rows(np.arange(first, after))
+        step_targets = self.mixture.targets(source, row)
+        at_once = stage.rows // (self.accumulation * self.world)
+        for micro in range(self.accumulation):
+            begin = (micro * self.world + self.rank) * at_once
+            places, parts = np.divmod(np.arange(begin, begin + at_once), stage.parts)
+            filled = places < len(source)
+            where = np.minimum(places, len(source) - 1)
+            sources, rows = source[where].tolist(), row[where].tolist()
+            if stage.parts == 1 and filled.all():
+                read = self.mixture.read_all(sources, rows)
+            else:
+                wanted = zip(sources, rows, parts.tolist(), filled.tolist(), strict=True)
+                read = [self._read(*each, stage=stage) for each in wanted]
+            batch = collate(
+                read,
+                sources=sources,
+                continues=self.mixture.continues,
+                step=step,
+                step_targets=step_targets,
+                rows_after=after,
+                tokens_after=after * self.mixture.row_length,
+            )
+            yield batch.pinned() if self.pin else batch
+
+    def _read(self, source: int, row: int, part: int, filled: bool, *, stage: Stage) -> Row:
+        if not filled:
+            return blank_row(stage.length)
+        return self.mixture.read(source, row, part=part, parts=stage.parts)
+
+    def _step_of(self, row: int) -> int:
+        if row >= 0:
+            step = self.curriculum.steps(row)
+            if self.curriculum.consumed(step) == row:
+                return step
+        raise DataError(
+            f"start_row must be a multiple of global_batch={self.global_batch}, was: {row}; with a "
+            "curriculum, where a step begins"
+        )

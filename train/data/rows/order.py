@@ -1,0 +1,196 @@
+"""Which row comes n-th: a pure function of (seed, n), so that the state of a loader is n.
+
+Inside a source the rows of an epoch come in the order of a keyed permutation: a Feistel network
+over pairs of digits (l, r) of mixed radix, each round adding a hash of one digit to the other.
+Any n is permuted without the others, so that a billion rows cost no memory. Numbers beyond the
+last row, which are few, walk on along their cycle. The keys come from Philox (seed, epoch).
+
+Between sources the n-th row is dealt in exact proportions (dealing.py). Each source walks its own
+epochs. Nothing here depends on the world size, the micro-batch or the past.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from train.data.reading.documents import DataError
+from train.data.rows.dealing import Deal, Integers
+from train.data.rows.packing import Row, Rows
+
+_ROUNDS = 4
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+Keys = npt.NDArray[np.uint64]
+
+
+def permute(index: npt.ArrayLike, *, size: int, seed: int, epoch: int) -> Integers:
+    """Where the numbers 0 .. size - 1 go in the order of an epoch: int64, shaped as `index`."""
+    numbers = np.array(index, dtype=np.int64)
+    flat = numbers.reshape(-1)
+    if flat.size and not 0 <= flat.min() <= flat.max() < size:
+        raise IndexError(f"index must be from 0 to {size - 1}, was: {flat.min()} to {flat.max()}")
+    if not flat.size:
+        return numbers
+    shape, keys = np.array(_shape(size))[:, None], _keys(seed, epoch)[:, None]
+    flat[:] = _permuted(flat, np.repeat(shape, len(flat), 1), np.repeat(keys, len(flat), 1))
+    return numbers
+
+
+def _shape(size: int) -> tuple[int, int, int]:
+    """size, left, right: two digits whose range, left * right, is the least such from `size` up."""
+    left = math.isqrt(size - 1) + 1
+    return size, left, -(-size // left)
+
+
+def _permuted(numbers: Integers, shapes: Integers, keys: Keys) -> Integers:
+    """Each number in a shape of its own, int64 [3, numbers], under keys of its own.
+
+    keys: uint64 [2 rounds, numbers].
+    """
+    sizes, left, right = shapes
+    numbers = _rounds(numbers, left, right, keys)
+    while (outside := np.flatnonzero(numbers >= sizes)).size:
+        numbers[outside] = _rounds(
+            numbers[outside], left[outside], right[outside], keys[:, outside]
+        )
+    return numbers
+
+
+def _rounds(numbers: Integers, left: Integers, right: Integers, keys: Keys) -> Integers:
+    """One pass of the network over 0 .. left * right - 1."""
+    high, low = np.divmod(numbers, right)
+    for key in range(0, len(keys), 2):
+        high = (high + _hash(low, keys[key], left)) % left
+        low = (low + _hash(high, keys[key + 1], right)) % right
+    return high * right + low
+
+
+def _hash(numbers: Integers, key: Keys, size: Integers) -> Integers:
+    """A number below `size` for each number: the finaliser of splitmix64 under a key."""
+    mixed = numbers.astype(np.uint64) ^ key
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
+    return ((mixed ^ (mixed >> np.uint64(31))) % size.astype(np.uint64)).astype(np.int64)
+
+
+@functools.lru_cache(maxsize=4096)
+def _keys(seed: int, epoch: int) -> Keys:
+    """uint64 [2 rounds]; kept, since each batch asks for those of a few epochs."""
+    keys = np.random.Philox(key=[seed, epoch]).random_raw(2 * _ROUNDS)
+    keys.flags.writeable = False
+    return keys
+
+
+class Mixture:
+    """An endless order of rows of several sources, shuffled and in exact proportions.
+
+    rows: the rows of each source, by name.
+    weights: share of rows of each named source (any scale; a source of weight 0 or not named is
+    left out); by default each source has as many shares as rows.
+    seed: another one gives another order.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Mapping[str, Rows],
+        weights: Mapping[str, float | Fraction] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if seed < 0:
+            raise DataError(f"seed must be at least 0, was: {seed}")
+        shares = weights if weights else {name: len(each) for name, each in rows.items()}
+        require_weights(shares, known=rows)
+        self.names = [name for name, share in shares.items() if share > 0]
+        self.rows = [rows[name] for name in self.names]
+        self.row_length = self.rows[0].row_length
+        self.continues = self.rows[0].continues
+        self.deal = Deal([shares[name] for name in self.names])
+        # One seed a source, or equal sources would come in step.
+        self._seeds = [_source_seed(seed, index) for index in range(len(self.names))]
+        self._shapes = np.array([_shape(len(each)) for each in self.rows], np.int64).T
+
+    def __len__(self) -> int:
+        """Rows of an epoch: as many as all sources have together."""
+        return int(self._shapes[0].sum())
+
+    def global_rows(self, numbers: npt.ArrayLike) -> tuple[Integers, Integers]:
+        """Source (index into `names`) and row of each global number, int64 as `numbers`."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        source, turn = self.deal.turns(numbers)
+        if not numbers.size:
+            return source, turn
+        flat = source.reshape(-1)
+        shapes = self._shapes[:, flat]
+        epoch, place = np.divmod(turn.reshape(-1), shapes[0])
+        # Few epochs of few sources meet in a batch: their keys are made once.
+        walk, which = np.unique(flat + epoch * len(self.rows), return_inverse=True)
+        epochs_of = [divmod(number, len(self.rows)) for number in walk.tolist()]
+        keys = np.stack([_keys(self._seeds[of], at) for at, of in epochs_of], axis=1)
+        return source, _permuted(place, shapes, keys[:, which]).reshape(numbers.shape)
+
+    def global_row(self, number: int) -> tuple[int, int]:
+        """Source (index into `names`) and row of one global number."""
+        source, row = self.global_rows([number])
+        return int(source[0]), int(row[0])
+
+    def read(self, source: int, row: int, *, part: int = 0, parts: int = 1) -> Row:
+        """Content of a row of a source (index into `names`), or of one of its equal parts."""
+        rows = self.rows[source]
+        try:
+            return rows.row(row, part=part, parts=parts)
+        except Exception as fault:
+            raise DataError(
+                f"{rows.data.folder}: row {row} of source {self.names[source]} cannot be read: "
+                f"{type(fault).__name__}: {fault}"
+            ) from fault
+
+    def read_all(self, sources: Sequence[int], rows: Sequence[int]) -> list[Row]:
+        """Content of rows, each as `read` gives it; those of a source are read at once."""
+        read: dict[int, list[Row]] = {}
+        for source in set(sources):
+            wanted = [row for of, row in zip(sources, rows, strict=True) if of == source]
+            try:
+                read[source] = self.rows[source].read(wanted)
+            except Exception:  # one by one: the message then names the row
+                read[source] = [self.read(source, row) for row in wanted]
+        turns = {source: iter(found) for source, found in read.items()}
+        return [next(turns[source]) for source in sources]
+
+    def targets(self, source: Integers, row: Integers) -> int:
+        """Scored targets of these rows of these sources together."""
+        return sum(
+            int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
+        )
+
+
+def require_known(names: Mapping[str, object], *, known: Mapping[str, object]) -> None:
+    """Raise DataError for a source that there is not, with the nearest that there is."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise DataError(f"sources.{name}: no such source; {hint}there is: {', '.join(known)}")
+
+
+def require_weights(
+    weights: Mapping[str, float | Fraction], *, known: Mapping[str, object]
+) -> None:
+    """Raise DataError for a weight that is none, or of no source."""
+    require_known(weights, known=known)
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise DataError(f"sources.{name}: a weight must be 0 or more, was: {weight}")
+    if not any(weights.values()):
+        raise DataError("sources: at least one weight must be above 0")
+
+
+def _source_seed(seed: int, index: int) -> int:
+    return int(np.random.Philox(key=[seed, index]).random_raw()) >> 1

@@ -1,0 +1,119 @@
+"""Prepared data sets as one: the sources of one folder, or of several with the same tokenizer.
+
+One folder, or a list of folders, is known by the names of its sources; a mapping gives each folder
+a name of its own, and its sources are NAME/SOURCE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from train.data.reading.documents import DataError
+from train.data.rows.order import require_known
+from train.data.store.folder import TOKENIZER, differences, read_top
+from train.data.store.shards import DataSet, open_dataset
+
+Folders = str | Path | Sequence[str] | Mapping[str, str]
+
+
+class DataSets:
+    """What `bipe prepare` wrote into one folder or more.
+
+    data: a folder, a list of folders, or a mapping from names to folders.
+    """
+
+    def __init__(self, data: Folders) -> None:
+        self.named = isinstance(data, Mapping)
+        folders = _folders(data)
+        if not folders:
+            raise DataError("data must name at least one folder, was empty")
+        self.manifests = {folder: read_top(folder) for folder in folders.values()}
+        self.folder = next(iter(self.manifests))
+        self.sources: dict[str, tuple[Path, str]] = {}
+        for name, folder in folders.items():
+            _require_same_tokenizer(self.folder, folder, self.manifests)
+            for source in self.manifests[folder]["sources"]:
+                self._add(f"{name}/{source}" if self.named else source, folder, source)
+
+    @property
+    def tokenizer(self) -> dict[str, Any]:
+        """Fingerprint of the tokenizer of all of them."""
+        return dict(self.manifests[self.folder]["tokenizer"])
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids are below it."""
+        return int(self.tokenizer["vocab_size"])
+
+    @property
+    def tokenizer_path(self) -> Path:
+        """The tokenizer.json that made the ids."""
+        return self.folder / TOKENIZER
+
+    def counts(self, source: str, split: str) -> dict[str, int]:
+        """Documents, tokens, segments and bytes, as the manifest counted them."""
+        folder, own = self._place(source)
+        return dict(self.manifests[folder]["sources"][own]["splits"][split])
+
+    def open(self, source: str, split: str, *, verify: bool = False) -> DataSet:
+        """Open one split of one source; DataError if another tokenizer or segmenter made it."""
+        folder, own = self._place(source)
+        top = self.manifests[folder]
+        data = open_dataset(folder / own / split, verify=verify)
+        for key, expected in (
+            ("tokenizer", top["tokenizer"]),
+            ("segmenter", top["sources"][own]["segmenter"]),
+        ):
+            if data.manifest[key] != expected:
+                raise DataError(
+                    f"{data.folder / 'manifest.json'}: its {key} is not that of "
+                    f"{folder / 'manifest.json'}; prepare again"
+                )
+        return data
+
+    def by_folder(self, names: Sequence[str]) -> dict[Path, list[str]]:
+        """The sources of these names, as each folder calls its own."""
+        found: dict[Path, list[str]] = {}
+        for name in names:
+            folder, own = self._place(name)
+            found.setdefault(folder, []).append(own)
+        return found
+
+    def members(self, name: str) -> list[str]:
+        """The source of this name, or the sources of the data set of this name."""
+        if name in self.sources:
+            return [name]
+        return [source for source in self.sources if self.named and source.startswith(f"{name}/")]
+
+    def _place(self, source: str) -> tuple[Path, str]:
+        require_known({source: 1}, known=self.sources)
+        return self.sources[source]
+
+    def _add(self, name: str, folder: Path, source: str) -> None:
+        if name in self.sources:
+            raise DataError(
+                f"data: {self.sources[name][0]} and {folder} both have a source {name}; name the "
+                "folders to tell them apart: data={one: FOLDER, other: FOLDER}"
+            )
+        self.sources[name] = (folder, source)
+
+
+def _folders(data: Folders) -> dict[str, Path]:
+    if isinstance(data, str | Path):
+        return {"data": Path(data)}
+    if isinstance(data, Mapping):
+        return {str(name): Path(folder) for name, folder in data.items()}
+    return {str(number): Path(folder) for number, folder in enumerate(data)}
+
+
+def _require_same_tokenizer(first: Path, other: Path, manifests: dict[Path, Any]) -> None:
+    one, two = (manifests[folder]["tokenizer"] for folder in (first, other))
+    if one != two:
+        how = "; ".join(differences(one, two, key="tokenizer"))
+        raise DataError(
+            f"data: {other} was made with another tokenizer than {first} ({how}): their ids mean "
+            "different things. Prepare it again with that one: tokenizer@corpus.tokenizer=load "
+            f"corpus.tokenizer.path={first}"
+        )

@@ -1,0 +1,1 @@
+"""Data sets on disk: written whole, checked, read as maps, exported."""

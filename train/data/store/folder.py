@@ -1,0 +1,160 @@
+"""The folder of a prepared data set: built aside, installed whole, never mixed with other files.
+
+    OUT/manifest.json  statistics.json  tokenizer.json  README.md  card.json
+    OUT/SOURCE/{train,validation,test}/
+    OUT/.part/        a run at work, or what a killed one left: the next one goes on from there
+
+Work happens in OUT/.part, on the disk where it will stay. What stood in OUT stays until the new
+data set is complete; then it is moved out and the new one in, the manifest last. An installation
+that was interrupted is finished by the next run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from train.data.preparing.split import SPLITS
+from train.data.reading.documents import DataError
+from train.data.store.checksum import checksum
+from train.data.store.disk import remove, sync_folder, write_whole, writing
+from train.data.store.lock import locked
+from train.data.store.manifest import load, store
+
+FORMAT = "bipe-data"
+VERSION = 2
+MANIFEST = "manifest.json"
+STATISTICS = "statistics.json"
+TOKENIZER = "tokenizer.json"
+CARD = "README.md"
+CARD_DATA = "card.json"
+_FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}
+PART = ".part"
+WHOLE = "whole"
+_OLD = "old"
+_INSTALL = "install.json"
+_LOCK = "lock"
+
+
+def finished(out: Path) -> dict[str, Any] | None:
+    """The manifest of the data set in a folder, None if there is no data set.
+
+    Raises DataError if the folder holds anything that `prepare` did not write.
+    """
+    if not out.exists():
+        return None
+    if (out / PART / _INSTALL).exists():
+        return None  # it is about to be replaced: `recover` goes on with that
+    if not out.is_dir():
+        raise DataError(f"{out}: must be a folder to prepare data in, is a file")
+    for entry in sorted(out.iterdir()):
+        if entry.name != PART and not _ours(entry):
+            raise DataError(
+                f"{out} holds {entry.name}, which is not of a prepared data set. Set data= to "
+                "another folder, or move that away"
+            )
+    return read_top(out) if (out / MANIFEST).exists() else None
+
+
+def read_top(out: Path) -> dict[str, Any]:
+    """The manifest of a prepared data set; DataError if there is none."""
+    return load(out / MANIFEST, format=FORMAT, version=VERSION, what="prepared data")
+
+
+def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Write the manifest over a folder whose other files are complete; return it.
+
+    It lists the checksums of those beside it and of the manifests of the splits, which list the
+    others: so it vouches for every byte.
+    """
+    beside = (path for path in part.iterdir() if path.is_file())
+    listed = sorted((*beside, *part.glob(f"*/*/{MANIFEST}")))
+    files = {path.relative_to(part).as_posix(): checksum(path) for path in listed}
+    return store(part / MANIFEST, {**manifest, "files": files})
+
+
+@contextmanager
+def workplace(out: Path) -> Iterator[Path]:
+    """OUT/.part, locked for this run.
+
+    What is done stays there if the block fails, for another run to go on from; nothing does where
+    nothing is done, or where the block cleared it.
+    """
+    part = out / PART
+    ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
+    with writing(out):
+        part.mkdir(parents=True, exist_ok=True)
+    with locked(part / _LOCK, what=str(out)):
+        try:
+            yield part
+        finally:
+            if not any(part.glob("parts/*/*/part.json")) and not (part / _INSTALL).exists():
+                shutil.rmtree(part, ignore_errors=True)
+                if ours and not any(out.iterdir()):
+                    out.rmdir()
+
+
+def clear(part: Path) -> None:
+    """Forget what another request, or a killed run, left in a workplace."""
+    for entry in part.iterdir():
+        if entry.name == _LOCK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            remove(entry)
+
+
+def install(part: Path, out: Path) -> None:
+    """Put PART/whole in the place of what stands in `out`; from here on it is only finished."""
+    new = sorted(entry.name for entry in (part / WHOLE).iterdir())
+    write_whole(part / _INSTALL, json.dumps(new))
+    _go_on(part, out, new)
+
+
+def recover(part: Path, out: Path) -> bool:
+    """Finish an installation that was interrupted; whether there was one."""
+    if not (part / _INSTALL).exists():
+        return False
+    _go_on(part, out, json.loads((part / _INSTALL).read_text(encoding="utf-8")))
+    return True
+
+
+def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
+    """Dotted keys by which two requests differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys((*old, *new)):
+            inner = f"{key}.{name}" if key else name
+            yield from differences(old.get(name), new.get(name), key=inner)
+    elif old != new:
+        yield f"{key} was {json.dumps(old)}, is {json.dumps(new)}"
+
+
+def _go_on(part: Path, out: Path, new: list[str]) -> None:
+    """Move entries, from wherever an interruption left off; `new` names those of the new set."""
+    whole, old = part / WHOLE, part / _OLD
+    with writing(out):
+        old.mkdir(exist_ok=True)
+        # First the manifest: from here to the end there is no data set.
+        for entry in sorted(out.iterdir(), key=lambda entry: entry.name != MANIFEST):
+            standing = entry.name not in new or (whole / entry.name).exists()
+            if entry != part and standing:
+                entry.replace(old / entry.name)
+        sync_folder(out)
+        for name in sorted(new, key=lambda name: name == MANIFEST):
+            if (whole / name).exists():
+                (whole / name).replace(out / name)
+        sync_folder(out)
+    shutil.rmtree(old, ignore_errors=True)
+    clear(part)
+
+
+def _ours(entry: Path) -> bool:
+    if entry.is_file():
+        return entry.name in _FILES
+    inside = list(entry.iterdir())
+    return bool(inside) and all(folder.is_dir() and folder.name in SPLITS for folder in inside)

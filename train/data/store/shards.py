@@ -1,0 +1,241 @@
+"""Data sets on disk: tokens, document ends, one bitmap a level, and a manifest that vouches.
+
+    NAME.00000.bin           ids, uint16 (uint32 where the vocabulary needs it), back to back
+    NAME.00000.documents     int64 [documents]: where each ends, in tokens of this shard
+    NAME.00000.bytes         int64 [documents]: its size in UTF-8 bytes, for bits per byte
+    NAME.00000.ids           one JSON string a line: its id
+    NAME.00000.level0.bits   one bit a token, lowest bit first: a segment starts; level1 and so on
+    NAME.00001.bin           the next shard; no document is in two
+    manifest.json            fingerprints, counts, size and checksums of every file
+
+A bitmap costs 1/16 of the tokens where stored position ids would cost 4 to 8 times them. The
+manifest is written last: a folder without one is not a data set. Mark bit 0 (a document starts)
+follows from the ends and is not stored. Positions are not known here: bipe.positions derives them.
+This file reads; writer.py writes. docs/shards.md tells other programs how to.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from train.data.reading.documents import DataError
+from train.data.store.integrity import file_faults
+from train.data.store.manifest import load
+
+FORMAT = "bipe-shards"
+VERSION = 2
+MANIFEST = "manifest.json"
+_WIDTHS = {"uint16": 2, "uint32": 4}
+_KEYS = {"name": str, "dtype": str, "levels": int, "vocab_size": int, "counts": dict}
+_KEYS |= {"shards": list, "files": dict}
+
+
+def shard_file(name: str, number: int, suffix: str) -> str:
+    """The name of a file of a shard."""
+    return f"{name}.{number:05d}.{suffix}"
+
+
+def suffixes(levels: int) -> list[str]:
+    """The files of a shard."""
+    return ["bin", "documents", "bytes", "ids", *(f"level{level}.bits" for level in range(levels))]
+
+
+class Shard:
+    """One shard, mapped into memory; everything counts from its own first token.
+
+    tokens: uint16 or uint32 [tokens]. ends, sizes: int64 [documents]. bits: uint8 a level.
+    """
+
+    def __init__(self, *, folder: Path, manifest: dict[str, Any], number: int) -> None:
+        self.paths = {
+            suffix: folder / shard_file(manifest["name"], number, suffix)
+            for suffix in suffixes(manifest["levels"])
+        }
+        self.tokens = _map(self.paths["bin"], np.dtype(manifest["dtype"]).newbyteorder("<"))
+        self.ends = _map(self.paths["documents"], np.dtype("<i8"))
+        self.sizes = _map(self.paths["bytes"], np.dtype("<i8"))
+        self.bits = [
+            _map(self.paths[f"level{level}.bits"], np.dtype(np.uint8))
+            for level in range(manifest["levels"])
+        ]
+
+    def starts(self, start: int, stop: int, *, level: int) -> npt.NDArray[np.uint8]:
+        """1 where a segment of the level starts, else 0: uint8 [stop - start]."""
+        packed = self.bits[level][start // 8 : (stop + 7) // 8]
+        skip = start % 8
+        return np.unpackbits(packed, bitorder="little")[skip : skip + stop - start]
+
+
+class JoinedTokens:
+    """The tokens of several shards, sliced as if they were one array.
+
+    A slice inside a shard is a view; one that crosses into the next is a copy.
+    """
+
+    def __init__(self, parts: list[npt.NDArray[np.integer]]) -> None:
+        self._parts, self.dtype = parts, parts[0].dtype
+        self._stops = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._stops[-1]
+
+    def __getitem__(self, place: slice) -> npt.NDArray[np.integer]:
+        start, stop, step = place.indices(len(self))
+        pieces = [
+            self._parts[index][first:last]
+            for index, first, last in _pieces(self._stops, start, stop)
+        ]
+        return _joined(pieces, self.dtype)[::step]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[np.integer]:
+        return self[:].astype(dtype or self.dtype)
+
+
+class DataSet:
+    """One split of one source, mapped into memory; its shards behave as one.
+
+    tokens: uint16 or uint32 [tokens]. document_ends, document_bytes: int64 [documents].
+    """
+
+    def __init__(self, *, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder, self.manifest, self.name = folder, manifest, str(manifest["name"])
+        self.shards = [
+            Shard(folder=folder, manifest=manifest, number=number)
+            for number in range(len(manifest["shards"]))
+        ]
+        self._stops = list(accumulate(len(shard.tokens) for shard in self.shards))
+        self.tokens: npt.NDArray[np.integer] | JoinedTokens
+        if len(self.shards) == 1:  # nothing between the reader and the map
+            self.tokens = self.shards[0].tokens
+            self.document_ends, self.document_bytes = self.shards[0].ends, self.shards[0].sizes
+        else:
+            self.tokens = JoinedTokens([shard.tokens for shard in self.shards])
+            begins = [0, *self._stops[:-1]]
+            self.document_ends = np.concatenate(
+                [shard.ends + begin for shard, begin in zip(self.shards, begins, strict=True)]
+            )
+            self.document_bytes = np.concatenate([shard.sizes for shard in self.shards])
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.document_ends)
+
+    def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """Marks of the tokens from start to stop: uint8 [stop - start]."""
+        marks = self.starts(start, stop) << np.uint8(1)
+        for level in range(1, self.manifest["levels"]):
+            marks |= self.starts(start, stop, level=level) << np.uint8(1 + level)
+        first, last = map(self.document_ends.searchsorted, (start, stop))
+        marks[self.document_ends[first:last] - start] |= 1
+        if start == 0 and len(marks):
+            marks[0] |= 1
+        return marks
+
+    def starts(self, start: int, stop: int, *, level: int = 0) -> npt.NDArray[np.uint8]:
+        """1 where a segment of the level starts, else 0: uint8 [stop - start]."""
+        if len(self.shards) == 1:
+            return self.shards[0].starts(start, stop, level=level)
+        pieces = [
+            self.shards[index].starts(first, last, level=level)
+            for index, first, last in _pieces(self._stops, start, stop)
+        ]
+        return _joined(pieces, np.dtype(np.uint8))
+
+    def span(self, index: int) -> tuple[int, int]:
+        """Where a document starts and ends, in tokens."""
+        start = self.document_ends[index - 1] if index else 0
+        return int(start), int(self.document_ends[index])
+
+    def document(self, index: int) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.uint8]]:
+        """Tokens and marks of a document."""
+        start, stop = self.span(index)
+        return self.tokens[start:stop], self.marks(start, stop)
+
+    def document_ids(self) -> list[str]:
+        """The ids of all documents, in their order."""
+        return [json.loads(line) for line in self.id_lines()]
+
+    def id_lines(self) -> Iterator[bytes]:
+        """The ids as they are stored: one line a document."""
+        for shard in self.shards:
+            with shard.paths["ids"].open("rb") as lines:
+                yield from lines
+
+
+def open_dataset(folder: str | Path, *, verify: bool = True) -> DataSet:
+    """Open one split of one source.
+
+    Raises DataError that names the file if it is missing or of another size, or, with `verify`,
+    if its sha256 is not the manifest's.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    for fault in file_faults(folder, manifest["files"], hashes=verify):
+        raise DataError(str(fault))
+    return DataSet(folder=folder, manifest=manifest)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a split; DataError if there is none or it is of another format."""
+    path = folder / MANIFEST
+    manifest = load(path, format=FORMAT, version=VERSION, what="shards")
+    for key, kind in _KEYS.items():
+        if not isinstance(manifest.get(key), kind):
+            raise DataError(f"{path}: has no {key!r} of kind {kind.__name__}; prepare again")
+    try:
+        fits = _fits(manifest["files"], _file_sizes(manifest))
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise DataError(f"{path}: not a manifest of shards ({fault!r}); prepare again") from None
+    if not fits:
+        raise DataError(f"{path}: its files are not those of its shards; prepare again")
+    return manifest
+
+
+def _file_sizes(manifest: dict[str, Any]) -> dict[str, int | None]:
+    """Bytes of every file, as the counts of the shards give them; None for ids."""
+    width, levels = _WIDTHS[manifest["dtype"]], manifest["levels"]
+    sizes: dict[str, int | None] = {}
+    for number, counts in enumerate(manifest["shards"]):
+        tokens, ends = counts["tokens"], 8 * counts["documents"]
+        kinds = dict.fromkeys(suffixes(levels), -(-tokens // 8))
+        kinds |= {"bin": tokens * width, "documents": ends, "bytes": ends}
+        sizes |= {shard_file(manifest["name"], number, suffix): kinds[suffix] for suffix in kinds}
+        sizes[shard_file(manifest["name"], number, "ids")] = None
+    return sizes
+
+
+def _fits(files: dict[str, dict[str, Any]], sizes: dict[str, int | None]) -> bool:
+    listed = {name: file["bytes"] for name, file in files.items() if file["sha256"] + file["crc32"]}
+    return bool(sizes) and listed == {
+        name: listed.get(name) if size is None else size for name, size in sizes.items()
+    }
+
+
+def _pieces(stops: list[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Shard, start and stop in it, of the parts of a span of the data set."""
+    index = bisect_right(stops, start)
+    while start < stop:
+        begin, end = stops[index - 1] if index else 0, min(stop, stops[index])
+        yield index, start - begin, end - begin
+        start, index = end, index + 1
+
+
+def _joined(pieces: list[npt.NDArray[Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces) if pieces else np.empty(0, dtype)
+
+
+def _map(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype)  # an empty file cannot be mapped
+    # A plain array over the map: indexing np.memmap costs a subclass at each slice.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -1,0 +1,263 @@
+"""Writing one split of one source as shards (shards.py has the format), alone or by merging.
+
+A document goes into the shard at hand until that holds `shard_tokens` tokens; the one that fills
+it is its last. So the bytes depend on the documents and their order alone: data sets that parallel
+workers wrote and `extend` merges are, byte for byte, what one process would have written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from train.data.reading.documents import DataError
+from train.data.store.disk import Output, remove, sync_folder, writing
+from train.data.store.manifest import store
+from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
+
+MAX_LEVELS = 7
+SHARD_TOKENS = 1 << 28
+_UINT16_IDS = 65_536
+_COPIED_TOKENS = 1 << 20
+_COPIED_DOCUMENTS = 1 << 16
+_ALIKE = ("levels", "vocab_size", "tokenizer", "segmenter")
+
+Bits = npt.NDArray[np.uint8]
+
+
+class ShardWriter:
+    """Writes one split of one source; a context manager that leaves all of it or nothing.
+
+    vocab_size: ids are below it. levels: number of segment levels, of which bit 1 + k of a mark
+    holds the k-th. description: what the manifest says beyond counts and files (fingerprints,
+    source, split). shard_tokens: a shard that holds as many takes no further document.
+    What an interrupted writer of this name left in the folder is removed.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        name: str,
+        vocab_size: int,
+        levels: int,
+        description: dict[str, Any],
+        shard_tokens: int = SHARD_TOKENS,
+    ) -> None:
+        if not 1 <= levels <= MAX_LEVELS:
+            raise DataError(f"{name}: levels must be 1 to {MAX_LEVELS}, was: {levels}")
+        if shard_tokens < 1:
+            raise DataError(f"{name}: shard_tokens must be at least 1, was: {shard_tokens}")
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        if (folder / MANIFEST).exists():
+            raise DataError(f"{folder} holds a data set; remove it or write to another folder")
+        _remove_leftovers(folder, name)
+        self.folder, self.name, self.levels = folder, name, levels
+        self.vocab_size, self.shard_tokens = vocab_size, shard_tokens
+        self.dtype = np.dtype("<u2" if vocab_size <= _UINT16_IDS else "<u4")
+        self.counts = dict.fromkeys(("documents", "tokens", "segments", "bytes", "replaced"), 0)
+        self._description = {**description, "vocab_size": vocab_size, "levels": levels}
+        self._files: dict[str, Any] = {}
+        self._shards: list[_OpenShard] = []
+        self._begin()
+
+    def add(
+        self,
+        tokens: npt.NDArray[np.integer],
+        marks: npt.NDArray[np.uint8],
+        *,
+        id: str,
+        size: int,
+        replaced: int = 0,
+    ) -> None:
+        """Append a document: its tokens, one mark each, and its size in UTF-8 bytes."""
+        self._require_document(tokens, marks, id)
+        bits = [(marks >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
+        shard = self._room()
+        shard.add_tokens(tokens.astype(self.dtype), bits)
+        shard.add_documents(
+            ends=np.array([shard.counts["tokens"]]),
+            sizes=np.array([size]),
+            lines=json.dumps(id).encode() + b"\n",
+        )
+        added = (1, len(tokens), int(np.count_nonzero(bits[0])), size, replaced)
+        for key, number in zip(self.counts, added, strict=True):
+            self.counts[key] += number
+
+    def extend(self, part: DataSet) -> None:
+        """Append all documents of another data set, in their order.
+
+        Gives the bytes that `add` of each of them would have given; memory holds a block.
+        Raises DataError if another tokenizer or segmenter made it.
+        """
+        self._require_alike(part)
+        lines = part.id_lines()
+        first = 0
+        while first < len(part):
+            shard = self._room()
+            full = part.span(first)[0] + self.shard_tokens - shard.counts["tokens"]
+            last = min(int(np.searchsorted(part.document_ends, full)) + 1, len(part))
+            _copy(part, first, last, lines=lines, to=shard)
+            first = last
+        for key in self.counts:
+            self.counts[key] += part.manifest["counts"][key]
+
+    def finish(self) -> dict[str, Any]:
+        """Put all files in place, the manifest last; return the manifest."""
+        self._files |= self._shards[-1].commit()
+        with writing(self.folder):
+            sync_folder(self.folder)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "dtype": self.dtype.name,
+            **self._description,
+            "counts": self.counts,
+            "shards": [shard.counts for shard in self._shards],
+            "files": self._files,
+        }
+        return store(self.folder / MANIFEST, manifest)
+
+    def discard(self) -> None:
+        """Remove every file of this writer."""
+        remove(self.folder / MANIFEST)
+        for shard in self._shards:
+            shard.discard()
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.discard()
+            return
+        try:
+            self.finish()
+        except BaseException:
+            self.discard()
+            raise
+
+    def _room(self) -> _OpenShard:
+        """The shard that takes the next document."""
+        if self._shards[-1].counts["tokens"] >= self.shard_tokens:
+            self._files |= self._shards[-1].commit()
+            self._begin()
+        return self._shards[-1]
+
+    def _begin(self) -> None:
+        shard = _OpenShard(levels=self.levels)
+        self._shards.append(shard)
+        try:
+            shard.open(self.folder, self.name, len(self._shards) - 1)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _require_document(
+        self, tokens: npt.NDArray[np.integer], marks: npt.NDArray[np.uint8], id: str
+    ) -> None:
+        if not len(tokens) or len(tokens) != len(marks):
+            raise DataError(f"document {id}: {len(tokens)} tokens with {len(marks)} marks")
+        if not 0 <= tokens.min() <= tokens.max() < self.vocab_size:
+            raise DataError(
+                f"document {id}: ids must be from 0 to {self.vocab_size - 1}, were: "
+                f"{tokens.min()} to {tokens.max()}"
+            )
+        # What a bitmap cannot hold must not get lost: a document starts once, and with segments.
+        known = (2 << self.levels) - 1
+        if marks[0] != known or (marks[1:] & ~np.uint8(known - 1)).any():
+            raise DataError(
+                f"document {id}: its first mark, and no other, must have bit 0; the first must be "
+                f"{known} for levels={self.levels}, was: {marks[0]}"
+            )
+
+    def _require_alike(self, part: DataSet) -> None:
+        for key in _ALIKE:
+            own = json.loads(json.dumps(self._description.get(key)))  # as it will be read back
+            other = part.manifest.get(key)
+            if own != other:
+                raise DataError(
+                    f"{part.folder}: its {key} must be {own} to be merged, was: {other}"
+                )
+
+
+class _OpenShard:
+    """The files of one shard while they grow. counts: documents, tokens, segments of level 0."""
+
+    def __init__(self, *, levels: int) -> None:
+        self.counts = dict.fromkeys(("documents", "tokens", "segments"), 0)
+        self._pending = [np.empty(0, np.uint8) for _ in range(levels)]  # bits short of a byte
+        self._outputs: dict[str, Output] = {}
+
+    def open(self, folder: Path, name: str, number: int) -> None:
+        for suffix in suffixes(len(self._pending)):
+            self._outputs[suffix] = Output(folder / shard_file(name, number, suffix))
+
+    def add_tokens(self, tokens: npt.NDArray[np.integer], bits: Sequence[Bits]) -> None:
+        self.counts["tokens"] += len(tokens)
+        self.counts["segments"] += int(np.count_nonzero(bits[0]))
+        self._outputs["bin"].write(tokens.tobytes())
+        for level, new in enumerate(bits):
+            joined = np.concatenate((self._pending[level], new))
+            whole = len(joined) // 8 * 8
+            self._write_bits(level, joined[:whole])
+            self._pending[level] = joined[whole:]
+
+    def add_documents(
+        self, *, ends: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], lines: bytes
+    ) -> None:
+        self.counts["documents"] += len(ends)
+        self._outputs["documents"].write(ends.astype("<i8").tobytes())
+        self._outputs["bytes"].write(sizes.astype("<i8").tobytes())
+        self._outputs["ids"].write(lines)
+
+    def commit(self) -> dict[str, Any]:
+        """Put the files in place; return the digest of each."""
+        for level, rest in enumerate(self._pending):
+            self._write_bits(level, rest)
+        return {output.path.name: output.commit() for output in self._outputs.values()}
+
+    def discard(self) -> None:
+        for output in self._outputs.values():
+            output.discard()
+
+    def _write_bits(self, level: int, bits: Bits) -> None:
+        packed = np.packbits(bits, bitorder="little").tobytes()
+        self._outputs[f"level{level}.bits"].write(packed)
+
+
+def _copy(part: DataSet, first: int, last: int, *, lines: Iterator[bytes], to: _OpenShard) -> None:
+    """Append the documents first to last of a data set; `lines` gives their ids in turn."""
+    start, stop = part.span(first)[0], part.span(last - 1)[1]
+    moved = to.counts["tokens"] - start
+    for at in range(start, stop, _COPIED_TOKENS):
+        end = min(at + _COPIED_TOKENS, stop)
+        levels = range(part.manifest["levels"])
+        to.add_tokens(part.tokens[at:end], [part.starts(at, end, level=level) for level in levels])
+    for at in range(first, last, _COPIED_DOCUMENTS):
+        end = min(at + _COPIED_DOCUMENTS, last)
+        to.add_documents(
+            ends=part.document_ends[at:end] + moved,
+            sizes=part.document_bytes[at:end],
+            lines=b"".join(islice(lines, end - at)),
+        )
+
+
+def _remove_leftovers(folder: Path, name: str) -> None:
+    """What a writer left that was killed: files of shards, whole or in parts, and no manifest."""
+    ours = re.compile(rf"\.?{re.escape(name)}\.\d{{5,}}\..+|\.{re.escape(MANIFEST)}\.part")
+    for path in folder.iterdir():
+        if ours.fullmatch(path.name):
+            remove(path)

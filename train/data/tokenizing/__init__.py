@@ -1,0 +1,1 @@
+"""Text -> ids, and the character by which each token joins a segment."""

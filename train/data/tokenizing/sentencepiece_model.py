@@ -1,0 +1,320 @@
+"""SentencePiece models (tokenizer.model, spm.model) -> fast tokenizers with exact offsets.
+
+A model file is a protocol buffer, of which the pieces, the kind of model and the normalisation are
+read here. BPE: a piece may be merged from any two pieces that spell it, best score first. Unigram:
+pieces with their scores. The conversion is held against SentencePiece's own algorithm for BPE (a
+slow twin, `merge`), and where the `sentencepiece` package is installed, against it; a model whose
+ids differ on the sample is refused, as is one whose structure has no fast form. Known to differ
+are, with a compiled normalisation (nmt_nfkc), several combining marks on one letter; with Unigram,
+spellings of special tokens ("</s>") inside a text, which may be other pieces of the same text.
+
+Sources: sentencepiece_model.proto; Kudo and Richardson 2018.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+
+from segmenters.align import SPACE_MARK
+from train.data.reading.documents import DataError
+from train.data.tokenizing.chunks import EDGE_SPACES
+
+_UNIGRAM, _BPE = 1, 2
+_KINDS = {3: "WORD", 4: "CHAR"}
+_NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
+# Of marks on marks, compiled normalisation keeps the first alone in the `tokenizers` library.
+_STACKED = re.compile("[\u0300-\u036f]{2,}")
+# The twin takes quadratic time: short lines, and not all of them.
+_TWIN_LINE, _TWIN_LINES = r".{1,48}", 600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    text: str
+    score: float
+    kind: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    """What of a model file decides ids. charsmap: compiled normalisation, empty for none."""
+
+    pieces: tuple[Piece, ...]
+    kind: int
+    charsmap: bytes
+    dummy_prefix: bool
+    remove_extra: bool
+    escape: bool
+    suffix: bool
+    bytes_for_unknown: bool
+
+    def of_kind(self, *kinds: int) -> list[str]:
+        return [piece.text for piece in self.pieces if piece.kind in kinds]
+
+
+def read_model(data: bytes) -> Model:
+    """Parse a model file. Raises ValueError if it is none."""
+    try:
+        fields = [*_fields(data)]
+        pieces = tuple(_piece(value) for number, value in fields if number == 1)
+        trainer, normaliser = (
+            dict(_fields(next((value for number, value in fields if number == wanted), b"")))
+            for wanted in (2, 3)
+        )
+    except (IndexError, struct.error, UnicodeDecodeError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a SentencePiece model: {error}") from None
+    if not pieces:
+        raise ValueError("not a SentencePiece model: it holds no pieces")
+    return Model(
+        pieces=pieces,
+        kind=trainer.get(3, _UNIGRAM),
+        charsmap=bytes(normaliser.get(2, b"")),
+        dummy_prefix=bool(normaliser.get(3, 1)),
+        remove_extra=bool(normaliser.get(4, 1)),
+        escape=bool(normaliser.get(5, 1)),
+        suffix=bool(trainer.get(24, 0)),
+        bytes_for_unknown=bool(trainer.get(35, 0)),
+    )
+
+
+def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
+    """The fast tokenizer of a model file. Raises DataError if no exact one can be made."""
+    data = path.read_bytes()
+    try:
+        model = read_model(data)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+    refused = _refusal(model)
+    if refused:
+        raise DataError(f"{path}: {refused}, which no fast tokenizer does exactly")
+    fast = _fast(model)
+    fault = _fault(fast, model, data, samples)
+    if fault:
+        raise DataError(f"{path}: the converted tokenizer is not exact: {fault}")
+    return fast
+
+
+def merge(model: Model, text: str) -> list[str]:
+    """SentencePiece's BPE on normalised text, slowly: the twin of the conversion.
+
+    The adjacent pair whose piece has the best score is merged first, the leftmost of equals.
+    """
+    scores = {p.text: p.score for p in model.pieces if p.kind in (_NORMAL, _USER, _UNUSED)}
+    frozen = set(model.of_kind(_USER))
+    symbols = _symbols(text, sorted(frozen, key=len, reverse=True))
+    while True:
+        best = None
+        for place, (left, right) in enumerate(pairwise(symbols)):
+            score = scores.get(left + right)
+            if score is None or left in frozen or right in frozen:
+                continue
+            if best is None or score > best[0]:
+                best = (score, place)
+        if best is None:
+            return symbols
+        place = best[1]
+        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+
+
+def _symbols(text: str, frozen: Sequence[str]) -> list[str]:
+    pattern = "|".join([*map(re.escape, frozen), "(?s:.)"])
+    return re.findall(pattern, text)
+
+
+def _refusal(model: Model) -> str | None:
+    if model.kind not in (_UNIGRAM, _BPE):
+        return f"the model is of kind {_KINDS.get(model.kind, model.kind)}"
+    if model.suffix:
+        return "the model writes spaces as suffixes (treat_whitespace_as_suffix)"
+    if not model.escape:
+        return "the model does not mark spaces (escape_whitespaces is off)"
+    if model.kind == _UNIGRAM and model.of_kind(_USER):
+        return "the Unigram model has user-defined symbols"
+    if model.of_kind(_UNUSED):
+        return "the model has unused pieces"
+    return None
+
+
+def _fast(model: Model) -> tokenizers.Tokenizer:
+    unknown = model.of_kind(_UNKNOWN)[0]
+    user = sorted(model.of_kind(_USER), key=len, reverse=True)
+    if model.kind == _BPE:
+        vocabulary = {piece.text: index for index, piece in enumerate(model.pieces)}
+        fast = tokenizers.Tokenizer(
+            models.BPE(
+                vocabulary,
+                _merges(model, vocabulary),
+                unk_token=unknown,
+                fuse_unk=True,
+                byte_fallback=model.bytes_for_unknown,
+                ignore_merges=bool(user),
+            )
+        )
+        if user:
+            # A pre-token that is a piece is taken whole (ignore_merges): the symbols, untouched.
+            symbols = Regex("|".join(map(_escaped, user)))
+            fast.pre_tokenizer = pre_tokenizers.Split(symbols, behavior="isolated")
+    else:
+        scored = [(piece.text, piece.score) for piece in model.pieces]
+        place = next(i for i, piece in enumerate(model.pieces) if piece.kind == _UNKNOWN)
+        fast = tokenizers.Tokenizer(
+            models.Unigram(scored, unk_id=place, byte_fallback=model.bytes_for_unknown)
+        )
+        if not any(SPACE_MARK in piece.text[1:] for piece in model.pieces):
+            fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
+    fast.normalizer = _normaliser(model)
+    fast.decoder = _decoder(model)
+    special = model.of_kind(_UNKNOWN, _CONTROL)
+    fast.add_special_tokens([AddedToken(p, special=True, normalized=False) for p in special])
+    return fast
+
+
+def _merges(model: Model, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
+    """All pairs that spell a piece, by its score; of equal scores, by the order of the pieces."""
+    usable = {p.text for p in model.pieces if p.kind == _NORMAL}
+    merges: list[tuple[float, tuple[int, int, int], tuple[str, str]]] = []
+    for index, piece in enumerate(model.pieces):
+        if piece.kind != _NORMAL:
+            continue
+        for place in range(1, len(piece.text)):
+            left, right = piece.text[:place], piece.text[place:]
+            if left in usable and right in usable:
+                order = (index, vocabulary[left], vocabulary[right])
+                merges.append((-piece.score, order, (left, right)))
+    return [pair for _, _, pair in sorted(merges)]
+
+
+def _normaliser(model: Model) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = []
+    if model.charsmap:
+        steps.append(normalizers.Precompiled(model.charsmap))
+    if model.remove_extra:
+        steps += [
+            normalizers.Replace(Regex(EDGE_SPACES), ""),
+            normalizers.Replace(Regex(r" +\z"), ""),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    if model.dummy_prefix:
+        steps.append(normalizers.Prepend(SPACE_MARK))
+    return normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE_MARK)])
+
+
+def _decoder(model: Model) -> decoders.Decoder:
+    steps = [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if model.dummy_prefix:
+        steps.append(decoders.Strip(" ", 1, 0))
+    return decoders.Sequence(steps)
+
+
+def _fault(
+    fast: tokenizers.Tokenizer, model: Model, data: bytes, samples: Sequence[str]
+) -> str | None:
+    """The first sample whose ids are not SentencePiece's."""
+    probes = [*samples, *_probes(model)]
+    try:
+        import sentencepiece
+    except ImportError:
+        return _twin_fault(fast, model, probes) if model.kind == _BPE else None
+    original = sentencepiece.SentencePieceProcessor(model_proto=data)
+    fast = tokenizers.Tokenizer.from_str(fast.to_str())
+    fast.encode_special_tokens = True
+    for probe in probes:
+        if model.charsmap:
+            probe = _STACKED.sub("", probe)
+        ids = fast.encode(probe, add_special_tokens=False).ids
+        if ids != original.encode(probe):
+            return f"SentencePiece gives other ids for {probe[:40]!r}"
+    return None
+
+
+def _twin_fault(fast: tokenizers.Tokenizer, model: Model, probes: Sequence[str]) -> str | None:
+    known = {piece.text for piece in model.pieces}
+    texts = map(fast.normalizer.normalize_str, reversed(probes))
+    lines = dict.fromkeys(line for text in texts for line in re.findall(_TWIN_LINE, text))
+    for line in [*lines][:_TWIN_LINES]:
+        if not known.issuperset(line):
+            continue
+        pieces = [p for split in _pre_tokens(fast, line) for p in _model_pieces(fast, split)]
+        if pieces != merge(model, line):
+            return f"merging by score gives other pieces for {line!r}"
+    return None
+
+
+def _pre_tokens(fast: tokenizers.Tokenizer, text: str) -> list[str]:
+    if fast.pre_tokenizer is None:
+        return [text]
+    return [split for split, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
+
+
+def _model_pieces(fast: tokenizers.Tokenizer, text: str) -> list[str]:
+    return [token.value for token in fast.model.tokenize(text)]
+
+
+def _probes(model: Model) -> Iterator[str]:
+    """Runs of characters and of pieces that overlap themselves, where equal scores meet."""
+    yield from (mark * length for mark in " a=-." for length in (2, 3, 5, 7, 12, 17))
+    overlapping = [
+        piece.text
+        for piece in model.pieces
+        if piece.kind == _NORMAL and len(piece.text) > 1 and piece.text[0] == piece.text[-1]
+    ]
+    for text in overlapping[:200]:
+        shown = text.replace(SPACE_MARK, " ")
+        yield "x" + shown + shown[1:] + shown[1:] + shown
+    for symbol in model.of_kind(_USER)[:50]:
+        yield symbol + "a" + symbol + " b" + symbol * 2
+    if model.of_kind(_USER):
+        yield from (piece.text.replace(SPACE_MARK, " ") for piece in model.pieces[:2000])
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", text)
+
+
+def _piece(data: Any) -> Piece:
+    fields = dict(_fields(data))
+    score = struct.unpack("<f", fields[2])[0] if 2 in fields else 0.0
+    return Piece(text=fields[1].decode("utf-8"), score=score, kind=fields.get(3, _NORMAL))
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """(number, value) of the fields of a protocol buffer; IndexError where it is cut short."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        wire = key & 7
+        if wire == 0:
+            value, place = _varint(data, place)
+            yield key >> 3, value
+            continue
+        if wire not in (1, 2, 5):
+            raise IndexError(f"wire type {wire} at byte {place}")
+        size = {1: 8, 5: 4}.get(wire)
+        if size is None:
+            size, place = _varint(data, place)
+        if place + size > len(data):
+            raise IndexError(f"cut short at byte {len(data)}")
+        yield key >> 3, data[place : place + size]
+        place += size
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, place
+        if shift > 63:
+            raise IndexError(f"a number without end at byte {place}")

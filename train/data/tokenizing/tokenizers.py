@@ -1,0 +1,333 @@
+"""Tokenizers: text -> ids, and for each id the character by which it joins a segment.
+
+`Tokenizer` wraps a fast tokenizer and keeps two measured tricks exact:
+
+- Long texts are encoded in chunks, 2.5 to 3 times faster than whole and in bounded memory. Where a
+  text may be cut is proved from the tokenizer's structure (chunks.py) and tried on a sample.
+- A vocabulary that spells texts byte by byte gives the place of every token by a sum of byte
+  lengths, faster than offsets and free of their faults. The sum is checked for every text; where
+  it fails, and for other vocabularies, offsets serve, which must pass a sample (exact.py).
+
+Spellings of special tokens inside a text are encoded as the characters that they are. Truncation,
+padding and dropout that a file asks for are switched off. A tokenizer travels to other processes
+by pickle; there, `one_thread` keeps it from starting threads of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from segmenters.align import ByteTable, anchors_from_offsets
+from train.data.reading.documents import DataError
+from train.data.tokenizing.chunks import ChunkRule, chunk_rule, continued, cut
+from train.data.tokenizing.exact import OFFSET_SAMPLE, offset_fault
+from train.data.tokenizing.spelling import Spelling, spelling, unknown_piece
+
+CHUNK_CHARACTERS = 4096
+# Beyond, a text without a place to cut is cut all the same: a bound on memory.
+LONGEST_CHUNK = 1_000_000
+# How much is with the tokenizer at once: its tokens take some 200 bytes each until they are ids.
+_SLAB_CHARACTERS = 1_000_000
+_LEFT = ["a", ".", "5", "'", "}", "\u4e2d", "\N{GRINNING FACE}", "\u00e9", "a ", "a\t", "a\r", ""]
+_SPACE = ["\n", "\n\n", " \n", "\n\n\n", "\r\n", "\t\n", "\n \n", "\u00a0\n", "\n\r\n", "\u3000\n"]
+_RIGHT = ["a", "B", "7", "'s", "(", "-", "\u4e2d", "\N{GRINNING FACE}", "\u00e9", "_", "#", "\x1c"]
+SAMPLE = "".join(left + space + right for left in _LEFT for space in _SPACE for right in _RIGHT)
+# Words and marks that meet within a line, and "/", which o200k keeps with line ends.
+_WITHIN = "".join(
+    left + middle + right
+    for left in ("a", "Zz", "'s", "12", "\u00e9", "\u4e2d", "don't", "!")
+    for middle in ("", " ", "  ", "(", "=", '"', ".", "\t", "/\n", "\n/", "/\n/")
+    for right in ("b", "Xy", "3", "\u304c", "'ll", "/", "?")
+)
+SAMPLES = (SAMPLE, _WITHIN, OFFSET_SAMPLE, " " + _WITHIN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of text number `text` of a batch that begins at character `start` of it."""
+
+    text: int
+    start: int
+    content: str
+
+
+class Tokenizer:
+    """A fast tokenizer with an end-of-document token.
+
+    fast: a `tokenizers.Tokenizer`; eos: the piece that ends a document. Raises DataError for a
+    tokenizer whose tokens cannot be mapped to the characters of the text.
+    """
+
+    rule: ChunkRule
+    _blank: str | None
+    spelling: Spelling | None
+
+    def __init__(self, *, fast: tokenizers.Tokenizer, eos: str) -> None:
+        self._set(_settled(fast), eos)
+        if not all(map(self._rule_holds, SAMPLES)):
+            self.rule = ChunkRule(name=None, reason=f"{self.rule.name} changes ids of the sample")
+        fault = offset_fault(self.fast, self._definition)
+        if self.spelling is not None and not self._table_agrees():
+            self.spelling = None
+        if fault and (self.spelling is None or self.spelling.ascii_only):
+            raise DataError(f"the tokens cannot be mapped to the text: {fault}")
+        self._checked = (self.rule, self.spelling is not None)
+
+    def _set(self, definition: str, eos: str) -> None:
+        self.json, self.eos = definition, eos
+        self._definition = json.loads(definition)
+        # What is added around texts is not used, and a post-processor may trim offsets.
+        bare = self._definition | {"post_processor": None}
+        later = continued(bare)
+        self.fast = _open(bare)
+        self._later = self.fast if later is None else _open(later)
+        eos_id = self.fast.token_to_id(eos)
+        if eos_id is None:
+            raise DataError(
+                f"eos={eos} is not in the vocabulary; name a piece that ends a document"
+            )
+        self.eos_id: int = eos_id
+        self.vocab_size = max(self.fast.get_vocab().values()) + 1
+        self._special, self._spelled = self._specials()
+        self.spelling = spelling(self._definition, self.fast.get_vocab())
+        self.rule = chunk_rule(bare)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (self.json, self.eos, self._checked)
+
+    @property
+    def table(self) -> ByteTable | None:
+        """The bytes of each id, where ids spell texts."""
+        return self.spelling.table if self.spelling else None
+
+    @property
+    def chunk_rule(self) -> str | None:
+        """Name of the places where texts are cut."""
+        return self.rule.name
+
+    def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Ids and anchors (characters, see `segmenters.align`) of each text, int32 [tokens]."""
+        ids: list[list[np.ndarray]] = [[] for _ in texts]
+        anchors: list[list[np.ndarray]] = [[] for _ in texts]
+        for slab in _slabs(self._parts(texts)):
+            for part, (found, places) in zip(slab, self._encode(slab), strict=True):
+                ids[part.text].append(found)
+                anchors[part.text].append(places + np.int32(part.start) if part.start else places)
+        made = []
+        for place in range(len(texts)):  # each list is let go once it is joined
+            row, ids[place] = _joined(ids[place]), []
+            columns, anchors[place] = _joined(anchors[place]), []
+            made.append((row, columns))
+        return made
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; special tokens appear as they are spelled."""
+        return self.fast.decode([int(id) for id in ids], skip_special_tokens=False)
+
+    def pieces(self) -> tuple[bytes, ...]:
+        """The bytes of text of each id; empty for what stands for none.
+
+        Of vocabularies that do not spell texts, what an id adds behind a word.
+        """
+        own = self.spelling or spelling(self._definition, self.fast.get_vocab())
+        if own is not None:
+            return own.table.pieces
+        words = (id for id in range(self.vocab_size) if self.decode([id]).isalpha())
+        before = next(words, None)
+        if before is None:
+            raise DataError("no token is a word: the text of its ids cannot be told one by one")
+        size = len(self.decode([before]))
+        return tuple(
+            b"" if self._special[id] else self.decode([before, id])[size:].encode()
+            for id in range(self.vocab_size)
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The hash of the whole definition, and what is derived from it."""
+        return {
+            "sha256": hashlib.sha256(self.json.encode()).hexdigest(),
+            "vocab_size": self.vocab_size,
+            "eos_id": self.eos_id,
+        }
+
+    def chunks(self, text: str, *, at_least: int = CHUNK_CHARACTERS) -> list[str]:
+        """Cut a text where encoding the parts gives the ids of the whole."""
+        return list(cut(text, self.rule, at_least=at_least, at_most=LONGEST_CHUNK))
+
+    def _parts(self, texts: Sequence[str]) -> Iterator[_Part]:
+        for number, text in enumerate(texts):
+            start = 0
+            if len(text) <= CHUNK_CHARACTERS:
+                if text:
+                    yield _Part(number, 0, text)
+                continue
+            for chunk in cut(text, self.rule, at_least=CHUNK_CHARACTERS, at_most=LONGEST_CHUNK):
+                yield _Part(number, start, chunk)
+                start += len(chunk)
+
+    def _encode(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Ids and anchors of parts, counted from their own beginnings."""
+        if self.spelling is None:
+            return self._by_offsets(parts)
+        rows = self._run(parts, offsets=False)
+        counts = [len(row) for row in rows]
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(counts))
+        contents = [part.content for part in parts]
+        prefixes = [0 if part.start else self.spelling.prefix(part.content) for part in parts]
+        anchors, exact = self.spelling.table.anchors_of_parts(contents, ids, counts, prefixes)
+        if self.spelling.ascii_only:
+            exact = exact & np.array([*map(str.isascii, contents)], dtype=bool)
+        ends = np.cumsum(counts)
+        if self._special[ids].any():
+            hits = np.searchsorted(ends, np.flatnonzero(self._special[ids]), side="right")
+            exact[hits] = False
+        doubtful = [part for part, sound in zip(parts, exact.tolist(), strict=True) if not sound]
+        others = iter(self._by_offsets(doubtful))
+        anchors = anchors.astype(np.int32)
+        return [
+            (ids[end - count : end], anchors[end - count : end]) if sound else next(others)
+            for end, count, sound in zip(ends.tolist(), counts, exact.tolist(), strict=True)
+        ]
+
+    def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
+        """The ids of each part, or its whole encoding if offsets are wanted."""
+        found: list[Any] = [None] * len(parts)
+        for later in (False, True):
+            places = [
+                place
+                for place, part in enumerate(parts)
+                if (part.start > 0 and self._later is not self.fast) is later
+            ]
+            if not places:
+                continue
+            fast = self._later if later else self.fast
+            run = fast.encode_batch if offsets else fast.encode_batch_fast
+            encodings = run([parts[place].content for place in places], add_special_tokens=False)
+            for place, encoding in zip(places, encodings, strict=True):
+                found[place] = encoding if offsets else encoding.ids
+        return found
+
+    def _by_offsets(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
+        made = []
+        for part, encoding in zip(parts, self._run(parts, offsets=True), strict=True):
+            ids = np.array(encoding.ids, dtype=np.int32)
+            if self._special[ids].any() or (self._blank and self._blank in part.content):
+                made.append(self._as_characters(part))
+                continue
+            flat = chain.from_iterable(encoding.offsets)
+            spans = np.fromiter(flat, dtype=np.int64, count=2 * len(ids)).reshape(-1, 2)
+            made.append((ids, anchors_from_offsets(part.content, spans).astype(np.int32)))
+        return made
+
+    def _as_characters(self, part: _Part) -> tuple[np.ndarray, np.ndarray]:
+        """Encode a part whose characters would become special tokens, each taken apart."""
+        ids, anchors, start = [], [], 0
+        # Behind the first character of each spelling, so that none is whole.
+        places = [found.start() + 1 for found in self._spelled.finditer(part.content)]
+        for end in [*places, len(part.content)]:
+            content = part.content[start:end]
+            encoder = self._later if part.start + start else self.fast
+            encoding = encoder.encode(content, add_special_tokens=False)
+            ids.append(np.array(encoding.ids, dtype=np.int32))
+            spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+            anchors.append((anchors_from_offsets(content, spans) + start).astype(np.int32))
+            start = end
+        found = np.concatenate(ids)
+        if self._special[found].any():
+            piece = self.fast.id_to_token(int(found[self._special[found]][0]))
+            raise DataError(f"the tokenizer makes the special token {piece!r} of plain characters")
+        return found, np.concatenate(anchors)
+
+    def _specials(self) -> tuple[np.ndarray, re.Pattern[str]]:
+        """Which ids stand for no text, bool [ids], and their spellings of several characters."""
+        marked = np.zeros(self.vocab_size, dtype=bool)
+        spelled = []
+        unknown = unknown_piece(self._definition)
+        for index, token in self.fast.get_added_tokens_decoder().items():
+            if token.special and token.content != unknown:
+                marked[index] = True
+                spelled.append(token.content)
+        # A Unigram model holds the spelling of the unknown piece like any other.
+        self._blank = unknown if self._definition["model"]["type"] == "Unigram" else None
+        spelled += [self._blank] if self._blank else []
+        longest = sorted((content for content in spelled if len(content) > 1), key=len)[::-1]
+        return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+
+    def _table_agrees(self) -> bool:
+        """Whether table and offsets give the same anchors for the part of the samples in ASCII."""
+        for text in SAMPLES:
+            plain = "".join(filter(str.isascii, text))
+            part = _Part(0, 0, plain)
+            ((ids, anchors),) = self._encode([part])
+            ((same, places),) = self._by_offsets([part])
+            if not (np.array_equal(ids, same) and np.array_equal(anchors, places)):
+                return False
+        return True
+
+    def _rule_holds(self, text: str) -> bool:
+        """Whether the chunks of a text have the ids of the whole."""
+        if self.rule.name is None:
+            return True
+        start, parts = 0, []
+        for chunk in self.chunks(text, at_least=1):
+            parts.append(_Part(0, start, chunk))
+            start += len(chunk)
+        whole = self.fast.encode(text, add_special_tokens=False).ids
+        return [id for row in self._run(parts, offsets=False) for id in row] == whole
+
+
+def one_thread() -> None:
+    """Keep tokenizers of this process from starting threads: for a worker among others."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+def _revive(definition: str, eos: str, checked: tuple[ChunkRule, bool]) -> Tokenizer:
+    """A tokenizer from another process, which has passed its tests there."""
+    made = object.__new__(Tokenizer)
+    made._set(definition, eos)
+    made._checked = checked
+    made.rule, has_table = checked
+    made.spelling = made.spelling if has_table else None
+    return made
+
+
+def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
+    fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
+    fast.encode_special_tokens = True
+    return fast
+
+
+def _slabs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    slab: list[_Part] = []
+    size = 0
+    for part in parts:
+        slab.append(part)
+        size += len(part.content)
+        if size >= _SLAB_CHARACTERS:
+            yield slab
+            slab, size = [], 0
+    if slab:
+        yield slab
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
+
+
+def _settled(fast: tokenizers.Tokenizer) -> str:
+    """The definition without what would make encoding lossy or random."""
+    definition = json.loads(fast.to_str())
+    definition["truncation"] = definition["padding"] = None
+    if "dropout" in definition["model"]:
+        definition["model"]["dropout"] = None
+    return json.dumps(definition, ensure_ascii=False)
