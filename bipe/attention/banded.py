@@ -32,7 +32,9 @@ WORTH_FROM = 1024
 CHUNK = 192
 _KEYS_STEP = 64  # the kernel works on whole blocks of keys
 _GROUP_GAP = 96  # keys: neighbouring heads whose reach differs less run together
-_WORTH_KEYS = 0.8  # share of pairs to visit above which one kernel for all is faster
+# Share of pairs to visit above which one kernel for all is faster: in bfloat16, whose kernel
+# loses more on small chunks, and otherwise.
+_WORTH_REDUCED, _WORTH_KEYS = 0.6, 0.8
 _WASTE = 1 / 8  # the tolerance, in places of the dtype
 
 
@@ -86,11 +88,13 @@ def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: floa
     return torch.minimum(first, torch.arange(0, time, chunk)[:, None]) // _KEYS_STEP * _KEYS_STEP
 
 
-def _parts(first: Tensor, time: int, chunk: int) -> Iterator[_Part]:
+def _parts(first: Tensor, q: Tensor, chunk: int) -> Iterator[_Part]:
     """What the kernel is run on; everything at once where there is little to skip."""
+    time = q.shape[2]
     starts = torch.arange(0, time, chunk)[:, None]
     pairs = (starts - first + chunk / 2).sum() * chunk
-    if pairs > _WORTH_KEYS * first.shape[1] * time * time / 2:
+    most = _WORTH_REDUCED if q.dtype.itemsize < 4 else _WORTH_KEYS
+    if pairs > most * first.shape[1] * time * time / 2:
         yield _Part(slice(None), slice(0, time), slice(0, 0))
         return
     for number, heads in enumerate(first.tolist()):
@@ -117,7 +121,7 @@ def _banded(
 ) -> tuple[Tensor, Tensor, Tensor]:
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
     out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=_precise(q))
-    for part in _parts(first, q.shape[2], chunk):
+    for part in _parts(first, q, chunk):
         here = (slice(None), part.heads, part.queries)
         past = (slice(None), part.heads, part.past)
         on_self, on_past = part.bias(row, log_sum.dtype)
@@ -149,7 +153,7 @@ def _banded_backward(
     d_q = torch.empty_like(q)
     # Many chunks add to a key: in float32 at least.
     d_k, d_v = (torch.zeros(x.shape, dtype=log_sum.dtype) for x in (k, v))
-    for part in _parts(first, q.shape[2], chunk):
+    for part in _parts(first, q, chunk):
         here = (slice(None), part.heads, part.queries)
         past = (slice(None), part.heads, part.past)
         seen, queries = (grad[here], q[here]), (out[here], log_sum[here].contiguous(), 0.0)
