@@ -25,6 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.attention.eager import repeat_heads
+from bipe.attention.kernel import kernel_backward, kernel_dtype, kernel_forward, merged
 
 # Tokens from which skipping pays for the chunks.
 WORTH_FROM = 1024
@@ -35,7 +36,7 @@ _GROUP_GAP = 96  # keys: neighbouring heads whose reach differs less run togethe
 # Share of pairs to visit above which one kernel for all is faster: in bfloat16, whose kernel
 # loses more on small chunks, and otherwise.
 _WORTH_REDUCED, _WORTH_KEYS = 0.6, 0.8
-_WASTE = 1 / 8  # the tolerance, in places of the dtype
+_TOLERANCE = 1 / 8  # in units of the rounding of the dtype
 
 
 def banded_attention(
@@ -50,11 +51,11 @@ def banded_attention(
     """Causal attention with `row` added to the scores of every query; CPU only.
 
     row: float64, so that it can be centred on each chunk without loss.
-    tolerance: the most weight that the keys left out may hold; by default an eighth of the
+    tolerance: the most weight that the keys left out may hold; by default less than the
     rounding of the dtype.
     """
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    share = torch.finfo(q.dtype).eps * _WASTE if tolerance is None else tolerance
+    share = torch.finfo(q.dtype).eps * _TOLERANCE if tolerance is None else tolerance
     return _banded(q, k, v, row, chunk, share)[0]
 
 
@@ -108,32 +109,21 @@ def _parts(first: Tensor, q: Tensor, chunk: int) -> Iterator[_Part]:
                 begin = head
 
 
-def _forward_op(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, causal: bool):  # type: ignore[no-untyped-def]
-    mask = bias[:, :, None].expand(*q.shape[:3], bias.shape[-1])
-    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, 0.0, causal, attn_mask=mask
-    )
-
-
 @torch.library.custom_op("bipe::banded_attention", mutates_args=(), device_types="cpu")
 def _banded(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
-    out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=_precise(q))
+    out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
     for part in _parts(first, q, chunk):
         here = (slice(None), part.heads, part.queries)
         past = (slice(None), part.heads, part.past)
         on_self, on_past = part.bias(row, log_sum.dtype)
-        own, own_sum = _forward_op(q[here], k[here], v[here], on_self, True)
+        found = kernel_forward(q[here], k[here], v[here], on_self, causal=True)
         if part.past.start < part.past.stop:
-            far, far_sum = _forward_op(q[here], k[past], v[past], on_past, False)
-            total = torch.logaddexp(own_sum, far_sum)
-            own = (
-                own * (own_sum - total).exp()[..., None] + far * (far_sum - total).exp()[..., None]
-            )
-            own_sum = total
-        out[here], log_sum[here] = own.to(q.dtype), own_sum
+            far = kernel_forward(q[here], k[past], v[past], on_past, causal=False)
+            found = merged(found, far)
+        out[here], log_sum[here] = found
     return out, log_sum, first
 
 
@@ -149,32 +139,26 @@ def _banded_backward(
     first: Tensor,
     chunk: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     d_q = torch.empty_like(q)
     # Many chunks add to a key: in float32 at least.
     d_k, d_v = (torch.zeros(x.shape, dtype=log_sum.dtype) for x in (k, v))
     for part in _parts(first, q, chunk):
         here = (slice(None), part.heads, part.queries)
         past = (slice(None), part.heads, part.past)
-        seen, queries = (grad[here], q[here]), (out[here], log_sum[here].contiguous(), 0.0)
+        whole = out[here], log_sum[here].contiguous()
         found: list[Tensor] = []
         for keys, bias, causal in zip(
             (here, past), part.bias(row, log_sum.dtype), (True, False), strict=True
         ):
             if not bias.shape[-1]:
                 continue
-            mask = bias[:, :, None].expand(*queries[1].shape, bias.shape[-1])
-            dq, dk, dv = backward(*seen, k[keys], v[keys], *queries, causal, attn_mask=mask)
+            qkv = q[here], k[keys], v[keys]
+            dq, dk, dv = kernel_backward(grad[here], qkv, *whole, bias, causal=causal)
             d_k[keys] += dk
             d_v[keys] += dv
             found.append(dq)
         d_q[here] = found[0] if len(found) == 1 else found[0] + found[1]
     return d_q, d_k.to(k.dtype), d_v.to(v.dtype)
-
-
-def _precise(q: Tensor) -> torch.dtype:
-    """What the kernel takes a mask in: float32, float64 for float64."""
-    return torch.promote_types(q.dtype, torch.float32)
 
 
 def _like(q: Tensor, width_of: Tensor) -> Tensor:
@@ -186,7 +170,7 @@ def _like(q: Tensor, width_of: Tensor) -> Tensor:
 @_banded.register_fake
 def _(q, k, v, row, chunk, tolerance):  # type: ignore[no-untyped-def]
     chunks = -(-q.shape[2] // chunk)
-    log_sum = q.new_empty(q.shape[:3], dtype=_precise(q))
+    log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
     return _like(q, v), log_sum, torch.empty(chunks, q.shape[1], dtype=torch.int64)
 
 

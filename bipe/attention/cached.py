@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.attention.eager import repeat_heads
+from bipe.attention.kernel import kernel_forward, merged
 from bipe.bias import LinearBias
 
 
@@ -52,21 +53,9 @@ def chunk_attention(
     if bias is not None:
         row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
         row = row - row[..., (past + row.shape[-1]) // 2, None]
-        row = row.to(torch.promote_types(q.dtype, torch.float32))
         rows = row[..., :past], row[..., past:]
-    own, own_sum = _kernel(q, k[:, :, past:], v[:, :, past:], rows[1], causal=True)
+    own = kernel_forward(q, k[:, :, past:], v[:, :, past:], rows[1], causal=True)
     if not past:
-        return own
-    far, far_sum = _kernel(q, k[:, :, :past], v[:, :, :past], rows[0], causal=False)
-    total = torch.logaddexp(own_sum, far_sum)
-    merged = own * (own_sum - total).exp()[..., None] + far * (far_sum - total).exp()[..., None]
-    return merged.to(q.dtype)
-
-
-def _kernel(
-    q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool
-) -> tuple[Tensor, Tensor]:
-    mask = None if row is None else row[:, :, None].expand(*q.shape[:3], row.shape[-1])
-    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, 0.0, causal, attn_mask=mask
-    )
+        return own[0]
+    far = kernel_forward(q, k[:, :, :past], v[:, :, :past], rows[0], causal=False)
+    return merged(own, far)[0].to(q.dtype)

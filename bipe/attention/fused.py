@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.attention.eager import repeat_heads
+from bipe.attention.kernel import kernel_backward, kernel_forward
 
 _BFLOAT16_PIECES = 3  # 3 x 8 bits of mantissa hold what float32 holds
 
@@ -89,29 +90,15 @@ def bias_row_works() -> bool:
 
 
 class _BiasRow(torch.autograd.Function):
-    """The CPU flash kernel with both `is_causal` and a mask of query stride 0.
-
-    `scaled_dot_product_attention` refuses the two together; the operator below it does not.
-    """
+    """Causal attention and a bias row in one pass of the kernel."""
 
     @staticmethod
     def forward(ctx, q, k, v, row):  # type: ignore[no-untyped-def]
-        mask = _expanded(row, q)
-        out, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            q, k, v, 0.0, True, attn_mask=mask
-        )
+        out, log_sum = kernel_forward(q, k, v, row, causal=True)
         ctx.save_for_backward(q, k, v, row, out, log_sum)
         return out
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         q, k, v, row, out, log_sum = ctx.saved_tensors
-        backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        grads = backward(grad, q, k, v, out, log_sum, 0.0, True, attn_mask=_expanded(row, q))
-        return *grads, None
-
-
-def _expanded(row: Tensor, q: Tensor) -> Tensor:
-    # A float32 mask is taken for reduced-precision q as well; a float64 q wants its own kind.
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    return row.to(dtype)[:, :, None, :].expand(*q.shape[:3], row.shape[-1])
+        return *kernel_backward(grad, (q, k, v), out, log_sum, row, causal=True), None

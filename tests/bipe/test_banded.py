@@ -118,7 +118,7 @@ def test_long_documents_take_it_and_short_ones_do_not(monkeypatch):
         torch.testing.assert_close(x.double(), y, atol=3e-4, rtol=3e-4)
 
 
-def test_it_compiles_without_a_break():
+def test_the_operator_tells_the_compiler_what_it_returns():
     (q, k, v), _, row, _ = draw(6, time=200, head=4, kv_head=4)
     torch.library.opcheck(
         torch.ops.bipe.banded_attention.default,

@@ -61,9 +61,11 @@ def test_nothing_is_compiled_again_after_warm_up(compiled, scheme, packed, recom
 def test_long_rows_under_a_linear_bias_are_compiled_once(compiled):
     model = compiled("bilevel_learned_alibi_x96")
     gradients(model, 0, packed=False, time=WORTH_FROM)
+    graphs = counters["stats"]["unique_graphs"]
     with torch._dynamo.config.patch(error_on_recompile=True):
         for step in (1, 2):
             gradients(model, step, packed=False, time=WORTH_FROM)
+    assert counters["stats"]["unique_graphs"] == graphs > 0
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
