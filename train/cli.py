@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ COMMANDS = {
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
+# Commands that take keys: their module in train/stages, and the function there.
+_STAGES = {
+    "prepare": "prepare:prepare_study",
+    "pretrain": "pretrain:pretrain",
+    "evaluate": "evaluate:evaluate",
+    "generate": "generate:generate_study",
+    "report": "report:report",
+    "tokenizer": "tokenizer:train_tokenizer",
+}
+_TRAINS = ("pretrain",)  # leave a run, and store their configuration beside it
 _PLAIN = ("verify", "export", "segment")
 EXIT_FAULT = 2
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
@@ -50,8 +61,6 @@ def main(argv: list[str] | None = None) -> int:
 
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
     if command in _PLAIN:  # has options of its own, and no configuration
-        from importlib import import_module
-
         return int(import_module(f"train.stages.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
@@ -64,29 +73,9 @@ def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     from train.study import Study
 
     study = Study.from_config(config)
-    if command == "prepare":
-        from train.stages.prepare import prepare_study
-
-        return prepare_study(study)
-    if command == "pretrain":
-        from train.stages.pretrain import pretrain
-
-        return pretrain(study, config=config)
-    if command == "evaluate":
-        from train.stages.evaluate import evaluate
-
-        return evaluate(study)
-    if command == "generate":
-        from train.stages.generate import generate_study
-
-        return generate_study(study)
-    if command == "tokenizer":
-        from train.stages.tokenizer import train_tokenizer
-
-        return train_tokenizer(study)
-    from train.stages.report import report
-
-    return report(study)
+    module, _, name = _STAGES[command].partition(":")
+    stage = getattr(import_module(f"train.stages.{module}"), name)
+    return stage(study, config=config) if command in _TRAINS else stage(study)
 
 
 def settled(command: str, config: DictConfig) -> dict[str, Any]:
@@ -97,7 +86,7 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    if command != "pretrain" or plain.get("epochs") is None:
+    if command not in _TRAINS or plain.get("epochs") is None:
         return dict(plain)
     from train.stages.pretrain import data_of
     from train.study import Study

@@ -8,7 +8,7 @@ rank) alone, so that nothing but the step has to be stored to resume exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import lightning
@@ -36,6 +36,7 @@ class TrainingDiverged(RuntimeError):
 class LMModule(lightning.LightningModule):
     """Train a `Decoder` to predict the next token.
 
+    weights: of a model to go on from; None: fresh ones.
     optimizer: from parameters to an optimizer. schedule: from the step to a factor on its lr.
     clip: largest norm of the gradient; None leaves it alone.
     patience: steps with a loss or gradient that is not finite are skipped and counted; so many in
@@ -48,6 +49,7 @@ class LMModule(lightning.LightningModule):
         self,
         *,
         config: DecoderConfig,
+        weights: Mapping[str, Tensor] | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer],
         schedule: Schedule,
         seed: int = 0,
@@ -62,7 +64,10 @@ class LMModule(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self.model = Decoder(config, attention=attention, recompute=recompute, allowed=allowed)
-        self.model.init_weights(seed=seed)
+        if weights is None:
+            self.model.init_weights(seed=seed)
+        else:
+            self.model.load_state_dict(weights)
         self.make_optimizer = optimizer
         self.schedule = schedule
         self.seed = seed

@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bipe.attention import Path as AttentionPath
-from bipe.build import ALLOWED, TARGET, build
-from bipe.generate import Sampling
+from bipe.build import ALLOWED, build
 from train.check import check, section_of
+from train.study.evaluate import Evaluate
+from train.study.generate import Generate
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
@@ -51,85 +52,6 @@ _COUNTS = (
     "keep_checkpoints",
     "validate_every",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passkey:
-    """How retrieval is probed (evals/passkey.py)."""
-
-    source: str | None
-    depths: list[float]
-    trials: int
-    candidates: int
-
-    def __post_init__(self) -> None:
-        inside = all(0 <= depth <= 1 for depth in self.depths)
-        _require("passkey.depths", self.depths, bool(self.depths) and inside, "shares from 0 to 1")
-        _require("passkey.trials", self.trials, self.trials >= 1, "at least 1")
-        _require("passkey.candidates", self.candidates, self.candidates >= 2, "at least 2")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluate:
-    """What `bipe evaluate` measures; lengths in training rows."""
-
-    runs: str | list[str]
-    lengths: list[int]
-    documents: int
-    split: str
-    sources: list[str] | None
-    tokens_per_batch: int
-    passkey: Passkey | None
-
-    def __post_init__(self) -> None:
-        whole = bool(self.lengths) and min(self.lengths) >= 1
-        _require("lengths", self.lengths, whole, "multiples of row_length, from 1 up")
-        _require("documents", self.documents, self.documents >= 1, "at least 1")
-        _require(
-            "tokens_per_batch", self.tokens_per_batch, self.tokens_per_batch >= 1, "at least 1"
-        )
-        _require("sources", self.sources, self.sources != [], "null for all, or name some")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generate:
-    """What `bipe generate` goes on from, and how."""
-
-    run: str
-    checkpoint: str | int | None
-    data: str | list[str] | dict[str, str] | None
-    source: str | None
-    segmenter: str | None
-    prompt: str | None
-    file: str | None
-    max_new: int
-    samples: int
-    stop: list[str]
-    temperature: float
-    top_k: int | None
-    top_p: float
-    repetition_penalty: float
-
-    def __post_init__(self) -> None:
-        for name in ("max_new", "samples"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"generate.{name} must be at least 1, was: {value}")
-        if not all(self.stop):
-            raise ValueError(f"generate.stop must hold no empty string, was: {self.stop}")
-        try:
-            self.sampling  # noqa: B018 (checks its numbers)
-        except ValueError as fault:
-            raise ValueError(f"generate.{fault}") from None
-
-    @property
-    def sampling(self) -> Sampling:
-        return Sampling(
-            temperature=float(self.temperature),
-            top_k=self.top_k,
-            top_p=float(self.top_p),
-            repetition_penalty=float(self.repetition_penalty),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,32 +149,6 @@ class Study:
 def allowed_prefixes(own: list[str]) -> tuple[str, ...]:
     """What any configuration may build, and the packages that the user names."""
     return (*ALLOWED, "lightning.", *(f"{str(prefix).rstrip('.')}." for prefix in own))
-
-
-def encoding_name(encoding: Any) -> str:
-    """What papers call an encoding: RoPE, BiPE-RoPE, or Bilevel(Sinusoidal, RoPE)."""
-    if not isinstance(encoding, Mapping) or TARGET not in encoding:
-        return "encoding"
-    kind = str(encoding[TARGET]).rpartition(".")[2]
-    if kind == "Flat":
-        return encoding_name(encoding.get("encoding"))
-    if kind == "Chain":
-        return f"Chain({', '.join(map(encoding_name, encoding.get('links', [])))})"
-    if kind != "Bilevel":
-        return kind
-    intra, inter = encoding_name(encoding.get("intra")), encoding_name(encoding.get("inter"))
-    return f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"
-
-
-def slug(name: str) -> str:
-    """A folder name: BiPE-RoPE -> bipe_rope."""
-    words = "".join(c.lower() if c.isalnum() else " " for c in name).split()
-    return "_".join(words) or "run"
-
-
-def _require(key: str, value: Any, holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"evaluate.{key} must be {rule}, was: {value}")
 
 
 def _from_mapping(kind: Any, values: Mapping[str, Any]) -> Any:

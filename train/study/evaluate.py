@@ -1,0 +1,49 @@
+"""What `bipe evaluate` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passkey:
+    """How retrieval is probed (evals/passkey.py)."""
+
+    source: str | None
+    depths: list[float]
+    trials: int
+    candidates: int
+
+    def __post_init__(self) -> None:
+        inside = all(0 <= depth <= 1 for depth in self.depths)
+        _require("passkey.depths", self.depths, bool(self.depths) and inside, "shares from 0 to 1")
+        _require("passkey.trials", self.trials, self.trials >= 1, "at least 1")
+        _require("passkey.candidates", self.candidates, self.candidates >= 2, "at least 2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluate:
+    """What `bipe evaluate` measures; lengths in training rows."""
+
+    runs: str | list[str]
+    lengths: list[int]
+    documents: int
+    split: str
+    sources: list[str] | None
+    tokens_per_batch: int
+    passkey: Passkey | None
+
+    def __post_init__(self) -> None:
+        whole = bool(self.lengths) and min(self.lengths) >= 1
+        _require("lengths", self.lengths, whole, "multiples of row_length, from 1 up")
+        _require("documents", self.documents, self.documents >= 1, "at least 1")
+        _require(
+            "tokens_per_batch", self.tokens_per_batch, self.tokens_per_batch >= 1, "at least 1"
+        )
+        _require("sources", self.sources, self.sources != [], "null for all, or name some")
+
+
+def _require(key: str, value: Any, holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"evaluate.{key} must be {rule}, was: {value}")
