@@ -21,6 +21,7 @@ from torch.distributed.tensor import DTensor
 from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention import Path as AttentionPath
 from bipe.build import ALLOWED
+from bipe.draws import Draw, row_keys
 from bipe.encodings import Bilevel, Learned
 from bipe.loss import IGNORE, summed_cross_entropy
 from train.data.rows.batch import Batch
@@ -42,7 +43,7 @@ class LMModule(lightning.LightningModule):
     patience: steps with a loss or gradient that is not finite are skipped and counted; so many in
         a row end the run with `TrainingDiverged`.
     recompute: see `Decoder`. z_loss, label_smoothing: part of the training loss (loss.py); the
-        loss of validation is always the plain one.
+        loss of validation is always the plain one. draw: other ids for training (bipe/draws).
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LMModule(lightning.LightningModule):
         recompute: bool = False,
         z_loss: float = 0.0,
         label_smoothing: float = 0.0,
+        draw: Draw | None = None,
         allowed: tuple[str, ...] = ALLOWED,
     ) -> None:
         super().__init__()
@@ -75,6 +77,7 @@ class LMModule(lightning.LightningModule):
         self.patience = patience
         self.compile_blocks = compile
         self.z_loss, self.label_smoothing = z_loss, label_smoothing
+        self.draw = draw
         self.indices = IndexCounts()
         self.skipped_steps = 0
         self.skipped_in_a_row = 0
@@ -119,6 +122,8 @@ class LMModule(lightning.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._batch = batch
         at = positions_of(batch)
+        if self.draw is not None:
+            at = self.draw.drawn(at, row_keys(batch.tokens, seed=self.seed, step=batch.step))
         self.indices.add(at)
         hidden = self.model(batch.tokens, at)
         nll = summed_cross_entropy(

@@ -61,6 +61,7 @@ def train_model(
         recompute=study.recompute,
         z_loss=float(study.z_loss),
         label_smoothing=float(study.label_smoothing),
+        draw=build(study.positions, allowed=study.allowed) if study.positions else None,
         allowed=study.allowed,
     )
     _refuse_short_table(module, study)

@@ -1,6 +1,7 @@
 """Context extension of rotary frequencies: one strategy a file, base.py says what one is."""
 
 from bipe.stretch.base import Stretch
+from bipe.stretch.drope import DroPE
 from bipe.stretch.dynamic_ntk import DynamicNTK
 from bipe.stretch.dynamic_yarn import DynamicYaRN
 from bipe.stretch.linear import Linear
@@ -12,6 +13,7 @@ from bipe.stretch.ntk_mixed import NTKMixed
 from bipe.stretch.yarn import YaRN
 
 __all__ = [
+    "DroPE",
     "DynamicNTK",
     "DynamicYaRN",
     "Linear",

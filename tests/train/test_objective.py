@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from bipe import Decoder
+from bipe.build import build
+from bipe.draws import row_keys
 from tests.train.studies import composed, curve, losses, pretrain, same_weights, weights
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
@@ -84,3 +86,22 @@ def test_numbers_are_fetched_when_they_are_read():
     assert metrics.get("lr") is None and type(metrics["step"]) is int
     del metrics["step"]
     assert list(metrics) == ["loss"] and len(metrics) == 1
+
+
+@pytest.mark.parametrize("draw", ["pose", "randomised"])
+def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
+    words = (*smoke, "encoding=rope", "steps=2", f"positions={draw}", "positions.reach=2000")
+    runs = [pretrain(*words, f"rows.micro_batch={size}", f"name=m{size}") for size in (4, 2)]
+    assert np.allclose(losses(runs[0]), losses(runs[1]), atol=1e-5)
+    study = Study.from_config(composed(*words))
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
+    model.init_weights(seed=study.seed)
+    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=1)
+    (batch,) = loader.batches()
+    keys = row_keys(batch.tokens, seed=study.seed, step=0)
+    at = build(study.positions).drawn(positions_of(batch), keys)
+    logits = model.logits(batch.tokens, at).flatten(0, 1)
+    expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED)
+    assert losses(runs[0])[0] == pytest.approx(expected.item(), abs=2e-6)
+    assert at.token.max() > 64

@@ -84,6 +84,7 @@ class Study:
     recompute: bool
     z_loss: float
     label_smoothing: float
+    positions: Call | None
     log_every: int
     checkpoint_every: int
     validate_every: int | None
