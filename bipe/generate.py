@@ -104,6 +104,7 @@ def generate(
     max_new: int,
     sampling: Sampling | None = None,
     marker: Marker | None = None,
+    marks: Sequence[Sequence[int]] | None = None,
     stop_ids: Sequence[int] = (),
     stop_strings: Sequence[str] = (),
     decode: Callable[[list[int]], str] | None = None,
@@ -115,9 +116,10 @@ def generate(
     """Write at most `max_new` tokens behind each prompt.
 
     sampling: by default the most likely token each time. marker: cuts the text into segments;
-    needed by bilevel models. stop_ids, stop_strings: end a row; strings need `decode`, which turns
-    ids into text. static: reserve the cache at once instead of letting it grow. chunk: tokens of
-    the prompts read at once. on_token: told (row, id) of every token as it comes.
+    needed by bilevel models. marks: those of the prompts, where the marker is to begin behind them.
+    stop_ids, stop_strings: end a row; strings need `decode`, which turns ids into text. static:
+    reserve the cache at once instead of letting it grow. chunk: tokens of the prompts read at
+    once. on_token: told (row, id) of every token as it comes.
     Raises ValueError for an empty prompt, or stop strings without `decode`.
     """
     if not prompts or not all(len(prompt) for prompt in prompts):
@@ -150,9 +152,12 @@ def generate(
         for index, prompt in enumerate(prompts)
     ]
     fed = [[_PADDING] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)]
+    known = None
+    if marks is not None:
+        known = [[0] * pad + list(row) for pad, row in zip(padding, marks, strict=True)]
     going = rows
     for turn in range(max_new):
-        logits = session.feed(fed, last_only=True)[:, -1]
+        logits = session.feed(fed, marks=known if not turn else None, last_only=True)[:, -1]
         chosen = [row.choose(scores) for row, scores in zip(going, logits, strict=True)]
         for row, token in zip(going, chosen, strict=True):
             if on_token is not None and token is not None:

@@ -9,6 +9,10 @@ Segment marks come from a marker, which reads tokens one by one and tells which 
 (`segmenters.TokenMarker` follows any causal segmenter). A token whose character
 is not complete yet gets a provisional mark; where the rest of the character decides otherwise, its
 keys are computed again: so the cache is always that of the text as it would be read whole.
+
+A prompt that was cut otherwise (in parts, by a segmenter that reads ahead) comes with its own
+marks: `session.feed([[5, 7, 2]], marks=[[3, 0, 2]])`. The marker then begins behind it, with a new
+segment.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from torch import Tensor
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder
-from bipe.positions import SEGMENT_BIT, Reach
+from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Reach
 
 PREFILL_CHUNK = 1024  # tokens
 
@@ -45,12 +49,22 @@ class Marker(Protocol):
 
 @dataclass(slots=True)
 class _Row:
-    """The tokens of a row, their marks (of which the last may be provisional), its marker."""
+    """The tokens of a row, their marks (of which the last may be provisional), its marker.
+
+    begins: where the text of the marker begins, behind tokens whose marks were given.
+    """
 
     tokens: list[int]
     marks: list[int]
     decided: int
     marker: Marker | None
+    begins: int | None = None
+
+    def give(self, tokens: Sequence[int], marks: Sequence[int]) -> None:
+        """Read tokens whose marks are known."""
+        self.tokens.extend(tokens)
+        self.marks.extend(marks)
+        self.decided = self.begins = len(self.marks)
 
     def push(self, tokens: Sequence[int]) -> int:
         """Read tokens; return the first place whose mark is new or another than before."""
@@ -63,6 +77,8 @@ class _Row:
         known = self.decided
         self.decided += len(found)
         marks = found + self.marker.provisional()
+        if self.begins is not None and known == self.begins:
+            marks[0] &= ~(1 << DOCUMENT_BIT)  # what goes on behind a prompt is its document
         old = self.marks[known:]
         self.marks[known:] = marks
         changed = (known + i for i, mark in enumerate(old) if mark != marks[i])
@@ -70,7 +86,7 @@ class _Row:
 
     def copy(self) -> _Row:
         marker = None if self.marker is None else self.marker.copy()
-        return _Row(self.tokens.copy(), self.marks.copy(), self.decided, marker)
+        return _Row(self.tokens.copy(), self.marks.copy(), self.decided, marker, self.begins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +134,16 @@ class Session:
 
     @torch.no_grad()
     def feed(
-        self, tokens: Sequence[Sequence[int]], *, last_only: bool = False
+        self,
+        tokens: Sequence[Sequence[int]],
+        *,
+        marks: Sequence[Sequence[int]] | None = None,
+        last_only: bool = False,
     ) -> Float[Tensor, "batch time vocab"]:
         """Read as many tokens for each row; logits behind each, or behind the last only.
 
         Left padding counts as tokens and is fed with the prompt; what stands there is ignored.
+        marks: of tokens that are not for the marker to read, which come before all others.
         """
         count = len(tokens[0])
         if not count or any(len(row) != count for row in tokens):
@@ -133,9 +154,13 @@ class Session:
         for id in (min(map(min, tokens)), max(map(max, tokens))):
             if not 0 <= id < vocabulary:
                 raise ValueError(f"ids must be from 0 to below {vocabulary}, was: {id}")
+        if marks is not None:
+            self._require_marks(marks, count)
         start = min(
-            self._push(row, new, hidden=self._hidden(index))
-            for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
+            self._push(row, new, known, hidden=self._hidden(index))
+            for index, (row, new, known) in enumerate(
+                zip(self._rows, tokens, marks or [None] * len(tokens), strict=True)
+            )
         )
         if not len(self.cache):
             self.cache.reach = self._reach()
@@ -156,6 +181,8 @@ class Session:
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these rows, in this order, each as often as named."""
+        if list(rows) == list(range(len(self._rows))):
+            return  # a cache is long: it is not copied for nothing
         self._rows = [self._rows[row].copy() for row in rows]
         if self.padding is not None:
             self.padding = [self.padding[row] for row in rows]
@@ -182,16 +209,30 @@ class Session:
         token, inter, intra = torch.tensor(columns, device=self._device).unbind(-1)
         return Reach(token=token, inter=inter, intra=intra)
 
-    def _push(self, row: _Row, tokens: Sequence[int], *, hidden: int) -> int:
-        if not hidden:
+    def _push(
+        self, row: _Row, tokens: Sequence[int], marks: Sequence[int] | None, *, hidden: int
+    ) -> int:
+        if not hidden and marks is None:
             return row.push(tokens)
         first = len(row.tokens)
         row.tokens.extend(tokens[:hidden])
         row.marks.extend([0] * min(hidden, len(tokens)))
         row.decided = len(row.marks)
-        if hidden < len(tokens):
+        if marks is not None:
+            row.give(tokens[hidden:], marks[hidden:])
+        elif hidden < len(tokens):
             row.push(tokens[hidden:])
         return first
+
+    def _require_marks(self, marks: Sequence[Sequence[int]], count: int) -> None:
+        if any(len(row) != count for row in marks):
+            raise ValueError(
+                f"marks must be as many as tokens, {count}, were: {list(map(len, marks))}"
+            )
+        if any(row.begins is None and any(row.marks) for row in self._rows) or any(
+            row.begins not in (None, len(row.marks)) for row in self._rows
+        ):
+            raise ValueError("marks must come before the tokens that the marker reads")
 
     def _read(self, start: int) -> list[Tensor]:
         """Hidden states of the tokens from `start` to the end, chunk by chunk."""

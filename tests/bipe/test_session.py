@@ -1,5 +1,7 @@
 """A session equals reading the whole text at once, whatever is fed, split, taken back."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -150,3 +152,46 @@ def test_rows_of_two_lengths_are_refused():
         session.feed([[1, 2], [3]])
     with pytest.raises(ValueError, match="chunk must be at least 1"):
         Session(small_decoder("flat_rope"), batch=2, chunk=0)
+
+
+@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96", "chain"])
+@torch.no_grad()
+def test_given_marks_of_prompts_are_read_as_they_are(scheme):
+    """Rows of other lengths, padded on the left; behind a prompt the marker opens a segment."""
+    model = small_decoder(scheme).double()
+    prompts = [draw(7, 17), draw(8, 11)]
+    given = [
+        [3] + [2 * (i % 5 == 2) for i in range(16)],
+        [3] + [2 * (i % 3 == 1) for i in range(10)],
+    ]
+    written = draw(9, 12)
+    marker = TokenMarker(segmenter=Newline(), pieces=PIECES)
+    session = Session(model, batch=2, marker=marker, padding=[0, 6], chunk=4)
+    ours = [session.feed([prompts[0], [0] * 6 + prompts[1]], marks=[given[0], [0] * 6 + given[1]])]
+    ours += [session.feed([[token], [token]]) for token in written]
+    text = b"".join(PIECES[token] for token in written).decode()
+    ends = [sum(len(PIECES[t]) for t in written[:i]) for i in range(len(written) + 1)]
+    offsets = list(itertools.pairwise(ends))
+    own = mark(anchors_from_offsets(text, offsets), [Newline().cut(text)])
+    own[0] = 2
+    for row, pad in enumerate((0, 6)):
+        marks = torch.tensor([[*given[row], *own.tolist()]], dtype=torch.uint8)
+        full = model.logits(torch.tensor([prompts[row] + written]), Positions.from_marks(marks))
+        found = torch.cat([ours[0][row, pad:], *(each[row] for each in ours[1:])])
+        torch.testing.assert_close(found, full[0], atol=1e-9, rtol=1e-9)
+
+
+def test_marks_come_before_what_the_marker_reads():
+    model = small_decoder("bilevel_learned_rope")
+    session = Session(model, batch=1, marker=TokenMarker(segmenter=Newline(), pieces=PIECES))
+    with pytest.raises(ValueError, match="marks must be as many as tokens, 2, were"):
+        session.feed([[1, 2]], marks=[[3]])
+    session.feed([[1, 2]], marks=[[3, 0]])
+    session.feed([[4]], marks=[[0]])
+    session.feed([[5]])
+    with pytest.raises(ValueError, match="before the tokens that the marker reads"):
+        session.feed([[1]], marks=[[2]])
+    session = Session(model, batch=1, marker=TokenMarker(segmenter=Newline(), pieces=PIECES))
+    session.feed([[1]])
+    with pytest.raises(ValueError, match="before the tokens that the marker reads"):
+        session.feed([[1]], marks=[[2]])
