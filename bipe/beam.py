@@ -100,12 +100,13 @@ def beam_search(
         chosen = _candidates(logits, totals, count=search.beams * (1 + len(stops)))
         parents, going, ended = _advance(chosen, going, stops=stops, search=search)
         done = _best([*done, *ended], search.beams)
-        if not going or turn == max_new - 1 or _is_over(done, going, search, max_new=max_new):
+        if not going or _is_over(done, going, search, max_new=max_new):
+            break
+        if turn == max_new - 1:
+            done += [_complete(each, search, ended="length") for each in going]
             break
         session.select(parents)
         logits = session.feed([[each.tokens[-1]] for each in going])[:, -1]
-    if len(done) < search.beams or not search.early_stopping:
-        done += [_complete(each, search, ended="length") for each in going]
     return _best(done, search.beams)
 
 

@@ -157,10 +157,10 @@ class Session:
         if marks is not None:
             self._require_marks(marks, count)
         start = min(
-            self._push(row, new, known, hidden=self._hidden(index))
-            for index, (row, new, known) in enumerate(
-                zip(self._rows, tokens, marks or [None] * len(tokens), strict=True)
+            self._push(
+                row, new, None if marks is None else marks[index], hidden=self._hidden(index)
             )
+            for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
         )
         if not len(self.cache):
             self.cache.reach = self._reach()
