@@ -36,8 +36,8 @@ INSIDE = {
     "segmenter": "segmenter@corpus.sources.text.segmenter",
     "tokenizer": "tokenizer@corpus.tokenizer",
 }
-# A checkpoint is needed to complete them: they are built from their files.
-ALONE = {"stretch"}
+# What a command has otherwise: the command completes it.
+ALONE = {"command"}
 EXPERIMENTS = CHOICES["experiment"]
 PILE = [name for name in EXPERIMENTS if name.startswith("pile_151m_")]
 NAMES = {
@@ -75,7 +75,7 @@ def test_every_file_is_a_choice_of_a_group():
     assert here == reached | {"config.yaml"}
 
 
-@pytest.mark.parametrize("group", sorted({*CHOICES} - {"experiment", *INSIDE, *ALONE}))
+@pytest.mark.parametrize("group", sorted({*CHOICES} - {"experiment", *INSIDE}))
 def test_every_group_has_a_default(group):
     defaults = yaml.safe_load((ROOT / "config.yaml").read_text())["defaults"]
     assert any(group in entry for entry in defaults if isinstance(entry, dict))
@@ -89,6 +89,13 @@ def test_every_choice_passes_the_check(choice):
     group, _, name = choice.partition("=")
     words = ["corpus=text", f"{INSIDE[group]}={name}"] if group in INSIDE else [choice]
     assert study(*words).row_length >= 1
+
+
+def test_the_defaults_of_a_command_come_before_what_is_asked_for():
+    made = study("command=extend", "data=x")
+    assert (made.rows["packing"], made.steps, made.schedule["steps"]) == ("long_first", 500, 500)
+    made = study("command=extend", "experiment=smoke", "rows=concat", "data=x", "steps=0")
+    assert (made.rows["packing"], made.steps, made.row_length) == ("concat", 0, 64)
 
 
 @pytest.mark.parametrize("name", CHOICES["segmenter"])

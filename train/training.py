@@ -47,6 +47,8 @@ def train_model(
     config: what is stored beside the run. weights: to start from, instead of fresh ones. notes:
     for the model that is written, beside those of every training.
     """
+    if study.steps < 1:
+        raise ValueError(f"steps must be at least 1, was: {study.steps}")
     rows.check(steps=study.steps)
     module = LMModule(
         config=decoder,

@@ -15,6 +15,7 @@ from bipe.attention import Path as AttentionPath
 from bipe.build import ALLOWED, build
 from train.check import check, section_of
 from train.study.evaluate import Evaluate
+from train.study.extend import Extend
 from train.study.generate import Generate
 
 IfExists = Literal["refuse", "resume", "overwrite"]
@@ -45,7 +46,6 @@ _DECIDED_BY = {
 _COUNTS = (
     "limit",
     "row_length",
-    "steps",
     "patience",
     "log_every",
     "checkpoint_every",
@@ -85,6 +85,9 @@ class Study:
     z_loss: float
     label_smoothing: float
     positions: Call | None
+    checkpoint: str | None
+    stretch: Call | None
+    extend: Extend
     log_every: int
     checkpoint_every: int
     validate_every: int | None
@@ -108,6 +111,8 @@ class Study:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, was: {value}")
+        if self.steps < 0:
+            raise ValueError(f"steps must be at least 0, was: {self.steps}")
         if self.epochs is not None and not self.epochs > 0:
             raise ValueError(f"epochs must be above 0, or null for steps, was: {self.epochs}")
         if self.clip is not None and not self.clip > 0:
