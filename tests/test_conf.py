@@ -37,7 +37,7 @@ INSIDE = {
     "tokenizer": "tokenizer@corpus.tokenizer",
 }
 # What a command has otherwise: the command completes it.
-ALONE = {"command"}
+ALONE = {"command", "task"}
 EXPERIMENTS = CHOICES["experiment"]
 PILE = [name for name in EXPERIMENTS if name.startswith("pile_151m_")]
 NAMES = {
@@ -131,7 +131,8 @@ def test_every_stretch_makes_a_model_that_runs(name, encoding):
     decoder = Decoder(done.config)
     rope = decoder.scheme.encoding if encoding == "rope" else decoder.scheme.inter
     if "_partial_" in node:
-        assert rope.stretch.original_length == (16 if encoding == "rope" else 8)
+        assert done.reports[0].original.length == (16 if encoding == "rope" else 8)
+    assert (rope.stretch is None) == (decoder.scheme.far is not None)
     tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
     marks = torch.full((2, 16), 2, dtype=torch.uint8)
     assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)

@@ -49,6 +49,11 @@ class Task(Protocol):
         """Most tokens of an output, the end of text not counted."""
         ...
 
+    @property
+    def last_tokens(self) -> int:
+        """Tokens at the end of a prompt that truncation keeps (truncation.py)."""
+        ...
+
     def examples(self, split: str) -> Sequence[Example]:
         """The examples of "train", "validation" or "test", in the order of the data.
 

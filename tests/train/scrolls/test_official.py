@@ -1,0 +1,187 @@
+"""The official tasks: their format, how rows become examples, and every fault with its place."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.train.scrolls.archives import archive, row
+from train.data.reading.documents import DataError
+from train.scrolls.official import TASKS, split_input
+from train.scrolls.tasks import find_task, tasks
+
+WORDS = st.text(alphabet="abc DE.\n(", min_size=1).filter(lambda text: text.strip())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_official_task_is_built_with_the_recipe_of_the_paper(name):
+    task = find_task(name)
+    assert task.name == name
+    summary = task.metric == "rouge"
+    assert (task.output_tokens, task.last_tokens) == ((1000, 7) if summary else (200, 0))
+
+
+def test_train_has_an_example_a_row_and_validation_one_an_id(tmp_path):
+    rows = [row(0, output="a"), row(1), row(0, output="b", pid="i0_1")]
+    path = archive(tmp_path / "qmsum.zip", train=rows, validation=rows)
+    task = find_task("qmsum", path=str(path))
+    train, validation = task.examples("train"), task.examples("validation")
+    assert [one.id for one in train] == ["i0", "i1", "i0"]
+    assert [one.references for one in train] == [("a",), ("An answer",), ("b",)]
+    assert [one.id for one in validation] == ["i0", "i1"]
+    assert validation[0].references == ("a", "b")
+    assert [one.id for one in validation[1:]] == ["i1"]
+
+
+def test_a_folder_of_zips_and_one_of_unpacked_files_serve_as_well(tmp_path):
+    archive(tmp_path / "qmsum.zip", train=[row(0)])
+    (tmp_path / "loose/qmsum").mkdir(parents=True)
+    (tmp_path / "loose/qmsum/train.jsonl").write_text(json.dumps(row(0)) + "\n\n")
+    zipped, loose = (
+        find_task("qmsum", path=str(path)).examples("train")
+        for path in (tmp_path, tmp_path / "loose")
+    )
+    assert list(zipped) == list(loose)
+
+
+def test_an_address_is_fetched_once_by_datasets(tmp_path, monkeypatch):
+    import datasets
+
+    path, asked = archive(tmp_path / "x.zip", train=[row(0)]), []
+    monkeypatch.setattr(
+        datasets.DownloadManager, "download", lambda self, address: asked.append(address) or path
+    )
+    assert len(find_task("qmsum", path="hf://datasets/tau/scrolls").examples("train")) == 1
+    assert len(find_task("qmsum", path="https://host/q.zip?token=1").examples("train")) == 1
+    assert asked == ["hf://datasets/tau/scrolls/qmsum.zip", "https://host/q.zip?token=1"]
+
+
+def test_what_cannot_be_fetched_is_told_without_its_secrets(monkeypatch):
+    import datasets
+
+    def refuse(self, address):
+        raise ConnectionError("offline")
+
+    monkeypatch.setattr(datasets.DownloadManager, "download", refuse)
+    with pytest.raises(DataError, match="local zip") as told:
+        find_task("qmsum", path="https://host/q.zip?token=sesame").examples("train")
+    assert "sesame" not in str(told.value)
+
+
+def test_the_parts_of_a_prompt_are_the_question_the_document_and_the_wording(tmp_path):
+    path = archive(tmp_path / "qmsum.zip", train=[row(0, input="Why?\n\nOne.\n\nTwo.")])
+    task = find_task("qmsum", path=str(path), instruction="Read on.")
+    (example,) = task.examples("train")
+    assert [(part.kind, part.text) for part in example.parts] == [
+        ("instruction", "Read on.\n\n"),
+        ("question", "Why?\n\n"),
+        ("document", "One.\n\nTwo.\n\n"),
+        ("text", "Summary:"),
+    ]
+    assert example.prompt == "Read on.\n\nWhy?\n\nOne.\n\nTwo.\n\nSummary:"
+
+
+def test_the_options_of_quality_belong_to_its_question():
+    question = "Who?\n\n (A) one\n (B) two\n (C) three\n (D) four"
+    assert split_input(f"{question}\n\n\nOnce.\n\nOn.", layout="choices", where="x") == (
+        question,
+        "Once.\n\nOn.",
+    )
+
+
+@given(question=WORDS, document=WORDS)
+def test_a_question_ends_at_the_first_blank_line(question, document):
+    question, document = re.sub(r"\n\n+", "\n", question).strip("\n"), document.lstrip("\n")
+    found = split_input(f"{question}\n\n{document}", layout="query", where="x")
+    assert found == (question, document)
+
+
+def test_outputs_of_a_test_split_may_be_hidden(tmp_path):
+    hidden = [row(0, output=None), {k: v for k, v in row(1).items() if k != "output"}]
+    path = archive(tmp_path / "qmsum.zip", test=hidden)
+    examples = find_task("qmsum", path=str(path)).examples("test")
+    assert [one.references for one in examples] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([row(0), row(1, output="  ")], "row 2: output must not be empty"),
+        ([row(0), row(1, output=None)], "row 2: output must be text, was: NoneType"),
+        ([row(0, input="no blank line")], "row 1: input must be a question, a blank line"),
+        ([row(0, input="\n\nno question")], "row 1: input must be a question"),
+        ([{"id": "a", "pid": "b"}], r"row 1: input must be text, was: missing \(there is: id, pid"),
+        ([row(0), row(0)], r"row 2: pid must come once, was: 'i0_0', also in .*row 1"),
+        ([row(0), row(0, pid="p", input="Other?\n\nX")], "row 2: id must name one input"),
+        (b'{"id": \n', "row 1: must be a JSON object"),
+        (b"[1]\n", "row 1: must be a JSON object, was: list"),
+        (b'{"id": "\xff"}\n', "row 1: must be a JSON object in UTF-8"),
+        (b"", "split validation of task qmsum has no rows"),
+    ],
+)
+def test_a_fault_is_told_with_file_row_and_field(tmp_path, rows, told):
+    path = archive(tmp_path / "qmsum.zip", validation=rows)
+    with pytest.raises(DataError, match=told) as fault:
+        find_task("qmsum", path=str(path)).examples("validation")
+    assert str(path) in str(fault.value)
+
+
+def test_a_split_that_is_missing_is_told_with_what_there_is(tmp_path):
+    path = archive(tmp_path / "qmsum.zip", train=[row(0)])
+    task = find_task("qmsum", path=str(path))
+    with pytest.raises(DataError, match=r"split test is missing.*it has: qmsum/train\.jsonl"):
+        task.examples("test")
+    with pytest.raises(DataError, match="split must be one of train, validation, test"):
+        task.examples("dev")
+    with pytest.raises(DataError, match="there is no such file"):
+        find_task("qmsum", path=str(tmp_path / "no.zip")).examples("train")
+
+
+@pytest.mark.parametrize("place", [0.2, 0.5, 0.9])
+def test_a_damaged_archive_is_a_fault_and_never_a_shorter_split(tmp_path, place):
+    rows = [row(n, input=f"Q{n}?\n\n{n * 7919}") for n in range(2000)]
+    path = archive(tmp_path / "qmsum.zip", train=rows)
+    data = bytearray(path.read_bytes())
+    at = int(len(data) * place * 0.8)
+    data[at : at + 4] = bytes(255 - byte for byte in data[at : at + 4])
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"train\.jsonl"):
+        find_task("qmsum", path=str(path)).examples("train")
+
+
+def test_a_file_that_is_no_archive_is_told(tmp_path):
+    path = tmp_path / "qmsum.zip"
+    path.write_text("no zip")
+    with pytest.raises(DataError, match="cannot be read"):
+        find_task("qmsum", path=str(path)).examples("train")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        ("{question}", r"task qmsum: prompt must name the field \{document\} once"),
+        ("{document}", r"must name the field \{question\} once"),
+        ("{question}{document}{document}", r"must name the field \{document\} once"),
+        ("{question} {document} {title}", r"names no field by \{title\}; there is: \{document\}"),
+        ("{question} {document", "is no template"),
+        ("{question!r} {document}", r"names no field"),
+    ],
+)
+def test_a_template_without_its_field_is_refused(prompt, told):
+    with pytest.raises(DataError, match=told):
+        find_task("qmsum", prompt=prompt)
+
+
+def test_an_instruction_needs_its_place():
+    with pytest.raises(DataError, match=r"must name the field \{instruction\} once"):
+        find_task("gov_report", prompt="{document}", instruction="Sum up.")
+
+
+def test_a_wrong_name_or_key_is_told_with_the_nearest():
+    with pytest.raises(DataError, match="did you mean 'qmsum'"):
+        find_task("qmsumm")
+    with pytest.raises(DataError, match="did you mean 'prompt'"):
+        find_task("qmsum", promt="x")
+    assert {*TASKS} <= {*tasks()}
