@@ -9,6 +9,7 @@ Back ends such as spaCy are imported when a segmenter that needs them first cuts
 
 from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
+from segmenters.derived import Clauses, Matched
 from segmenters.id_table import IdTable
 from segmenters.lines import Lines
 from segmenters.mixed import Auto, Mixed, route
@@ -32,12 +33,14 @@ __all__ = [
     "Auto",
     "ByteTable",
     "ChainOfThought",
+    "Clauses",
     "Coq",
     "IdTable",
     "Isabelle",
     "LaTeXProofs",
     "Lean",
     "Lines",
+    "Matched",
     "Metamath",
     "Mixed",
     "Mizar",

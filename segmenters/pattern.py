@@ -20,7 +20,7 @@ from segmenters.code.physical import in_characters, utf8
 _NEWLINE, _SPACE, _PERIOD = b"\n ."
 # Multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014) and its increment.
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 # Draws are made for so many characters at a time: they take fifty bytes a character.
 _PIECE = 1 << 18
 
@@ -156,16 +156,16 @@ class RandomCuts(Segmenter):
         `total` sums up the characters read, so that the draws go on in the next piece of a text.
         """
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(_GOLDEN)
-        start = np.uint64((self.seed * _GOLDEN + 1) % 2**64)
+        counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(GOLDEN)
+        start = np.uint64((self.seed * GOLDEN + 1) % 2**64)
         # A sum of mixed terms is a hash of each prefix in one vectorised pass.
-        sums = np.cumsum(_mix((codes + counter) ^ start)) + np.array([total], dtype=np.uint64)
-        draws = _mix(sums ^ start)
+        sums = np.cumsum(mix((codes + counter) ^ start)) + np.array([total], dtype=np.uint64)
+        draws = mix(sums ^ start)
         cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
         return cuts, int(sums[-1]) if len(sums) else total
 
 
-def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The splitmix64 finaliser: each bit of the input reaches each bit of the output."""
     values = (values ^ (values >> np.uint64(30))) * _MIX[0]
     values = (values ^ (values >> np.uint64(27))) * _MIX[1]

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 from jaxtyping import config as jaxtyping_config
@@ -10,6 +11,9 @@ from jaxtyping import install_import_hook
 
 # Before anything imports bipe: every annotated shape is checked at every call in the tests.
 install_import_hook("bipe", "beartype.beartype")
+# No limit on the time of an example: machines are shared.
+hypothesis.settings.register_profile("bipe", deadline=None)
+hypothesis.settings.load_profile("bipe")
 
 
 @pytest.fixture(scope="session", autouse=True)

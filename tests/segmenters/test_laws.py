@@ -13,11 +13,13 @@ from segmenters import (
     ArithmeticSteps,
     Auto,
     ChainOfThought,
+    Clauses,
     Coq,
     Isabelle,
     LaTeXProofs,
     Lean,
     Lines,
+    Matched,
     Metamath,
     Mixed,
     Mizar,
@@ -57,6 +59,11 @@ SEGMENTERS = [
     Sentences(),
     Sentences(backend="rules"),
     Sentences(backend="sentencizer"),
+    Clauses(of=Sentences(backend="rules")),
+    Clauses(of=Newline()),
+    Matched(of=Sentences(backend="rules"), kind="shuffled"),
+    Matched(of=Lines(), kind="random"),
+    Matched(of=Auto(), kind="stride"),
 ]
 for slow_to_load in SEGMENTERS:
     slow_to_load.cut("")  # spaCy loads here, outside of any deadline
