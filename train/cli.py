@@ -110,11 +110,16 @@ def _is_override(word: str) -> bool:
 
 
 def register_resolvers() -> None:
-    """What YAML may call: ${head_width:width,n_head} and ${fast_precision:}."""
+    """What YAML may call: ${head_width:width,n_head}, ${run_name:encoding}, ${fast_precision:}."""
     from omegaconf import OmegaConf
 
     def head_width(width: int, n_head: int) -> int:
         return int(width) // max(1, int(n_head))
+
+    def run_name(encoding: Any) -> str:
+        from train.study.names import encoding_name, slug
+
+        return slug(encoding_name(encoding))
 
     def precision() -> str:
         from train.machine import fast_precision
@@ -122,6 +127,7 @@ def register_resolvers() -> None:
         return fast_precision()
 
     OmegaConf.register_new_resolver("head_width", head_width, replace=True)
+    OmegaConf.register_new_resolver("run_name", run_name, replace=True)
     OmegaConf.register_new_resolver("fast_precision", precision, replace=True)
 
 

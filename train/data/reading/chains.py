@@ -11,21 +11,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from train.arithmetic.expression import Node, is_prime, joined, reduce, reducible, spell
 from train.data.preparing.parts import Part, part_size, ranges
 from train.data.reading.documents import DataError, Document, Reader
 
 _CHAIN_BYTES = 25  # roughly, to divide the work by
-_LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
-
-
-@dataclass(slots=True, kw_only=True)
-class _Node:
-    value: int
-    operator: str = ""
-    parts: list[_Node] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +43,7 @@ class ArithmeticChains(Reader):
         low, high = self.operators
         if not 0 <= low <= high:
             raise DataError(f"operators must be (fewest, most) from 0 up, was: {low}, {high}")
-        if self.modulus < 2 or any(self.modulus % d == 0 for d in range(2, self.modulus)):
+        if not is_prime(self.modulus):
             raise DataError(f"modulus must be a prime, so that division works, was: {self.modulus}")
         for name in ("documents", "chains"):
             if getattr(self, name) < 1:
@@ -87,51 +80,18 @@ class ArithmeticChains(Reader):
 def chain(draw: random.Random, *, operators: int, modulus: int) -> str:
     """An expression with that many operators, and every step to its value."""
     node = _tree(draw, operators, modulus)
-    steps = [_spell(node)]
+    steps = [spell(node)]
     while node.parts:
-        _reduce(node)
-        steps.append(_spell(node))
+        reduce(next(reducible(node)))
+        steps.append(spell(node))
     return " = ".join(steps)
 
 
-def _tree(draw: random.Random, operators: int, modulus: int) -> _Node:
+def _tree(draw: random.Random, operators: int, modulus: int) -> Node:
     if operators == 0:
-        return _Node(value=draw.randrange(modulus))
+        return Node(value=draw.randrange(modulus))
     left_share = draw.randrange(operators)
     left = _tree(draw, left_share, modulus)
     right = _tree(draw, operators - 1 - left_share, modulus)
     operator = draw.choice("+-*/" if right.value else "+-*")
-    value = _apply(operator, left.value, right.value, modulus)
-    return _Node(value=value, operator=operator, parts=[left, right])
-
-
-def _apply(operator: str, left: int, right: int, modulus: int) -> int:
-    if operator == "+":
-        return (left + right) % modulus
-    if operator == "-":
-        return (left - right) % modulus
-    return left * (right if operator == "*" else pow(right, -1, modulus)) % modulus
-
-
-def _reduce(node: _Node) -> None:
-    """Carry out the leftmost operation whose two operands are numbers."""
-    while inner := next((part for part in node.parts if part.parts), None):
-        node = inner
-    node.operator, node.parts = "", []
-
-
-def _spell(node: _Node) -> str:
-    if not node.parts:
-        return str(node.value)
-    left, right = node.parts
-    level = _LEVEL[node.operator]
-    # Operators of one level group to the left, so that only a right operand needs brackets then.
-    return (
-        _bracket(left, unless=not left.parts or _LEVEL[left.operator] >= level)
-        + node.operator
-        + _bracket(right, unless=not right.parts or _LEVEL[right.operator] > level)
-    )
-
-
-def _bracket(node: _Node, *, unless: bool) -> str:
-    return _spell(node) if unless else f"({_spell(node)})"
+    return joined(operator, left, right, modulus=modulus)

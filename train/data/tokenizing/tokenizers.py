@@ -142,6 +142,9 @@ class Tokenizer:
         own = self.spelling or spelling(self._definition, self.fast.get_vocab())
         if own is not None:
             return own.table.pieces
+        if self._definition["decoder"] == {"type": "Fuse"}:  # joins the pieces as they are
+            ids = range(self.vocab_size)
+            return tuple(b"" if self._special[id] else self.decode([id]).encode() for id in ids)
         words = (id for id in range(self.vocab_size) if self.decode([id]).isalpha())
         before = next(words, None)
         if before is None:

@@ -1,0 +1,135 @@
+"""Expressions modulo a prime: trees, their spelling, their reductions.
+
+    (7+5)*3  ->  1*3  ->  3        modulo 11
+
+A reduction carries out one operation whose operands are both numbers. Operators of one level group
+to the left, and brackets stand only where they are needed, so that a spelling and its tree
+determine each other. a / b = a * b^-1; there is none for a b of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+OPERATORS = "+-*/"
+_LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+class ExpressionError(ValueError):
+    """A text that is no expression in its only spelling; says where and why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A number, or an operator over two parts; value: from 0 to below the modulus."""
+
+    value: int
+    operator: str = ""
+    parts: list[Node] = field(default_factory=list)
+
+
+def is_prime(number: int) -> bool:
+    """Whether a modulus lets every number but 0 divide."""
+    return number >= 2 and all(number % d for d in range(2, int(number**0.5) + 1))
+
+
+def joined(operator: str, left: Node, right: Node, *, modulus: int) -> Node:
+    """The operation over two parts, with its value."""
+    value = _apply(operator, left.value, right.value, modulus)
+    return Node(value=value, operator=operator, parts=[left, right])
+
+
+def _apply(operator: str, left: int, right: int, modulus: int) -> int:
+    if operator == "+":
+        return (left + right) % modulus
+    if operator == "-":
+        return (left - right) % modulus
+    return left * (right if operator == "*" else pow(right, -1, modulus)) % modulus
+
+
+def reducible(node: Node) -> Iterator[Node]:
+    """The operations that can be carried out now, left to right."""
+    if node.parts and not any(part.parts for part in node.parts):
+        yield node
+    for part in node.parts:
+        yield from reducible(part)
+
+
+def reduce(node: Node) -> None:
+    """Carry out an operation: the node becomes its value."""
+    node.operator, node.parts = "", []
+
+
+def spell(node: Node) -> str:
+    """The expression as it is written, without spaces."""
+    if not node.parts:
+        return str(node.value)
+    left, right = node.parts
+    level = _LEVEL[node.operator]
+    return (
+        _bracket(left, unless=not left.parts or _LEVEL[left.operator] >= level)
+        + node.operator
+        + _bracket(right, unless=not right.parts or _LEVEL[right.operator] > level)
+    )
+
+
+def _bracket(node: Node, *, unless: bool) -> str:
+    return spell(node) if unless else f"({spell(node)})"
+
+
+def parse(text: str, *, modulus: int) -> Node:
+    """The tree of an expression. Raises ExpressionError unless it is spelled as `spell` does."""
+    reader = _Reader(text, modulus)
+    node = reader.sum()
+    if reader.at < len(text):
+        raise reader.fault("an operator or the end")
+    if spell(node) != text:
+        raise ExpressionError(f"{text!r} has more brackets or zeros than it needs: {spell(node)!r}")
+    return node
+
+
+class _Reader:
+    """Reads by recursive descent: a sum of products of numbers and brackets."""
+
+    def __init__(self, text: str, modulus: int) -> None:
+        self.text, self.modulus, self.at = text, modulus, 0
+
+    def fault(self, wanted: str) -> ExpressionError:
+        found = self.text[self.at : self.at + 1] or "the end"
+        return ExpressionError(f"{self.text!r}: character {self.at} must be {wanted}, was: {found}")
+
+    def sum(self) -> Node:
+        return self._operations("+-", self._product)
+
+    def _product(self) -> Node:
+        return self._operations("*/", self._factor)
+
+    def _operations(self, operators: str, operand) -> Node:  # type: ignore[no-untyped-def]
+        node: Node = operand()
+        while (operator := self.text[self.at : self.at + 1]) and operator in operators:
+            self.at += 1
+            right = operand()
+            if operator == "/" and not right.value:
+                raise ExpressionError(f"{self.text!r}: divides by 0 before character {self.at}")
+            node = joined(operator, node, right, modulus=self.modulus)
+        return node
+
+    def _factor(self) -> Node:
+        if self.text.startswith("(", self.at):
+            self.at += 1
+            node = self.sum()
+            if not self.text.startswith(")", self.at):
+                raise self.fault("')'")
+            self.at += 1
+            return node
+        stop = self.at
+        while stop < len(self.text) and self.text[stop] in "0123456789":
+            stop += 1
+        if stop == self.at:
+            raise self.fault("a number or '('")
+        value = int(self.text[self.at : stop])
+        if value >= self.modulus:
+            raise self.fault(f"a number below {self.modulus}")
+        self.at = stop
+        return Node(value=value)
