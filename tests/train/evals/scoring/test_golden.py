@@ -1,0 +1,112 @@
+"""Scores equal those of the official scorers, on whatever pairs the golden folder holds."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from train.evals.scoring import answers, ruler
+from train.evals.scoring.rouge import aggregated, rouge
+from train.evals.scoring.scrolls import means, score
+from train.scrolls.official import TASKS
+
+FOLDER = Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parents[3] / "golden"))
+FILE = FOLDER / "scoring.json"
+GOLDEN = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+CLOSE = 1e-4
+pytestmark = pytest.mark.skipif(
+    "BIPE_GOLDEN" in os.environ and not GOLDEN, reason=f"{FOLDER} holds no scoring.json"
+)
+
+
+def pairs_of(name):
+    return [pytest.param(pair, id=str(i)) for i, pair in enumerate(GOLDEN.get(name, []))]
+
+
+def mapped(pairs):
+    return (
+        {str(i): pair["prediction"] for i, pair in enumerate(pairs)},
+        {str(i): pair["references"] for i, pair in enumerate(pairs)},
+    )
+
+
+@pytest.mark.parametrize("transliterate", [False, True])
+@pytest.mark.parametrize("pair", pairs_of("qa_pairs"))
+def test_answers_score_as_in_the_official_scorer(pair, transliterate):
+    name = "unidecode" if transliterate else "scrolls"
+    given = (pair["prediction"], pair["references"])
+    f1 = answers.f1(*given, transliterate=transliterate)
+    exact = answers.exact_match(*given, transliterate=transliterate)
+    assert 100 * f1 == pytest.approx(pair[f"f1_{name}"], abs=CLOSE)
+    assert 100 * exact == pair[f"em_{name}"]
+    stored = pair["normalized_prediction" + ("_unidecode" if transliterate else "")]
+    assert answers.normalized(pair["prediction"], transliterate=transliterate) == stored
+
+
+@pytest.mark.parametrize("pair", pairs_of("summ_pairs"))
+def test_summaries_score_as_in_the_official_scorer(pair):
+    found = aggregated([rouge(pair["prediction"], pair["references"])])
+    for kind, value in found.items():
+        assert 100 * value == pytest.approx(pair[kind], abs=CLOSE)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_score_of_a_task_is_the_official_one(task):
+    metric = {**TASKS}[task][1]
+    predictions, references = mapped(GOLDEN["summ_pairs" if metric == "rouge" else "qa_pairs"])
+    found, official = score(predictions, references, metric=metric), GOLDEN["aggregate"][task]
+    for name, value in found.values.items():
+        assert value == pytest.approx(official[name], abs=CLOSE)
+    assert found.score == pytest.approx(official["scrolls_score"], abs=CLOSE)
+    assert found.predicted == official["num_predicted"]
+    mean_length = official["mean_prediction_length_characters"]
+    assert found.characters == pytest.approx(mean_length, abs=CLOSE)
+
+
+@pytest.mark.parametrize("task", GOLDEN.get("aggregate_unidecode_variant", {}))
+def test_the_variant_that_transliterates_scores_as_its_copy_does(task):
+    official = GOLDEN["aggregate_unidecode_variant"][task]
+    predictions, references = mapped(GOLDEN["qa_pairs"])
+    metric = {**TASKS}[task][1]
+    found = score(predictions, references, metric=metric, transliterate=True)
+    assert found.score == pytest.approx(official["scrolls_score"], abs=CLOSE)
+
+
+def test_the_benchmark_is_the_mean_of_the_seven():
+    scores = {task: GOLDEN["aggregate"][task]["scrolls_score"] for task in TASKS}
+    found = means(scores)
+    assert found["mean"] == pytest.approx(GOLDEN["benchmark_mean_of_7_tasks"], abs=CLOSE)
+    steady = [value for task, value in scores.items() if task != "quality"]
+    assert found["mean_without_quality"] == pytest.approx(sum(steady) / 6)
+
+
+@pytest.mark.parametrize("task", ["gov_report", "contract_nli", "narrative_qa"])
+def test_the_example_of_the_official_documentation_is_reproduced(task):
+    anchor = GOLDEN["anchor_official_docstring"]
+    predictions = dict(enumerate(anchor["predictions"]))
+    references = dict(enumerate(anchor["references"]))
+    found = score(predictions, references, metric={**TASKS}[task][1])
+    for name, value in found.values.items():
+        assert value == pytest.approx(anchor[task][name], abs=CLOSE)
+    assert found.characters == anchor["mean_prediction_length_characters"]
+
+
+def test_ruler_scores_as_its_release_does():
+    golden = GOLDEN["ruler"]
+    predictions = [ruler.postprocessed(pair["prediction"]) for pair in golden["pairs"]]
+    references = [pair["references"] for pair in golden["pairs"]]
+    assert predictions == [pair["postprocessed"] for pair in golden["pairs"]]
+    for pair, *one in zip(golden["pairs"], predictions, references, strict=True):
+        given = [[part] for part in one]
+        assert ruler.string_match_all(*given) == pytest.approx(pair["all"])
+        assert ruler.string_match_part(*given) == pytest.approx(pair["part"])
+    assert ruler.string_match_all(predictions, references) == golden["aggregate_all"]
+    assert ruler.string_match_part(predictions, references) == golden["aggregate_part"]
+
+
+@pytest.mark.parametrize("case", pairs_of("passkey"))
+def test_passkeys_are_read_as_in_the_release_of_yarn(case):
+    number = case["extracted"] if isinstance(case["extracted"], int) else None
+    assert ruler.passkey_found(case["response"]) == number
+    assert ruler.passkey_correct(case["response"], key=case["pass_key"]) == case["correct"]

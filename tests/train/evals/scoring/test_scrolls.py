@@ -1,0 +1,112 @@
+"""Laws of the scores, and what cannot be scored."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from train.data.reading.documents import DataError
+from train.evals.scoring import answers, ruler
+from train.evals.scoring.rouge import TYPES, rouge
+from train.evals.scoring.scrolls import means, score
+from train.scrolls.official import TASKS
+
+WORDS = ["red", "Green.", "the", "an", "blue-ish", "7,000", "'x'"]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
+REFERENCES = st.lists(TEXTS, min_size=1, max_size=3)
+METRICS = ["rouge", "f1", "exact_match"]
+
+
+def longest_common(a, b):
+    """The length of the longest common subsequence, by its definition."""
+    if not a or not b:
+        return 0
+    if a[-1] == b[-1]:
+        return longest_common(a[:-1], b[:-1]) + 1
+    return max(longest_common(a[:-1], b), longest_common(a, b[:-1]))
+
+
+def overlap(a, b, n):
+    grams = [[tuple(words[i : i + n]) for i in range(len(words) - n + 1)] for words in (a, b)]
+    shared = sum(min(grams[0].count(gram), grams[1].count(gram)) for gram in {*grams[0]})
+    return shared, len(grams[0]), len(grams[1])
+
+
+@given(a=TEXTS, b=TEXTS)
+def test_rouge_is_what_its_definition_says(a, b):
+    words = [re.sub("[^a-z0-9]+", " ", text.lower()).split() for text in (a, b)]
+    expected = {
+        "rouge1": overlap(*words, 1),
+        "rouge2": overlap(*words, 2),
+        "rougeL": (longest_common(*words), len(words[0]), len(words[1])),
+    }
+    found = rouge(a, [b])
+    for kind, (shared, of_a, of_b) in expected.items():
+        assert found[kind] == pytest.approx(2 * shared / (of_a + of_b) if shared else 0)
+
+
+@given(prediction=TEXTS, references=REFERENCES, more=TEXTS)
+def test_another_reference_never_lowers_a_score(prediction, references, more):
+    wider = [*references, more]
+    assert answers.f1(prediction, wider) >= answers.f1(prediction, references)
+    assert answers.exact_match(prediction, wider) >= answers.exact_match(prediction, references)
+    before, after = rouge(prediction, references), rouge(prediction, wider)
+    assert all(after[kind] >= before[kind] for kind in TYPES)
+
+
+@given(prediction=TEXTS, references=REFERENCES)
+def test_an_exact_match_has_full_f1_unless_nothing_is_left(prediction, references):
+    left = answers.normalized(prediction)
+    if answers.exact_match(prediction, references):
+        assert answers.f1(prediction, references) == (1.0 if left else 0.0)
+    assert answers.normalized(left) == left
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(rows=st.lists(st.tuples(TEXTS, REFERENCES), min_size=1, max_size=4), seed=st.randoms())
+def test_a_score_does_not_know_the_order_of_ids(metric, rows, seed):
+    predictions = {str(i): prediction for i, (prediction, _) in enumerate(rows)}
+    references = {str(i): found for i, (_, found) in enumerate(rows)}
+    order = [*predictions]
+    seed.shuffle(order)
+    shuffled = {id: predictions[id] for id in order}
+    assert score(shuffled, references, metric=metric) == score(
+        predictions, references, metric=metric
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("predictions", "references", "told"),
+    [
+        ({"a": "x"}, {"a": ["x"], "b": ["y"]}, "'b' has no prediction"),
+        ({"a": "x", "c": "y"}, {"a": ["x"]}, "'c' has a prediction but no reference"),
+        ({"a": None}, {"a": ["x"]}, "'a' has a prediction that is no text"),
+        ({"a": "x"}, {"a": []}, "'a' has an empty list of references"),
+        ({}, {}, "there is nothing to score"),
+        ({}, {id: ["x"] for id in "abcde"}, "'a', 'b', 'c' and 2 more have no prediction"),
+    ],
+)
+def test_ids_that_do_not_agree_are_an_error(metric, predictions, references, told):
+    with pytest.raises(DataError, match=re.escape(told)):
+        score(predictions, references, metric=metric)
+
+
+def test_a_mean_needs_all_its_tasks():
+    scores = {task: 10.0 for task in TASKS if task != "quality"}
+    assert means(scores) == {"mean": None, "mean_without_quality": 10.0}
+    assert means({"qmsum": 1.0}) == {"mean": None, "mean_without_quality": None}
+    with pytest.raises(DataError, match="were of: \\['verses'\\]"):
+        means({"verses": 1.0})
+
+
+def test_a_number_too_long_to_read_is_no_key():
+    assert ruler.passkey_found("7" * 10_000) is None
+
+
+def test_retrieval_needs_references():
+    with pytest.raises(ValueError, match="must have a reference"):
+        ruler.string_match_all(["x"], [[]])
+    with pytest.raises(ValueError, match="must have a reference"):
+        ruler.string_match_part([], [])

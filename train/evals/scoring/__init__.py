@@ -1,0 +1,1 @@
+"""How predictions are scored: by the rules of SCROLLS, RULER and passkey retrieval."""
