@@ -16,6 +16,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _CONTENTS = (
     ("summary", "What is seen"),
     ("perplexity", "Perplexity"),
+    ("seeds", "Seeds"),
     ("retrieval", "Retrieval"),
     ("positions", "Loss by position"),
     ("bits", "Bits per byte"),
@@ -33,6 +34,7 @@ def page(*, runs: Sequence[Run], statistics: Mapping[str, SourceStatistics], tit
         _header(runs, title),
         sections.headline(runs, looks),
         sections.perplexity(runs, looks),
+        sections.seeds(runs, looks),
         sections.retrieval(runs, looks),
         sections.positions(runs, looks),
         sections.bits(runs, looks),
@@ -52,7 +54,11 @@ def page(*, runs: Sequence[Run], statistics: Mapping[str, SourceStatistics], tit
 
 
 def _header(runs: Sequence[Run], title: str) -> Markup:
-    links = [tag("a", words, href=f"#{anchor}") for anchor, words in _CONTENTS]
+    links = [
+        tag("a", words, href=f"#{anchor}")
+        for anchor, words in _CONTENTS
+        if anchor != "seeds" or any(run.members for run in runs)
+    ]
     return tag(
         "header",
         tag("h1", title),

@@ -49,11 +49,16 @@ class Style:
 
 def styles(runs: Sequence[Run]) -> dict[str, Style]:
     """The style of each run, by its label."""
-    hues = _hues([run.model.family.lower() for run in runs])
+    families = [run.model.family.lower() for run in runs]
+    alike = Counter((family, run.model.levels) for family, run in zip(families, runs, strict=True))
+    if max(alike.values(), default=0) > len(_SHAPES):
+        # One encoding in many forms: colours tell the forms apart.
+        families = [run.label for run in runs]
+    hues = _hues(families)
     seen: Counter[tuple[int, bool]] = Counter()
     chosen = {}
-    for run in runs:
-        look = (hues[run.model.family.lower()], run.model.levels == "flat")
+    for family, run in zip(families, runs, strict=True):
+        look = (hues[family], run.model.levels == "flat")
         shape = _SHAPES[seen[look] % len(_SHAPES)]
         seen[look] += 1
         chosen[run.label] = Style(hue=look[0], dashed=look[1], shape=shape)

@@ -53,6 +53,8 @@ class Scores:
     tokens_scored: tuple[int, ...]
     documents: tuple[int, ...]
     by_position: ByPosition | None
+    # Of the means over seeds: half of their 95% intervals, in nats; none for a single run.
+    half_widths: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ class Run:
     passkey: Passkey | None
     environment: Mapping[str, Any]
     config: Mapping[str, Any]
+    members: tuple["Run", ...] = ()  # the runs of several seeds that this one is the mean of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,6 +124,13 @@ def _retrieval(runs: Sequence[Run]) -> str:
 
 
 def _seeds(runs: Sequence[Run]) -> str:
+    several = {len(run.members) for run in runs}
+    if min(several) > 1:
+        return (
+            f"Each number is a mean over {spread(several, count)} seeds (of losses, so that "
+            "perplexities are averaged geometrically); intervals are 95% intervals of these means, "
+            "and tell how much other seeds would change, not how other texts would."
+        )
     kinds = {(run.model.family, run.model.levels, run.model.name) for run in runs}
     if len(kinds) < len(runs):
         return ""

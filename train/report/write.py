@@ -14,6 +14,7 @@ from pathlib import Path
 from train.report.load import load_runs, load_statistics
 from train.report.numbers import as_csv, as_json, rows
 from train.report.page import page
+from train.report.seeds import arms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ def write_report(*, runs: Sequence[Path], data: Path | None, out: Path, title: s
     texts = {
         files.csv: as_csv(table),
         files.json: as_json(table, title=title),
-        files.html: page(runs=loaded, statistics=statistics, title=title),
+        files.html: page(runs=arms(loaded), statistics=statistics, title=title),
     }
     html.parent.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from train import runs
 from train.report import ReportFiles, load_runs, write_report
+from train.report.seeds import arms
 from train.report.terminal import summary_table
 from train.study import Study
 
@@ -22,6 +23,6 @@ def report(study: Study) -> ReportFiles:
         out=Path(study.report.out),
         title=study.report.title,
     )
-    Console().print(summary_table(load_runs(folders)))
+    Console().print(summary_table(arms(load_runs(folders))))
     print(f"\nreport: {files.html}\nnumbers: {files.csv}, {files.json}")
     return files

@@ -28,6 +28,7 @@ class Series:
     label: str
     style: Style
     points: tuple[tuple[float, float], ...]
+    bars: tuple[tuple[float, float, float], ...] = ()  # (x, low, high) of intervals
 
     @property
     def finite(self) -> list[tuple[float, float]]:
@@ -71,6 +72,7 @@ def line_chart(
     """
     x = _x_axis(series, guides, x_scale)
     ys = [y for one in series for _, y in one.finite]
+    ys += [y for one in series for _, *ends in one.bars if all(map(drawable, ends)) for y in ends]
     y = value_axis(ys, start=HEIGHT - _BOTTOM, stop=_TOP, limits=limits, write=write_tick)
     plot = _Plot(x=x, y=y, x_name=x_name, write=write)
     scale = " (log scale)" if plot.y.log else ""
@@ -147,7 +149,13 @@ def _line(plot: _Plot, series: Series) -> Markup:
             mark(style, plot.x.at(x), plot.y.at(y), title=_tooltip(plot, series, x, y))
             for x, y in series.finite
         ]
+    parts += [_bar(plot, style, *bar) for bar in series.bars if all(map(drawable, bar))]
     return tag("g", *parts, class_="series")
+
+
+def _bar(plot: _Plot, style: Style, x: float, low: float, high: float) -> Markup:
+    at, bottom, top = plot.x.at(x), plot.y.at(low), plot.y.at(high)
+    return tag("line", x1=at, y1=bottom, x2=at, y2=top, stroke=style.colour, stroke_width=1)
 
 
 def _tooltip(plot: _Plot, series: Series, x: float, y: float) -> str:

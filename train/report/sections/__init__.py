@@ -7,6 +7,7 @@ from train.report.sections.account import account
 from train.report.sections.headline import headline
 from train.report.sections.perplexity import bits, perplexity, positions
 from train.report.sections.retrieval import retrieval
+from train.report.sections.seeds import seeds
 from train.report.sections.segments import segments
 from train.report.sections.training import training
 
@@ -17,6 +18,7 @@ __all__ = [
     "perplexity",
     "positions",
     "retrieval",
+    "seeds",
     "segments",
     "training",
 ]

@@ -1,6 +1,7 @@
 """Perplexity and bits per byte against length, and loss against position."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from train.report.compare import (
@@ -19,7 +20,7 @@ from train.report.figures import Guide, Series, line_chart
 from train.report.formats import DASH, TIMES, change, count, fixed, short, spread, times
 from train.report.markup import Markup, join, tag
 from train.report.palette import Style
-from train.report.records import ByPosition, Run
+from train.report.records import ByPosition, Run, Scores
 from train.report.tables import beside, emphasised, name_cell, section, table, with_detail
 
 
@@ -88,6 +89,7 @@ def _on_source(runs: Sequence[Run], looks: Mapping[str, Style], source: str) -> 
             points=tuple(
                 zip(run.scores[source].lengths, run.scores[source].perplexity, strict=True)
             ),
+            bars=tuple(_bars(run.scores[source])),
         )
         for run in runs
         if source in run.scores
@@ -108,6 +110,17 @@ def _on_source(runs: Sequence[Run], looks: Mapping[str, Style], source: str) -> 
         note=f"{TIMES}: ratio to the model's own training length. Bold: the lowest.",
     )
     return beside(chart, table=numbers)
+
+
+def _bars(scores: Scores) -> Iterator[tuple[float, float, float]]:
+    """The intervals of the means over seeds."""
+    for length, value, half in zip(
+        scores.lengths[: len(scores.half_widths)],
+        scores.perplexity,
+        scores.half_widths,
+        strict=False,
+    ):
+        yield length, value * math.exp(-half), value * math.exp(half)
 
 
 def _by_length(runs, looks, source: str, columns, *, field: str, write) -> list[list[str]]:

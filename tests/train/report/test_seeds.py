@@ -1,0 +1,101 @@
+"""Runs of several seeds as one: means, intervals, and comparisons seed by seed."""
+
+import math
+import random
+from statistics import fmean
+
+import pytest
+
+from train.report.page import page
+from train.report.palette import styles
+from train.report.seeds import arms, difference, half_width
+from train.report.sentences import observations
+
+
+def seeded(make, *, count=3, factor=1.0, **told):
+    """Evaluations of several seeds whose perplexities are `factor` times those of the others."""
+    made = []
+    for seed in range(count):
+        content = make.evaluation(seed=seed, **told)
+        for scores in content["perplexity"]["sources"].values():
+            noise = random.Random(seed).uniform(0.95, 1.05)
+            own = random.Random(f"{seed}/{factor}").uniform(0.999, 1.001)
+            level = [10 * noise * own * factor * (1 + i) for i in range(len(scores["nll"]))]
+            scores["nll"] = list(map(math.log, level))
+            scores["perplexity"] = list(map(math.exp, scores["nll"]))
+        made.append(content)
+    return made
+
+
+def test_the_mean_is_geometric_and_knows_its_interval(make):
+    made = seeded(make)
+    (arm,) = arms(make.loaded(*made))
+    assert arm.label == "RoPE" and [run.training.seed for run in arm.members] == [0, 1, 2]
+    nll = [content["perplexity"]["sources"]["prose"]["nll"][2] for content in made]
+    scores = arm.scores["prose"]
+    assert scores.perplexity[2] == pytest.approx(math.exp(fmean(nll)))
+    deviation = math.sqrt(sum((x - fmean(nll)) ** 2 for x in nll) / 2)
+    assert scores.half_widths[2] == pytest.approx(4.303 * deviation / math.sqrt(3))
+    assert arm.passkey.trials == sum(content["passkey"]["trials"] for content in made)
+
+
+def test_models_are_compared_seed_by_seed(make):
+    loaded = make.loaded(*seeded(make), *seeded(make, levels="bilevel", factor=0.9))
+    flat, bilevel = arms(loaded)
+    found = difference(bilevel, flat, "prose", 512)
+    ratios = [
+        b.scores["prose"].perplexity[0] / a.scores["prose"].perplexity[0]
+        for a, b in zip(flat.members, bilevel.members, strict=True)
+    ]
+    assert found.seeds == 3
+    assert found.ratio == pytest.approx(math.exp(fmean(map(math.log, ratios))))
+    # The seeds differ by several percent, the models on one seed by the same ratio.
+    assert found.half < flat.scores["prose"].half_widths[0] / 5
+    assert found.clear == (abs(math.log(found.ratio)) > found.half)
+
+
+def test_the_interval_holds_the_mean_as_often_as_it_says():
+    random.seed(5)
+    held = 0
+    for _ in range(4000):
+        values = [random.gauss(1.0, 0.3) for _ in range(3)]
+        held += abs(fmean(values) - 1.0) <= half_width(values)
+    assert 0.935 < held / 4000 < 0.965
+    assert half_width([1.0]) == math.inf and math.isnan(half_width([1.0, math.nan]))
+
+
+def test_other_configurations_and_lone_seeds_stay_apart(make):
+    other = make.evaluation(seed=1)
+    other["config"] = {**other["config"], "clip": 0.5}
+    unknown = [make.evaluation(seed=None), make.evaluation(seed=None)]
+    loaded = make.loaded(make.evaluation(seed=0), other, *unknown)
+    assert arms(loaded) == loaded
+
+
+def test_arms_of_one_model_are_told_apart_by_their_folders(make):
+    one, two = seeded(make, count=2), seeded(make, count=2, factor=0.9)
+    for content in two:
+        content["config"] = {**content["config"], "corpus": "other"}
+    made = arms(make.loaded(*one, *two))
+    assert len({run.label for run in made}) == 2
+
+
+def test_the_page_shows_seeds_and_differences(make):
+    loaded = make.loaded(*seeded(make), *seeded(make, levels="bilevel", factor=0.5))
+    made = arms(loaded)
+    text = page(runs=made, statistics={}, title="Seeds")
+    assert "Against RoPE, seed by seed" in text and "Over seeds" in text
+    said = [seen.sentence for seen in observations(made) if seen.subject == "Certainty"]
+    assert said and "mean over 3 seeds" in said[0]
+    alone = page(runs=loaded[:1], statistics={}, title="One")
+    assert "Over seeds" not in alone
+
+
+def test_many_forms_of_one_encoding_have_colours_of_their_own(make):
+    made = []
+    for arm in range(6):
+        for content in seeded(make, count=2, levels="bilevel"):
+            content["config"] = {**content["config"], "arm": arm}
+            made.append(content)
+    looks = styles(arms(make.loaded(*made)))
+    assert len({look.hue for look in looks.values()}) == 6
