@@ -28,6 +28,7 @@ def data_of(study: Study) -> LMDataModule:
         "rows",
         folder=study.data,
         row_length=study.row_length,
+        steps=study.steps,
         epochs=study.epochs,
         seed=study.seed,
     )

@@ -51,7 +51,7 @@ class Bins:
         tails_first: bool,
         window: int = _WINDOW,
     ) -> None:
-        self._row_length = row_length
+        self._row_length, self._ends = row_length, ends
         starts, lengths, counts = [], [], []
         for first in range(0, len(ends), window):
             begin = ends[first - 1] if first else 0
@@ -83,9 +83,18 @@ class Bins:
         """Documents, or parts of them, over all rows."""
         return len(self._starts)
 
-    def inputs(self) -> int:
-        """Tokens that are an input, over all rows; the last of a full row is a target only."""
-        return int(np.minimum(self._filled, self._row_length).sum(dtype=np.int64))
+    def inputs(self, rows: int | None = None) -> int:
+        """Tokens that are an input, over the first rows, or all; the last of a full row is none."""
+        return int(np.minimum(self._filled[:rows], self._row_length).sum(dtype=np.int64))
+
+    def long_inputs(self, rows: int, *, at_least: int) -> int:
+        """Inputs of the first rows that come from documents of at least so many tokens."""
+        last = self._first[rows]
+        of = np.searchsorted(self._ends, self._starts[:last], side="right")
+        inside = self._lengths[:last].astype(np.int64)
+        full = np.flatnonzero(self._filled[:rows] > self._row_length)
+        inside[self._first[full + 1] - 1] -= 1  # the last of a full row is a target only
+        return int(inside[np.diff(self._ends, prepend=0)[of] >= at_least].sum())
 
 
 def _pack(

@@ -41,6 +41,8 @@ class LMDataModule(lightning.LightningDataModule):
     global_batch: rows of an optimizer step; micro_batch: rows of a device at once.
     sources, temperature: see `chosen_weights`. packing, split_documents: see `Rows`.
     curriculum, budget: see `Curriculum`.
+    steps: of the run. With packing long_first, and no epochs, it reads the rows of the longest
+    documents of each source, as many as it needs.
     epochs: passes over as many rows as all sources have, where steps are to follow from them;
     drop_last: whether their last batch is left out where it is short, or filled with padding.
     max_epochs, if_repeated: what to do about a source that a run reads more often than that.
@@ -62,6 +64,7 @@ class LMDataModule(lightning.LightningDataModule):
         split_documents: str = "restart",
         curriculum: list[Mapping[str, int]] | None = None,
         budget: str = "tokens",
+        steps: int | None = None,
         epochs: float | None = None,
         drop_last: bool = False,
         max_epochs: float | None = None,
@@ -83,6 +86,9 @@ class LMDataModule(lightning.LightningDataModule):
         )
         self._asked_curriculum = [curriculum or [], budget]
         self.epochs, self.drop_last = epochs, drop_last
+        self._first: int | None = None
+        if packing == "long_first" and epochs is None and steps is not None:
+            self._first = self.curriculum.consumed(steps)
         self.max_epochs, self.if_repeated = max_epochs, if_repeated
         self.on_batch_change = on_batch_change
         self.validation_rows, self.verify = validation_rows, verify
@@ -118,7 +124,9 @@ class LMDataModule(lightning.LightningDataModule):
     def mixture(self) -> Mixture:
         """The order of all training rows; packed once."""
         if self._mixture is None:
-            self._mixture = Mixture(rows=self.rows("train"), weights=self.weights, seed=self.seed)
+            self._mixture = Mixture(
+                rows=self.rows("train"), weights=self.weights, seed=self.seed, first=self._first
+            )
         return self._mixture
 
     def end_row(self) -> int | None:
@@ -262,6 +270,7 @@ class LMDataModule(lightning.LightningDataModule):
             "row_length": self.row_length,
             "global_batch": self.global_batch,
             "packing": self.packing,
+            "first_rows": self._first,
             "split_documents": self.split_documents,
             "curriculum": self._asked_curriculum,
             "epochs": self.epochs,

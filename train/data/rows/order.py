@@ -95,6 +95,8 @@ class Mixture:
     weights: share of rows of each named source (any scale; a source of weight 0 or not named is
     left out); by default each source has as many shares as rows.
     seed: another one gives another order.
+    first: global rows of a run, in which each source gives its first rows alone, as many as it is
+    asked for; None: all of them, in each epoch.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Mixture:
         rows: Mapping[str, Rows],
         weights: Mapping[str, float | Fraction] | None = None,
         seed: int = 0,
+        first: int | None = None,
     ) -> None:
         if seed < 0:
             raise DataError(f"seed must be at least 0, was: {seed}")
@@ -115,11 +118,15 @@ class Mixture:
         self.deal = Deal([shares[name] for name in self.names])
         # One seed a source, or equal sources would come in step.
         self._seeds = [_source_seed(seed, index) for index in range(len(self.names))]
-        self._shapes = np.array([_shape(len(each)) for each in self.rows], np.int64).T
+        self.sizes = [len(each) for each in self.rows]
+        if first is not None:
+            asked = self.deal.counts(first)
+            self.sizes = [min(n, max(1, k)) for n, k in zip(self.sizes, asked, strict=True)]
+        self._shapes = np.array([_shape(size) for size in self.sizes], np.int64).T
 
     def __len__(self) -> int:
-        """Rows of an epoch: as many as all sources have together."""
-        return int(self._shapes[0].sum())
+        """Rows of an epoch: as many as all sources give together."""
+        return sum(self.sizes)
 
     def global_rows(self, numbers: npt.ArrayLike) -> tuple[Integers, Integers]:
         """Source (index into `names`) and row of each global number, int64 as `numbers`."""

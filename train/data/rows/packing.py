@@ -8,7 +8,8 @@ exactly once. A row is a list of spans (start, stop) of the token stream:
     best_fit    whole documents in the fullest row that still has room (best fit decreasing);
                 longer ones are cut, their ends packed like documents (2404.10830)
     long_first  as concat, over documents sorted by length, longest first: rows hold as few
-                documents as they can, and a document shares a row with others of its length
+                documents as they can, and a document shares a row with others of its length;
+                a run of less than an epoch reads the first rows alone, shuffled
     single      one document a row, the rest of it padding; longer ones are cut
 
 Documents are masked from each other in all of them (a span that begins inside a document is given
@@ -48,12 +49,14 @@ class Row:
     padding: how many of the tokens, at the end, are padding.
     carry: int64 [3]: token index, open segment and place in it, as the tokens before left them;
     zeros where the row begins a document or positions restart.
+    scored: bool [row_length + 1], where a token is a target; None: wherever the packing lets it be.
     """
 
     tokens: npt.NDArray[np.int64]
     marks: npt.NDArray[np.uint8]
     padding: int
     carry: npt.NDArray[np.int64]
+    scored: npt.NDArray[np.bool_] | None = None
 
 
 def blank_row(length: int) -> Row:
@@ -116,6 +119,15 @@ class Rows:
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Number of scored targets of each row, without a look at the tokens."""
         return self.packed.targets(np.asarray(index, np.int64)).astype(np.int64)
+
+    def all_targets(self) -> int:
+        """Number of scored targets of all rows: every token but the first of its document."""
+        return int(self.data.document_ends[-1]) - len(self.data)
+
+    def long_share(self, count: int) -> float:
+        """Of the inputs of the first rows: the share from documents of at least `row_length`."""
+        found = self.packed.long_inputs(count, at_least=self.row_length)
+        return found / self.packed.inputs(count)
 
     def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
         """Read a row, or one of its equal parts, each of `row_length` / parts inputs."""

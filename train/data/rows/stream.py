@@ -65,6 +65,12 @@ class Stream:
         inside = begins <= last_row  # not the last token, where it is a target only
         return int((np.minimum(finishes, last_row) - begins + 1)[inside].sum())
 
-    def inputs(self) -> int:
-        """Tokens that are an input, over all rows."""
-        return min(self._total, len(self) * self._row_length)
+    def inputs(self, rows: int | None = None) -> int:
+        """Tokens that are an input, over the first rows, or all."""
+        return min(self._total, (len(self) if rows is None else rows) * self._row_length)
+
+    def long_inputs(self, rows: int, *, at_least: int) -> int:
+        """Inputs of the first rows that come from documents of at least so many tokens."""
+        lengths = np.diff(self._bounds, prepend=0)
+        inside = np.clip(self.inputs(rows) - (self._bounds - lengths), 0, lengths)
+        return int(inside[lengths >= at_least].sum())

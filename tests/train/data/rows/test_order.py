@@ -25,11 +25,11 @@ class Counted:
         return np.asarray(index) % 5
 
 
-def mixture(sizes, weights=None, seed=0):
+def mixture(sizes, weights=None, seed=0, first=None):
     names = "abcdef"[: len(sizes)]
     rows = {name: Counted(size) for name, size in zip(names, sizes, strict=True)}
     shares = dict(zip(names, weights, strict=True)) if weights else None
-    return Mixture(rows=rows, weights=shares, seed=seed)
+    return Mixture(rows=rows, weights=shares, seed=seed, first=first)
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**40), epoch=st.integers(0, 5))
@@ -45,6 +45,24 @@ def test_a_row_is_placed_without_the_others(size, data):
     alone = [int(permute(one, size=size, seed=1, epoch=2)) for one in index]
     assert together.tolist() == alone
     assert 0 <= together.min() <= together.max() < size
+
+
+@given(
+    sizes=st.lists(st.integers(1, 200), min_size=1, max_size=4),
+    share=st.floats(0.01, 3.0),
+    weighted=st.booleans(),
+)
+def test_a_run_that_needs_few_rows_reads_the_first_of_each_source_once(sizes, share, weighted):
+    weights = [1.0 + index for index in range(len(sizes))] if weighted else None
+    first = max(1, int(share * sum(sizes)))
+    source, row = mixture(sizes, weights, first=first).global_rows(np.arange(first))
+    whole, _ = mixture(sizes, weights).global_rows(np.arange(first))
+    assert np.array_equal(source, whole)  # the turns of the sources stay
+    for index, size in enumerate(sizes):
+        own, asked = row[source == index], int((source == index).sum())
+        assert np.array_equal(np.unique(own), np.arange(min(asked, size)))
+        if asked <= size:
+            assert np.array_equal(np.sort(own), np.arange(asked))
 
 
 def test_orders_differ_by_seed_and_epoch_and_look_random():

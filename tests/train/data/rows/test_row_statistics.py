@@ -17,18 +17,25 @@ from train.data.rows.row_statistics import row_statistics, table
 def test_they_are_what_reading_counts(packing, lengths, row_length):
     rows = Rows(data=Stream(lengths), row_length=row_length, packing=packing)
     (found,) = row_statistics(Mixture(rows={"x": rows}), rows=3 * len(rows))
-    padding = targets = documents = 0
+    padding = targets = documents = long = 0
+    ends = np.cumsum(lengths)
     for number in range(len(rows)):
         row = rows.row(number)
         inputs = min(row_length, row_length + 1 - row.padding)
         padding += row_length - inputs
         documents += int((row.marks[:inputs] & 1).sum())
         targets += int(rows.targets(number))
+        of = np.searchsorted(ends, row.tokens[:inputs], side="right")  # a stream of 0, 1, 2 ...
+        long += int((np.array(lengths)[of] >= row_length).sum())
+        assert rows.long_share(number + 1) == pytest.approx(
+            long / ((number + 1) * row_length - padding)
+        )
     places = len(rows) * row_length
     assert found.padding == pytest.approx(padding / places)
     assert found.targets == pytest.approx(targets / places)
     if packing in ("concat", "long_first"):
         assert found.documents_per_row == pytest.approx(documents / len(rows))
+    assert found.long_documents == rows.long_share(len(rows))
     assert (found.rows, found.read, found.epochs) == (len(rows), 3 * len(rows), 3.0)
     assert (found.documents, found.tokens) == (len(lengths), sum(lengths))
 
