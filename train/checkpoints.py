@@ -128,7 +128,7 @@ def checkpoints(folder: Path) -> list[Path]:
 def latest_checkpoint(folder: Path) -> Path | None:
     """The newest checkpoint that is whole; spoiled ones are named in the log and passed over."""
     for path in reversed(checkpoints(folder)):
-        fault = _fault(path)
+        fault = fault_of(path)
         if fault is None:
             return path
         log.warning("%s is passed over: %s", path, fault)
@@ -145,7 +145,7 @@ def _manifest(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _fault(path: Path) -> str | None:
+def fault_of(path: Path) -> str | None:
     """What is wrong with a checkpoint, or None."""
     try:
         expected = json.loads(_manifest(path).read_text())["sha256"]

@@ -5,6 +5,7 @@ RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from
 RUN/model/             the trained model (bipe.checkpoint)
 RUN/evaluation.json    what `bipe evaluate` measured
+RUN/scrolls/           what `bipe scrolls` wrote and scored: predictions, submission, scores
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
 EVALUATION = "evaluation.json"
+SCROLLS = "scrolls"
 
 # What may change between the parts of a run without changing what is trained.
 _FREE = {
@@ -171,7 +173,7 @@ def _decisive(config: Mapping[str, Any], *, free_of_rows: set[str]) -> dict[str,
 
 
 def _remove_run(folder: Path) -> None:
-    for name in (CHECKPOINTS, MODEL):
+    for name in (CHECKPOINTS, MODEL, SCROLLS):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (METRICS, EVALUATION, CONFIG):
         (folder / name).unlink(missing_ok=True)

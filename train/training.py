@@ -20,6 +20,7 @@ from bipe.checkpoint import save_model
 from bipe.decoder import DecoderConfig
 from bipe.encodings import Flat, Learned
 from train import runs
+from train.best import SaveBest
 from train.callbacks import MetricsFile, ProgressBar
 from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
 from train.data.rows.datamodule import LMDataModule
@@ -41,11 +42,13 @@ def train_model(
     config: Mapping[str, Any],
     weights: Mapping[str, Tensor] | None = None,
     notes: Mapping[str, Any] | None = None,
+    best: bool = False,
 ) -> Path:
     """Train on rows and return the run's folder; resumes exactly (`if_exists`).
 
     config: what is stored beside the run. weights: to start from, instead of fresh ones. notes:
-    for the model that is written, beside those of every training.
+    for the model that is written, beside those of every training. best: write the weights of the
+    step with the lowest validation loss instead of the last ones.
     """
     if study.steps < 1:
         raise ValueError(f"steps must be at least 1, was: {study.steps}")
@@ -70,6 +73,9 @@ def train_model(
     module.configure_optimizers()  # whatever it refuses, it refuses before the folder is taken
     trainer = make_trainer(study, folder=folder, name=folder.name)
     _set_accumulation(trainer, rows, validate_every=study.validate_every)
+    choice = SaveBest(folder=folder / runs.CHECKPOINTS) if best else None
+    if choice is not None:  # first: the checkpoint of a step knows what was best up to there
+        trainer.callbacks.insert(0, choice)  # type: ignore[attr-defined]
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=study.if_exists, config=config)
     # Not asked of the disk otherwise: another rank may be removing an old run from there.
@@ -78,7 +84,8 @@ def train_model(
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _tell_rows(trainer, rows.statistics(steps=study.steps))
         trainer.fit(module, rows, ckpt_path=newest)
-        _write_model(trainer, module, rows, folder / runs.MODEL, notes=notes or {})
+        model = folder / runs.MODEL
+        _write_model(trainer, module, rows, model, notes=notes or {}, choice=choice)
     return folder
 
 
@@ -104,6 +111,7 @@ def _write_model(
     folder: Path,
     *,
     notes: Mapping[str, Any],
+    choice: SaveBest | None,
 ) -> None:
     """Write the trained weights once, whatever the number of processes that hold them."""
     state = full_state(module.model)
@@ -119,6 +127,8 @@ def _write_model(
             "tokenizer": rows.sets.tokenizer,
             "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
         }
+        if choice is not None and (chosen := choice.weights()) is not None:
+            state, found = chosen, found | choice.notes()
         with _room_for_model(folder):
             save_model(module.model, folder, state=state, notes=found | dict(notes))
     trainer.strategy.barrier()

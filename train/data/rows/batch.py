@@ -27,7 +27,7 @@ _DOCUMENT = np.uint8(1)
 class Batch:
     """Rows of a micro-batch. *Shape:* ``(batch, time)`` where not said otherwise.
 
-    targets: -100 where the next token is padding or starts another document.
+    targets: -100 where the next token is padding, starts another document or is not scored.
     padding: True where a token is padding; None if there is none.
     carry: ``(batch, 3)``, see bipe.positions.Carry.from_columns; None if positions restart.
     source: ``(batch)``, index into the sources.
@@ -85,6 +85,9 @@ def collate(
     row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
     row, place = row[place > 0], place[place > 0]
     targets[row, place - 1] = IGNORED
+    for at, one in enumerate(rows):
+        if one.scored is not None:
+            targets[at, ~one.scored[1:]] = IGNORED
     padding = None
     if any(row.padding for row in rows):
         real = np.array([[tokens.shape[1] - row.padding] for row in rows])

@@ -1,0 +1,144 @@
+"""Rows of examples: outputs alone are scored, each once, however rows are packed."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from bipe import Positions
+from tests.bipe.conftest import small_decoder
+from tests.train.scrolls.examples import DrawnTask, drawn_examples, encoder
+from train.data.reading.documents import DataError
+from train.data.rows.batch import IGNORED, collate
+from train.data.rows.sets import DataSets
+from train.data.store.verify import data_faults
+from train.scrolls.prepared import prepare_examples
+from train.scrolls.rows import ExampleDataModule, ExampleRows
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    return prepare_examples(DrawnTask(), encoder=encoder(), out=tmp_path_factory.mktemp("rows"))
+
+
+def split(prepared, name="train"):
+    return DataSets(prepared.folder).open("drawn", name, verify=True)
+
+
+def batch_of(rows, indices):
+    return collate(
+        rows.read(indices),
+        sources=[0] * len(indices),
+        continues=False,
+        step=0,
+        step_targets=int(rows.targets(indices).sum()),
+        rows_after=0,
+        tokens_after=0,
+    )
+
+
+def test_what_is_prepared_is_a_data_set_that_verifies(prepared):
+    assert list(data_faults(prepared.folder)) == []
+    data = split(prepared)
+    examples = DrawnTask().examples("train")
+    assert data.document_ids() == [example.id for example in examples]
+    for index, encoded in enumerate(encoder().examples(examples)):
+        tokens, marks = data.document(index)
+        assert tokens.tolist() == [*encoded.prompt.tolist(), *encoded.output.tolist()]
+        expected = [*encoded.prompt_marks.tolist(), *encoded.output_marks.tolist()]
+        assert (marks & 3).tolist() == expected
+        assert np.flatnonzero(marks & 4).tolist() == [0, len(encoded.prompt)]
+
+
+def test_the_same_request_is_made_once_and_another_stands_beside_it(prepared):
+    out = prepared.folder.parent
+    before = (prepared.folder / "manifest.json").stat().st_mtime_ns
+    again = prepare_examples(DrawnTask(), encoder=encoder(), out=out)
+    assert again == prepared
+    assert (again.folder / "manifest.json").stat().st_mtime_ns == before
+    cut = prepare_examples(DrawnTask(), encoder=encoder(row_length=60), out=out)
+    assert cut.folder != prepared.folder
+    assert prepared.truncation["train"].prompts_cut == 0 < cut.truncation["train"].prompts_cut
+    other = prepare_examples(DrawnTask(seed=5), encoder=encoder(), out=out)
+    assert len({prepared.folder, cut.folder, other.folder}) == 3
+    few = prepare_examples(DrawnTask(), encoder=encoder(), out=out, limit=4)
+    assert len(split(few)) == 4
+
+
+def test_nothing_is_left_of_a_task_that_cannot_be_prepared(tmp_path):
+    class Empty(DrawnTask):
+        def examples(self, split):
+            return [] if split == "validation" else drawn_examples(3)
+
+    class Bad(DrawnTask):
+        def examples(self, split):
+            first, *rest = drawn_examples(3)
+            bad = type(first)(id="bad", parts=first.parts, references=("",))
+            return [first, bad, *rest]
+
+    with pytest.raises(DataError, match="example bad: its reference is empty"):
+        prepare_examples(Bad(), encoder=encoder(), out=tmp_path)
+    with pytest.raises(DataError, match="task drawn: its split validation has no example"):
+        prepare_examples(Empty(), encoder=encoder(), out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("packing", ["single", "best_fit"])
+def test_every_output_token_is_scored_once_and_no_other(prepared, packing):
+    data = split(prepared)
+    rows = ExampleRows(data=data, row_length=256, packing=packing)
+    examples = DrawnTask().examples("train")
+    outputs = [encoded.output.tolist() for encoded in encoder().examples(examples)]
+    scored = []
+    for index in range(len(rows)):
+        batch = batch_of(rows, [index])
+        targets, tokens = batch.targets[0].numpy(), batch.tokens[0].numpy()
+        at = np.flatnonzero(targets != IGNORED)
+        assert batch.step_targets == len(at) == int(rows.targets(index))
+        runs = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
+        scored += [targets[run].tolist() for run in runs]
+        inside = at[at < 255]  # a target is the token that follows its place
+        assert (tokens[inside + 1] == targets[inside]).all()
+    assert sorted(scored) == sorted(outputs)
+    assert rows.all_targets() == sum(map(len, outputs))
+    assert len(rows) == 23 if packing == "single" else len(rows) < 23
+
+
+def test_packed_examples_have_the_loss_of_examples_alone(prepared):
+    """Loss and gradient, summed over all rows, do not depend on the packing."""
+    found = []
+    for packing in ("single", "best_fit"):
+        model = small_decoder("bilevel_learned_rope", vocab_size=300).double()
+        rows = ExampleRows(data=split(prepared), row_length=256, packing=packing)
+        batch = batch_of(rows, list(range(len(rows))))
+        at = Positions.from_marks(batch.marks, padding=batch.padding, packed=batch.packed)
+        logits = model.logits(batch.tokens, at)
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        loss.backward()
+        found.append((loss.detach(), model.tokens.weight.grad))
+    torch.testing.assert_close(found[0], found[1], atol=1e-8, rtol=1e-8)
+
+
+def test_what_would_cut_examples_is_refused(prepared, data):
+    one = split(prepared)
+    with pytest.raises(DataError, match=r"rows.packing must be single or best_fit"):
+        ExampleRows(data=one, row_length=256, packing="concat")
+    with pytest.raises(DataError, match=r"row_length must hold the longest example, .*was: 40"):
+        ExampleRows(data=one, row_length=40)
+    documents = DataSets(data).open("proofs", "train")
+    with pytest.raises(DataError, match="holds no examples of a prompt and an output"):
+        ExampleRows(data=documents, row_length=64)
+    kinds = {"folder": prepared.folder, "row_length": 256, "global_batch": 2, "micro_batch": 2}
+    module = ExampleDataModule(**kinds, curriculum=[{"length": 64, "steps": 1}], packing="single")
+    with pytest.raises(DataError, match=r"rows.curriculum must be null"):
+        module.check(steps=3)
+    with pytest.raises(DataError, match=r"rows.split_documents must be restart"):
+        ExampleDataModule(**kinds, split_documents="continue").rows("train")
+
+
+def test_truncation_is_told_in_the_manifest(prepared):
+    told = json.loads((prepared.folder / "manifest.json").read_text())["truncation"]
+    assert told["train"]["examples"] == 23 and told["validation"]["examples"] == 7
