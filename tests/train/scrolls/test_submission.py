@@ -1,0 +1,127 @@
+"""Submissions come back as they were written, and every fault of one is found."""
+
+import json
+
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from train.data.reading.documents import DataError
+from train.scrolls.official import TASKS
+from train.scrolls.submission import (
+    check_submission,
+    refuse_faults,
+    write_predictions,
+    write_submission,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+TRAPS = [
+    "NA",
+    "None",
+    'a "quote"',
+    "a, b",
+    "one\ntwo",
+    "cr\rlf\r\n",
+    "",
+    " ",
+    "caf\u00e9",
+    "\u2028",
+]
+
+
+def submission(**changed):
+    return {task: {"i1": "an answer", "i2": "two"} for task in TASKS} | changed
+
+
+@settings(max_examples=50)
+@given(predictions=st.dictionaries(TEXT, TEXT, min_size=1))
+def test_what_is_written_is_read_as_it_was(tmp_path_factory, predictions):
+    folder = tmp_path_factory.mktemp("x")
+    write_predictions(folder / "qmsum.json", predictions)
+    assert json.loads((folder / "qmsum.json").read_text(encoding="utf-8")) == predictions
+    whole = submission(qasper=predictions)
+    write_submission(folder / "all.csv", whole)
+    for path in ("qmsum.json", "all.csv"):
+        ids = {"qmsum": predictions} if path == "qmsum.json" else whole
+        checked = check_submission(folder / path, ids=ids)
+        assert checked.faults == ()
+        assert checked.predictions == {task: len(found) for task, found in ids.items()}
+
+
+def test_a_submission_reads_in_pandas_as_the_official_scorer_reads_it(tmp_path):
+    texts = {f"i{n}": text for n, text in enumerate(TRAPS)}
+    write_submission(tmp_path / "all.csv", submission(qmsum=texts))
+    table = pandas.read_csv(tmp_path / "all.csv", keep_default_na=False, dtype=str)
+    assert list(table.columns) == ["Task", "ID", "Prediction"]
+    assert list(dict.fromkeys(table.Task)) == [*TASKS]
+    read = table[table.Task == "qmsum"].set_index("ID").Prediction.to_dict()
+    assert read == texts
+
+
+def test_blank_predictions_are_told_and_accepted(tmp_path):
+    write_predictions(tmp_path / "qmsum.json", {"a": "", "b": "x", "c": " \n"})
+    checked = check_submission(tmp_path / "qmsum.json", ids={"qmsum": "abc"})
+    assert checked.faults == ()
+    assert checked.empty == {"qmsum": ("a", "c")}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[]", "must be a JSON object from id to prediction, was: list"),
+        ('{"a": 1, "b": "x"}', "task qmsum: 'a' has a prediction that is no text"),
+        ('{"a": "x"}', "task qmsum: 'b' has no prediction"),
+        ('{"a": "x", "b": "y", "c": "z"}', "task qmsum: 'c' has a prediction but no example"),
+        ('{"a": "x", "a": "y", "b": "z"}', "task qmsum: 'a' has more than once"),
+        ('{"a": "\\ud800", "b": "x"}', "task qmsum: 'a' has characters that cannot be written"),
+        ('{"a": ', "must be JSON"),
+        ("{}", "task qmsum: 'a', 'b' have no prediction"),
+    ],
+)
+def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    checked = check_submission(path, ids={"qmsum": ["a", "b"]}, task="qmsum")
+    assert told in "\n".join(checked.faults)
+    with pytest.raises(DataError, match=r"x\.json"):
+        refuse_faults(path, checked)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text.replace("Task", "task", 1), "row 1: must name the columns"),
+        (lambda text: text.replace('"i1",', "", 1), "row 2: must have 3 cells, had: 2"),
+        (lambda text: text.replace("qasper", "qaspr"), "no predictions of qasper"),
+        (lambda text: text.replace("qasper", "qaspr"), "there is no task 'qaspr'"),
+        (lambda text: text + '"qmsum","i1","x"\n', "task qmsum: 'i1' has more than once"),
+        (lambda text: text + '"qmsum","i3', "must be CSV"),
+        (lambda text: "", "row 1: must name the columns"),
+    ],
+)
+def test_a_fault_of_a_submission_is_found(tmp_path, change, told):
+    path = tmp_path / "all.csv"
+    write_submission(path, submission())
+    path.write_text(change(path.read_text()))
+    assert told in "\n".join(check_submission(path).faults)
+
+
+def test_bytes_that_are_no_text_are_found(tmp_path):
+    path = tmp_path / "qmsum.json"
+    path.write_bytes(b'{"a": "\xff"}')
+    assert check_submission(path).faults == ("byte 7 is not UTF-8 (invalid start byte)",)
+    with pytest.raises(DataError, match="cannot be read"):
+        check_submission(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("predictions", [{}, {"a": None}, {"a": "\ud800"}, {1: "x"}])
+def test_what_would_be_refused_is_not_written(tmp_path, predictions):
+    with pytest.raises(DataError):
+        write_predictions(tmp_path / "qmsum.json", predictions)
+    with pytest.raises(DataError):
+        write_submission(tmp_path / "all.csv", submission(qmsum=predictions))
+    with pytest.raises(DataError, match="no predictions of gov_report"):
+        write_submission(tmp_path / "all.csv", {"qmsum": {"a": "x"}})
+    assert list(tmp_path.iterdir()) == []
