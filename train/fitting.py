@@ -30,9 +30,9 @@ _NOT_HERE = (
 
 
 @contextlib.contextmanager
-def fitting(config_file: Path) -> Iterator[None]:
-    """Surround `fit` and what needs its processes; config_file is what other processes run."""
-    with quiet(), _interruptible(), _children_repeat(config_file), _released():
+def fitting(config_file: Path, *, command: str) -> Iterator[None]:
+    """Surround `fit` and what needs its processes; others run the command on config_file."""
+    with quiet(), _interruptible(), _children_repeat(config_file, command), _released():
         yield
 
 
@@ -72,7 +72,7 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _children_repeat(config_file: Path) -> Iterator[None]:
+def _children_repeat(config_file: Path, command: str) -> Iterator[None]:
     """Let the processes that Lightning starts for other devices run this very configuration.
 
     They repeat the command line. Under Hydra that would compose anew: in a multirun each child
@@ -82,7 +82,7 @@ def _children_repeat(config_file: Path) -> Iterator[None]:
 
     hydra = HydraConfig.instance()
     before, composed = sys.argv, hydra.cfg
-    sys.argv = [before[0], "pretrain", "--config-file", str(config_file)]
+    sys.argv = [before[0], command, "--config-file", str(config_file)]
     hydra.cfg = None
     try:
         yield

@@ -42,13 +42,15 @@ def train_model(
     config: Mapping[str, Any],
     weights: Mapping[str, Tensor] | None = None,
     notes: Mapping[str, Any] | None = None,
+    command: str = "pretrain",
     best: bool = False,
 ) -> Path:
     """Train on rows and return the run's folder; resumes exactly (`if_exists`).
 
     config: what is stored beside the run. weights: to start from, instead of fresh ones. notes:
-    for the model that is written, beside those of every training. best: write the weights of the
-    step with the lowest validation loss instead of the last ones.
+    for the model that is written, beside those of every training. command: of `bipe`, which the
+    processes of other devices repeat. best: write the weights of the step with the lowest
+    validation loss instead of the last ones.
     """
     if study.steps < 1:
         raise ValueError(f"steps must be at least 1, was: {study.steps}")
@@ -80,7 +82,7 @@ def train_model(
         runs.claim(folder, if_exists=study.if_exists, config=config)
     # Not asked of the disk otherwise: another rank may be removing an old run from there.
     resumed = study.if_exists == "resume"
-    with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG):
+    with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG, command=command):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _tell_rows(trainer, rows.statistics(steps=study.steps))
         trainer.fit(module, rows, ckpt_path=newest)
@@ -129,7 +131,7 @@ def _write_model(
         }
         if choice is not None and (chosen := choice.weights()) is not None:
             state, found = chosen, found | choice.notes()
-        with _room_for_model(folder):
+        with room_for_model(folder):
             save_model(module.model, folder, state=state, notes=found | dict(notes))
     trainer.strategy.barrier()
 
@@ -205,7 +207,7 @@ def _refusals_name(section: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _room_for_model(path: Path) -> Iterator[None]:
+def room_for_model(path: Path) -> Iterator[None]:
     """safetensors has errors of its own, which name no file."""
     try:
         with full_disk(path):
