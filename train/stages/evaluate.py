@@ -25,7 +25,7 @@ from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.evals.passkey import make_keys, passkey
-from train.evals.perplexity import long_documents, perplexity_by_length
+from train.evals.perplexity import Measure, long_documents, perplexity_by_length
 from train.machine import environment
 from train.nearest import nearest
 from train.study import Study, encoding_name
@@ -112,7 +112,7 @@ def _perplexities(
         found = perplexity_by_length(
             model,
             texts,
-            row_length=row_length,
+            measure=measure_of(study, row_length),
             lengths=lengths,
             tokens_per_batch=study.evaluate.tokens_per_batch,
         )
@@ -125,6 +125,18 @@ def _perplexities(
         for text, names in protocols.items()
     )
     return {"protocol": protocol, "sources": measured}
+
+
+def measure_of(study: Study, row_length: int) -> Measure:
+    """The protocol that a study asks for, with its numbers."""
+    options = study.evaluate
+    return Measure(
+        protocol=options.protocol,
+        row_length=row_length,
+        stride=options.stride,
+        last=options.last,
+        start_token=options.start_token,
+    )
 
 
 def _passkeys(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,10 @@ class Evaluate:
     split: str
     sources: list[str] | None
     tokens_per_batch: int
+    protocol: ProtocolName
+    stride: int | None
+    last: int | None
+    start_token: int | None
     passkey: Passkey | None
 
     def __post_init__(self) -> None:
@@ -41,6 +47,9 @@ class Evaluate:
         _require(
             "tokens_per_batch", self.tokens_per_batch, self.tokens_per_batch >= 1, "at least 1"
         )
+        for name in ("stride", "last"):
+            value = getattr(self, name)
+            _require(name, value, value is None or value >= 1, "at least 1 token, or null")
         _require("sources", self.sources, self.sources != [], "null for all, or name some")
 
 

@@ -10,7 +10,9 @@ from bipe import Decoder, DecoderConfig, Positions
 from train.data.reading.documents import DataError
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.evals.perplexity import Texts, long_documents, perplexity_by_length, window_nll
+from train.evals.perplexity import Measure, Texts, long_documents, perplexity_by_length
+from train.evals.perplexity.protocol import score
+from train.evals.perplexity.windows import Windows
 
 ROW, LENGTHS = 16, [16, 32, 64]
 PARTS = (slice(64), slice(64, 96))
@@ -54,10 +56,18 @@ def model_of(name, vocab_size, *, init_std=0.3):
     return model
 
 
-def measured(model, texts, *, lengths=LENGTHS, row=ROW, tokens_per_batch=128):
+def measured(model, texts, *, lengths=LENGTHS, row=ROW, tokens_per_batch=128, **choice):
+    measure = Measure(**{"protocol": "windows", "row_length": row} | choice)
     return perplexity_by_length(
-        model, texts, row_length=row, lengths=lengths, tokens_per_batch=tokens_per_batch
+        model, texts, measure=measure, lengths=lengths, tokens_per_batch=tokens_per_batch
     )
+
+
+def window_nll(model, texts, *, length, tokens_per_batch):
+    """Loss of each token that is scored by windows of a length; 0 for the first of each."""
+    protocol = Windows(length=length, row_length=10**9)
+    losses = score(model, texts.stream, protocol, tokens_per_batch=tokens_per_batch)
+    return losses.nll.reshape(texts.tokens.shape)
 
 
 @torch.no_grad()

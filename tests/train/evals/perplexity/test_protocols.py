@@ -1,0 +1,179 @@
+"""Laws of all protocols: what is read, that nothing is scored twice, and what is averaged."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.bipe.conftest import small_decoder
+from train.evals.perplexity import PROTOCOLS, Measure
+from train.evals.perplexity.averages import interval, perplexity
+from train.evals.perplexity.bipe_blocks import BipeBlocks
+from train.evals.perplexity.last_k import LastK
+from train.evals.perplexity.protocol import Losses, score
+from train.evals.perplexity.sliding import Sliding
+from train.evals.perplexity.texts import Stream
+from train.evals.perplexity.windows import Windows
+from train.evals.perplexity.yarn import Yarn
+
+documents = st.lists(st.integers(1, 70), min_size=1, max_size=5)
+
+
+def stream(sizes, *, seed=0, vocabulary=31):
+    draw = np.random.default_rng(seed)
+    size = sum(sizes)
+    return Stream(
+        tokens=draw.integers(vocabulary, size=size),
+        marks=((draw.random(size) < 0.2) * 2).astype(np.uint8),
+        ends=np.cumsum(sizes),
+    )
+
+
+def ends(sizes):
+    return np.cumsum(sizes).tolist()
+
+
+@given(documents, st.sampled_from(PROTOCOLS), st.integers(4, 40), st.data())
+def test_no_token_is_scored_twice_and_all_windows_are_inside(sizes, name, length, data):
+    stride = data.draw(st.integers(1, length - 1))
+    measure = Measure(protocol=name, row_length=8, stride=stride, last=min(3, length))
+    protocol = measure.at(length)
+    seen = np.zeros(sum(sizes), int)
+    for window in protocol.windows(ends(sizes)):
+        assert 0 <= window.start <= window.first < window.stop <= sum(sizes)
+        seen[window.first : window.stop] += 1
+        if name != "full_context":
+            assert window.stop - window.start <= length + (name == "last_k")
+        if name != "bipe_blocks":  # no window reads two documents
+            assert (
+                np.ptp(np.searchsorted(ends(sizes), [window.start, window.stop - 1], "right")) == 0
+            )
+    assert seen.max(initial=0) <= 1
+    if name in ("windows", "sliding", "yarn", "full_context"):
+        assert (seen == 1).all()
+    assert name in protocol.name
+    assert str(length) in protocol.definition or name == "full_context"
+
+
+@given(documents, st.integers(2, 30), st.data())
+def test_what_slides_has_the_context_that_is_promised(sizes, length, data):
+    stride = data.draw(st.integers(1, length))
+    for window in Sliding(length=length, stride=stride).windows(ends(sizes)):
+        assert window.first == window.start or window.first - window.start >= length - stride
+
+
+@given(documents, st.integers(1, 30), st.data())
+def test_the_last_tokens_are_the_same_at_every_length(sizes, length, data):
+    last = data.draw(st.integers(1, length))
+    found = [LastK(length=n, last=last).windows(ends(sizes)) for n in (length, 2 * length)]
+    for short, long in zip(*found, strict=True):
+        assert short.stop == long.stop
+        assert long.start <= short.start <= short.first
+        assert short.stop - short.first == min(last, short.stop - short.start)
+
+
+@given(documents, st.integers(2, 30), st.integers(1, 6))
+def test_windows_score_the_same_at_every_length(sizes, row, factor):
+    scored = []
+    for length in (row, factor * row):
+        protocol = Windows(length=length, row_length=row)
+        place = stream(sizes).place
+        kept = ~protocol.spares(place)
+        for window in protocol.windows(ends(sizes)):
+            kept[window.start] = False
+        scored.append(kept)
+    assert np.array_equal(*scored)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_alibi"])
+def test_batches_and_chunks_change_nothing(name, scheme):
+    model = small_decoder(scheme).eval()
+    text = stream([60, 33, 7], vocabulary=model.config.vocab_size)
+    protocol = Measure(protocol=name, row_length=8, stride=5, last=6, start_token=None).at(16)
+    one = score(model, text, protocol, tokens_per_batch=1)
+    many = score(model, text, protocol, tokens_per_batch=1000, one_pass=9)
+    assert np.array_equal(one.window, many.window)
+    assert np.allclose(one.nll, many.nll, atol=2e-5)
+    assert not one.nll[~one.scored].any()
+    sums, counts = one.by(one.document, count=3)
+    assert sums.sum() / counts.sum() == pytest.approx(one.mean())
+
+
+def test_a_start_token_is_read_and_not_scored():
+    model = small_decoder("flat_rope").eval()
+    text = stream([40], vocabulary=model.config.vocab_size)
+    plain, behind = (Yarn(length=16, stride=8, start_token=id) for id in (None, 3))
+    for protocol, scored in ((plain, 39), (behind, 40)):
+        losses = score(model, text, protocol, tokens_per_batch=64)
+        assert int(losses.scored.sum()) == scored
+        assert max(w.stop - w.start for w in protocol.windows([40])) + (scored == 40) == 16
+
+
+def test_the_averages_differ_where_windows_do():
+    """Two windows of 3 and 1 tokens, losses 1 and 5."""
+    losses = Losses(
+        nll=np.array([1.0, 1.0, 1.0, 5.0, 0.0]),
+        window=np.array([0, 0, 0, 1, -1]),
+        document=np.zeros(5, int),
+    )
+    assert losses.mean() == 2.0
+    found = Sliding(length=4, stride=1).averages(losses)
+    assert found == {"mean_of_windows": 3.0, "one_token_too_few": 1.0}
+    assert BipeBlocks(length=4, batch=2).averages(losses) == {"mean_of_batches": 3.0}
+    assert Yarn(length=4, stride=1).averages(losses) == {"mean_of_windows": 3.0}
+    assert LastK(length=4, last=1).averages(losses) == {"mean_of_documents": 3.0}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_protocol_that_scores_nothing_says_so(name):
+    model = small_decoder("flat_rope").eval()
+    protocol = Measure(protocol=name, row_length=8).at(16)
+    losses = score(model, stream([1], vocabulary=5), protocol, tokens_per_batch=64)
+    assert not losses.scored.any()
+    assert math.isnan(losses.mean())
+    assert all(math.isnan(mean) for mean in protocol.averages(losses).values())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sliding(length=8, stride=9),
+        lambda: Sliding(length=8, stride=0),
+        lambda: Yarn(length=8, stride=8, start_token=1),
+        lambda: LastK(length=8, last=9),
+    ],
+)
+def test_what_would_skip_tokens_is_refused(make):
+    with pytest.raises(ValueError, match="must be from 1 to"):
+        make()
+
+
+@given(st.lists(st.floats(0.5, 9.0), min_size=2, max_size=12), st.integers(1, 50))
+def test_the_interval_holds_the_mean_and_is_the_same_every_time(means, tokens):
+    counts = np.full(len(means), tokens)
+    sums = np.array(means) * counts
+    low, high = interval(sums, counts)
+    assert min(means) - 1e-9 <= low <= high <= max(means) + 1e-9
+    assert interval(sums, counts) == (low, high)
+
+
+def test_the_interval_of_many_documents_is_that_of_the_normal_law():
+    draw = np.random.default_rng(1)
+    means = draw.normal(3.0, 0.5, 400)
+    low, high = interval(means * 10, np.full(400, 10))
+    error = means.std() / 20
+    assert low == pytest.approx(means.mean() - 1.96 * error, abs=0.4 * error)
+    assert high == pytest.approx(means.mean() + 1.96 * error, abs=0.4 * error)
+
+
+def test_one_document_tells_nothing_of_others():
+    assert interval(np.array([3.0]), np.array([2])) is None
+    assert interval(np.array([3.0, 0.0]), np.array([2, 0])) is None
+
+
+def test_a_loss_beyond_floats_is_infinite():
+    assert perplexity(1e6) == math.inf
+    assert perplexity(1.0) == pytest.approx(math.e)
