@@ -1,0 +1,74 @@
+"""Draws that are the same on every machine and with every version of every library.
+
+SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): integers modulo 2 to the 64, nothing else. numpy
+keeps no promise about what its generators make of their bits from one version to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_WHOLE = 2**64
+_GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+class Draw:
+    """A stream of draws that is a function of its key: numbers and names, in their order."""
+
+    def __init__(self, *key: int | str) -> None:
+        digest = hashlib.sha256(json.dumps(key).encode()).digest()
+        self._state = int.from_bytes(digest[:8], "little")
+
+    def bits(self) -> int:
+        """The next 64 bits."""
+        self._state = (self._state + _GAMMA) % _WHOLE
+        z = self._state
+        z = (z ^ z >> 30) * _FIRST % _WHOLE
+        z = (z ^ z >> 27) * _SECOND % _WHOLE
+        return z ^ z >> 31
+
+    def below(self, stop: int) -> int:
+        """A number from 0 to below `stop`, each as likely as the others."""
+        if not 1 <= stop <= _WHOLE:
+            raise ValueError(f"stop must be from 1 to 2**64, was: {stop}")
+        limit = _WHOLE - _WHOLE % stop
+        while (found := self.bits()) >= limit:
+            pass
+        return found % stop
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in another order (Fisher and Yates)."""
+        made = list(items)
+        for last in range(len(made) - 1, 0, -1):
+            other = self.below(last + 1)
+            made[last], made[other] = made[other], made[last]
+        return made
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """Different items, `count` of them, in the order drawn."""
+        if count > len(items):
+            raise ValueError(f"count must be at most {len(items)}, the items there are: {count}")
+        made = list(items)
+        for place in range(count):
+            other = place + self.below(len(made) - place)
+            made[place], made[other] = made[other], made[place]
+        return made[:count]
+
+    def numbers(self, count: int, *, digits: int) -> list[str]:
+        """Different numbers of so many digits."""
+        low, found = 10 ** (digits - 1), dict[str, None]()
+        while len(found) < count:
+            found[str(low + self.below(9 * low))] = None
+        return list(found)
+
+    def letters(self, count: int, *, length: int, alphabet: str) -> list[str]:
+        """Different strings of so many letters."""
+        found = dict[str, None]()
+        while len(found) < count:
+            found["".join(alphabet[self.below(len(alphabet))] for _ in range(length))] = None
+        return list(found)

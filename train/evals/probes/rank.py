@@ -1,0 +1,92 @@
+"""Which of several answers a model finds likeliest: for models too small to write any.
+
+The context is read once, in chunks through a cache, so that memory grows with its length and not
+with its square. Then each candidate is read behind it, and taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bipe import Cache, Decoder, Positions
+from bipe.positions import Reach
+from train.evals.probes.layout import Trial
+
+CHUNK = 1024  # tokens
+
+
+def shares_found(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> list[float]:
+    """Of the answers of each trial, the share that is among as many of the likeliest candidates.
+
+    The trials must be of one length and have as many candidates each.
+    """
+    likely = log_likelihoods(model, trials, chunk=chunk)
+    found = []
+    for row, each in zip(likely, trials, strict=True):
+        count = int(each.right.sum())
+        best = np.argsort(-row, kind="stable")[:count]
+        found.append(float(each.right[best].mean()))
+    return found
+
+
+@torch.no_grad()
+def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> np.ndarray:
+    """Log of the probability of each candidate behind its context, ``(trial, candidate)``.
+
+    Candidates go on with the segment of the question.
+    """
+    tokens = torch.from_numpy(np.stack([each.tokens for each in trials]))
+    marks = torch.from_numpy(np.stack([each.marks for each in trials]) & 0xFE)
+    count = len(trials[0].candidates)
+    longest = max(len(ids) for each in trials for ids in each.candidates)
+    cache = filled_cache(model, marks, room=longest)
+    hidden = read(model, cache, tokens, marks, chunk=chunk)
+    first = model.head(hidden[:, -1:]).float()
+    likely = np.zeros((len(trials), count))
+    for j in range(count):
+        ids = [each.candidates[j] for each in trials]
+        likely[:, j] = _behind(model, cache, first, ids)
+    return likely
+
+
+def filled_cache(model: Decoder, marks: Tensor, *, room: int) -> Cache:
+    """A cache with room for a batch of contexts and `room` tokens behind each."""
+    at = Positions.from_marks(marks.to(model.head.weight.device), packed=False)
+    batch, time = marks.shape
+    reach = Reach(
+        token=at.token[:, -1] + 1 + room,
+        inter=at.inter[:, -1] + 1,
+        intra=torch.maximum(at.intra.amax(-1), at.intra[:, -1] + room) + 1,
+    )
+    return Cache(batch=batch, capacity=time + room, reach=reach)
+
+
+def read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: int) -> Tensor:
+    """Read tokens in chunks; hidden states of the last of them."""
+    device = model.head.weight.device
+    for part, opened in zip(tokens.split(chunk, 1), marks.split(chunk, 1), strict=True):
+        hidden = model(part.to(device), cache.next(opened.to(device)), cache=cache)
+    return hidden
+
+
+def _behind(model: Decoder, cache: Cache, first: Tensor, ids: Sequence[np.ndarray]) -> np.ndarray:
+    """Log-probability of one candidate a row; the cache is left as it was."""
+    device, length = first.device, len(cache)
+    sizes = torch.tensor([len(row) for row in ids], device=device)
+    padded = np.zeros((len(ids), int(max(map(len, ids)))), np.int64)
+    for i, row in enumerate(ids):  # causal: what stands behind a candidate changes nothing in it
+        padded[i, : len(row)] = row
+    tokens = torch.from_numpy(padded).to(device)
+    logits = first
+    if tokens.shape[1] > 1:
+        at = cache.next(torch.zeros_like(tokens[:, :-1], dtype=torch.uint8))
+        behind = model.head(model(tokens[:, :-1], at, cache=cache)).float()
+        logits = torch.cat([first, behind], 1)
+        cache.rewind(length)
+    chances = logits.log_softmax(-1).gather(-1, tokens[:, :, None])[:, :, 0]
+    inside = torch.arange(tokens.shape[1], device=device) < sizes[:, None]
+    return (chances * inside).sum(-1).double().cpu().numpy()

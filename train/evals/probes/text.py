@@ -1,0 +1,70 @@
+"""Texts as ids, and the marks of ids by the rules of a segmenter, whatever they spell.
+
+Trials are put together from ids, so that their lengths are exact. What they spell is then cut as
+any text is, so that statements and questions have the segments that the rules of the data give
+them, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from segmenters import Segmenter, anchors_from_offsets, mark
+from train.data.tokenizing.tokenizers import Tokenizer
+
+
+class Texts:
+    """A tokenizer and a segmenter, as probes use them."""
+
+    def __init__(self, *, tokenizer: Tokenizer, segmenter: Segmenter) -> None:
+        self.tokenizer, self.segmenter = tokenizer, segmenter
+        self.pieces = tokenizer.pieces()
+        self._sizes = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
+        self.telling = np.flatnonzero(self._sizes)  # ids that stand for some text
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Ids of each text, int64 [tokens]."""
+        return [ids.astype(np.int64) for ids, _ in self.tokenizer.encode_batch(texts)]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text."""
+        return [len(ids) for ids in self.encode(texts)]
+
+    def answers(self, question: str, words: Sequence[str]) -> list[np.ndarray]:
+        """Ids of the words as they follow a question, int64 [tokens] each."""
+        asked, *whole = self.encode([question, *(f"{question}{word}" for word in words)])
+        alone = self.encode(words)
+        size = len(asked)
+        return [
+            ids[size:] if len(ids) > size and np.array_equal(ids[:size], asked) else by_itself
+            for ids, by_itself in zip(whole, alone, strict=True)
+        ]
+
+    def spelt(self, ids: np.ndarray) -> bytes:
+        """The bytes of ids; special tokens have none."""
+        return b"".join([self.pieces[id] for id in ids.tolist()])
+
+    def marks(self, ids: np.ndarray) -> np.ndarray:
+        """Marks of a document of these ids, uint8 [tokens].
+
+        Bytes that are no UTF-8 count as a character each, which no rule knows.
+        """
+        whole = self.spelt(ids)
+        text = whole.decode("utf-8", "surrogateescape")
+        characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        escaped = (characters >= 0xDC80) & (characters <= 0xDCFF)
+        sizes = np.ones(len(characters), dtype=np.int64)
+        for beyond in (0x80, 0x800, 0x10000):
+            sizes += (characters >= beyond) & ~escaped
+        if escaped.any():
+            text = "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text)
+        ends = np.cumsum(self._sizes[ids])
+        # A token begins in the character of its first byte and ends behind that of its last.
+        bounds = np.cumsum(sizes)
+        last = np.searchsorted(bounds, ends - 1, side="right") + 1
+        first = np.searchsorted(bounds, ends - self._sizes[ids], side="right")
+        empty = self._sizes[ids] == 0
+        spans = np.stack([first, np.where(empty, first, last)], axis=1)
+        return mark(anchors_from_offsets(text, spans), self.segmenter.levels(text))
