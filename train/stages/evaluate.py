@@ -28,6 +28,7 @@ from train.evals.passkey import make_keys, passkey
 from train.evals.perplexity import Measure, long_documents, perplexity_by_length
 from train.machine import environment
 from train.nearest import nearest
+from train.stages.evaluate_probes import probe_scores, require_probes
 from train.study import Study, encoding_name
 
 FORMAT = "bipe-evaluation/1"
@@ -49,6 +50,7 @@ def evaluate(study: Study) -> list[Path]:
     splits = {name: sets.open(name, study.evaluate.split, verify=True) for name in sources}
     tokenizer = LoadTokenizer(path=sets.folder).build()
     _refuse_bad_passkey(study, sources, tokenizer)
+    require_probes(study)
     return [_evaluate_run(study, folder, splits, tokenizer) for folder in folders]
 
 
@@ -85,6 +87,9 @@ def _evaluate_run(
         "training": _describe_training(folder, notes, config, row_length),
         "perplexity": _perplexities(study, model, splits, tokenizer, row_length, folder.name),
         "passkey": _passkeys(study, model, splits, tokenizer, row_length, folder.name),
+        "probes": probe_scores(
+            study, model, tokenizer, row_length=row_length, run=folder.name
+        ),
         "environment": environment(),
         "config": config,
     }

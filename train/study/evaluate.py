@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from train.study.probing import Probing
+
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
 
@@ -39,6 +41,8 @@ class Evaluate:
     last: int | None
     start_token: int | None
     passkey: Passkey | None
+    probes: list[str]
+    probing: Probing
 
     def __post_init__(self) -> None:
         whole = bool(self.lengths) and min(self.lengths) >= 1
