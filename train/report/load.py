@@ -15,6 +15,7 @@ from pathlib import Path
 
 from train.report.entry import Entry, ReportError, open_json
 from train.report.records import (
+    Arithmetic,
     Bucket,
     ByPosition,
     Lengths,
@@ -62,9 +63,9 @@ def _run(folder: Path) -> Run:
     root = open_json(folder / "evaluation.json", cure=cure)
     if root["format"].text() != EVALUATION:
         raise root["format"].fault(f"'{EVALUATION}'", cure=cure)
-    passkey = root.optional("passkey")
+    passkey, chains = root.optional("passkey"), root.optional("arithmetic")
     sources = root["perplexity"]["sources"]
-    if not sources.mapping():
+    if not sources.mapping() and chains is None:
         raise sources.fault("a mapping with at least one source")
     return Run(
         label=root["model"]["name"].text(),
@@ -74,6 +75,7 @@ def _run(folder: Path) -> Run:
         protocol=root["perplexity"]["protocol"].text(),
         scores={name: _scores(entry) for name, entry in sources.items()},
         passkey=_passkey(passkey) if passkey else None,
+        arithmetic=_arithmetic(chains) if chains else None,
         environment=root["environment"].mapping(),
         config=root["config"].mapping(),
     )
@@ -153,6 +155,25 @@ def _passkey(entry: Entry) -> Passkey:
         exact=_grid(entry["exact"], rows=len(lengths), columns=len(depths)),
         trials=entry["trials"].count(least=1),
         chance=entry["chance"].number(),
+    )
+
+
+def _arithmetic(entry: Entry) -> Arithmetic:
+    operators = entry["operators"].rising(least=1)
+    size = len(operators)
+    trained = entry["trained_operators"].rising()
+    interval = [pair.numbers(length=2) for pair in entry["interval"].entries()]
+    if len(interval) != size:
+        raise entry["interval"].fault(f"a list of {size} intervals ({len(interval)} given)")
+    return Arithmetic(
+        protocol=entry["protocol"].text(),
+        trained=trained,
+        operators=operators,
+        problems=entry["problems"].counts(length=size),
+        answer=entry["answer"]["share"].numbers(length=size),
+        steps=entry["steps"]["share"].numbers(length=size),
+        tokens=entry["tokens"]["share"].numbers(length=size),
+        interval=tuple((low, high) for low, high in interval),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from train.report.markup import visible
-from train.report.records import Lengths, Passkey, Run, Scores, SourceStatistics
+from train.report.records import Arithmetic, Lengths, Passkey, Run, Scores, SourceStatistics
 
 FORMAT = "bipe-report/1"
 
@@ -29,6 +29,7 @@ class Row:
     unit: str
     length: int | None = None
     depth: float | None = None
+    operators: int | None = None
     low: float | None = None
     high: float | None = None
     document_low: int | None = None
@@ -92,6 +93,8 @@ def _of_run(run: Run) -> Iterator[Row]:
         yield from (replace(row, source=visible(source)) for row in _of_scores(scores))
     if run.passkey:
         yield from _of_passkey(run.passkey)
+    if run.arithmetic:
+        yield from _of_arithmetic(run.arithmetic)
 
 
 def _of_scores(scores: Scores) -> Iterator[Row]:
@@ -122,6 +125,18 @@ def _of_passkey(passkey: Passkey) -> Iterator[Row]:
             for depth, value in zip(passkey.depths, line, strict=True):
                 yield Row(measure=f"passkey_{measure}", unit="share", length=length,
                           depth=depth, value=value)  # fmt: skip
+
+
+def _of_arithmetic(held: Arithmetic) -> Iterator[Row]:
+    for place, operators in enumerate(held.operators):
+        low, high = held.interval[place]
+        yield Row(measure="arithmetic_problems", unit="problems", operators=operators,
+                  value=held.problems[place])  # fmt: skip
+        yield Row(measure="arithmetic_answer", unit="share", operators=operators, low=low,
+                  high=high, value=held.answer[place])  # fmt: skip
+        for measure in ("steps", "tokens"):
+            yield Row(measure=f"arithmetic_{measure}", unit="share", operators=operators,
+                      value=getattr(held, measure)[place])  # fmt: skip
 
 
 def _of_source(held: SourceStatistics) -> Iterator[Row]:

@@ -17,6 +17,7 @@ _CONTENTS = (
     ("summary", "What is seen"),
     ("perplexity", "Perplexity"),
     ("seeds", "Seeds"),
+    ("arithmetic", "Arithmetic"),
     ("retrieval", "Retrieval"),
     ("positions", "Loss by position"),
     ("bits", "Bits per byte"),
@@ -35,6 +36,7 @@ def page(*, runs: Sequence[Run], statistics: Mapping[str, SourceStatistics], tit
         sections.headline(runs, looks),
         sections.perplexity(runs, looks),
         sections.seeds(runs, looks),
+        sections.arithmetic(runs, looks),
         sections.retrieval(runs, looks),
         sections.positions(runs, looks),
         sections.bits(runs, looks),
@@ -54,10 +56,12 @@ def page(*, runs: Sequence[Run], statistics: Mapping[str, SourceStatistics], tit
 
 
 def _header(runs: Sequence[Run], title: str) -> Markup:
+    absent = {
+        "seeds": not any(run.members for run in runs),
+        "arithmetic": not any(run.arithmetic for run in runs),
+    }
     links = [
-        tag("a", words, href=f"#{anchor}")
-        for anchor, words in _CONTENTS
-        if anchor != "seeds" or any(run.members for run in runs)
+        tag("a", words, href=f"#{anchor}") for anchor, words in _CONTENTS if not absent.get(anchor)
     ]
     return tag(
         "header",

@@ -71,6 +71,20 @@ class Passkey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """Shares of right answers, steps and tokens; all but `trained` run along `operators`."""
+
+    protocol: str
+    trained: tuple[int, ...]  # numbers of operators in training
+    operators: tuple[int, ...]
+    problems: tuple[int, ...]
+    answer: tuple[float, ...]
+    steps: tuple[float, ...]
+    tokens: tuple[float, ...]
+    interval: tuple[tuple[float, float], ...]  # of the answers, 95%
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     label: str  # the model's name, made unique among the runs of one report
     folder: str
@@ -81,6 +95,7 @@ class Run:
     passkey: Passkey | None
     environment: Mapping[str, Any]
     config: Mapping[str, Any]
+    arithmetic: Arithmetic | None = None
     members: tuple["Run", ...] = ()  # the runs of several seeds that this one is the mean of
 
 

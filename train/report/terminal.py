@@ -22,6 +22,7 @@ from train.report.compare import (
 from train.report.formats import DASH, TIMES, count, percent, short
 from train.report.markup import visible
 from train.report.records import Run
+from train.report.sections.arithmetic import asked, mean
 
 
 def summary_table(runs: Sequence[Run]) -> Table:
@@ -45,6 +46,22 @@ def summary_table(runs: Sequence[Run]) -> Table:
     if shares:
         lines = {label: [means.get(n) for n in columns] for label, means in shares.items()}
         _block(table, "passkey found", lines, best=highest, write=percent)
+    return table
+
+
+def arithmetic_table(runs: Sequence[Run]) -> Table | None:
+    """Right answers by model and number of operators; None where none was asked for."""
+    held = {run.label: asked(run) for run in runs if asked(run)}
+    if not held:
+        return None
+    columns = sorted({n for found in held.values() for each in found for n in each.operators})
+    table = Table(title="Arithmetic against the number of operators", title_justify="left")
+    table.add_column("model", no_wrap=True)
+    for operators in columns:
+        table.add_column(str(operators), justify="right")
+    for measure in ("answer", "steps", "tokens"):
+        lines = {label: [mean(found, measure, n) for n in columns] for label, found in held.items()}
+        _block(table, f"right {measure}", lines, best=highest, write=percent)
     return table
 
 

@@ -29,6 +29,7 @@ from train.evals.perplexity import Measure, long_documents, perplexity_by_length
 from train.machine import environment
 from train.nearest import nearest
 from train.stages.evaluate_probes import probe_scores, require_probes
+from train.stages.evaluate_arithmetic import arithmetic_scores, arithmetic_task
 from train.study import Study, encoding_name
 
 FORMAT = "bipe-evaluation/1"
@@ -43,6 +44,7 @@ def evaluate(study: Study) -> list[Path]:
         )
     sets = DataSets(study.data)
     known = sets.sources
+    arithmetic_task(study, sets)  # is refused before anything is measured
     sources = list(known) if study.evaluate.sources is None else study.evaluate.sources
     for name in sources:
         if name not in known:
@@ -51,7 +53,7 @@ def evaluate(study: Study) -> list[Path]:
     tokenizer = LoadTokenizer(path=sets.folder).build()
     _refuse_bad_passkey(study, sources, tokenizer)
     require_probes(study)
-    return [_evaluate_run(study, folder, splits, tokenizer) for folder in folders]
+    return [_evaluate_run(study, folder, sets, splits, tokenizer) for folder in folders]
 
 
 def _refuse_bad_passkey(study: Study, sources: Sequence[str], tokenizer: Tokenizer) -> None:
@@ -68,12 +70,12 @@ def _refuse_bad_passkey(study: Study, sources: Sequence[str], tokenizer: Tokeniz
 
 
 def _evaluate_run(
-    study: Study, folder: Path, splits: dict[str, DataSet], tokenizer: Tokenizer
+    study: Study, folder: Path, sets: DataSets, splits: dict[str, DataSet], tokenizer: Tokenizer
 ) -> Path:
     begin = time.monotonic()
     model, notes = load_model(folder / runs.MODEL, allowed=study.allowed)
     model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    largest = max(int(data.manifest["vocab_size"]) for data in splits.values())
+    largest = max((int(data.manifest["vocab_size"]) for data in splits.values()), default=0)
     if model.config.vocab_size < largest:
         raise DataError(
             f"data={study.data} has a vocabulary of {largest}, {folder} one of "
@@ -90,6 +92,7 @@ def _evaluate_run(
         "probes": probe_scores(
             study, model, tokenizer, row_length=row_length, run=folder.name
         ),
+        "arithmetic": arithmetic_scores(study, model, sets, name=folder.name),
         "environment": environment(),
         "config": config,
     }

@@ -9,7 +9,7 @@ from rich.console import Console
 from train import runs
 from train.report import ReportFiles, load_runs, write_report
 from train.report.seeds import arms
-from train.report.terminal import summary_table
+from train.report.terminal import arithmetic_table, summary_table
 from train.study import Study
 
 
@@ -23,6 +23,9 @@ def report(study: Study) -> ReportFiles:
         out=Path(study.report.out),
         title=study.report.title,
     )
-    Console().print(summary_table(arms(load_runs(folders))))
+    shown = arms(load_runs(folders))
+    for table in (summary_table(shown), arithmetic_table(shown)):
+        if table is not None and table.row_count:
+            Console().print(table)
     print(f"\nreport: {files.html}\nnumbers: {files.csv}, {files.json}")
     return files

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from train.study.arithmetic import Arithmetic
 from train.study.probing import Probing
 
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
@@ -43,6 +44,7 @@ class Evaluate:
     passkey: Passkey | None
     probes: list[str]
     probing: Probing
+    arithmetic: Arithmetic | None
 
     def __post_init__(self) -> None:
         whole = bool(self.lengths) and min(self.lengths) >= 1
@@ -54,7 +56,8 @@ class Evaluate:
         for name in ("stride", "last"):
             value = getattr(self, name)
             _require(name, value, value is None or value >= 1, "at least 1 token, or null")
-        _require("sources", self.sources, self.sources != [], "null for all, or name some")
+        if self.sources == []:
+            _require("passkey", "set", self.passkey is None, "null where sources are []")
 
 
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:

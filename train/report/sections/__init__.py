@@ -4,6 +4,7 @@
 """
 
 from train.report.sections.account import account
+from train.report.sections.arithmetic import arithmetic
 from train.report.sections.headline import headline
 from train.report.sections.perplexity import bits, perplexity, positions
 from train.report.sections.retrieval import retrieval
@@ -13,6 +14,7 @@ from train.report.sections.training import training
 
 __all__ = [
     "account",
+    "arithmetic",
     "bits",
     "headline",
     "perplexity",
