@@ -183,9 +183,28 @@ def test_every_corpus_has_readers_segmenters_and_a_tokenizer(corpus):
 @pytest.mark.parametrize("rows", CHOICES["rows"])
 def test_every_way_of_packing_is_one_that_the_data_module_knows(rows):
     made = study(f"rows={rows}")
-    assert made.rows["packing"] == rows
-    assert rows in PACKINGS
+    assert made.rows["packing"] == {"examples": "single", "chains": "best_fit"}.get(rows, rows)
+    assert made.rows["packing"] in PACKINGS
     assert made.rows["global_batch"] % made.rows["micro_batch"] == 0
+
+
+@pytest.mark.parametrize("words", [("experiment=scrolls_paper",), ("command=scrolls",)])
+def test_the_recipe_of_scrolls_is_that_of_the_paper(words):
+    made = study(*{"command=scrolls": None, **dict.fromkeys(words)}, "task=qmsum", "data=x")
+    assert (made.row_length, made.steps, made.validate_every) == (8192, 5000, 50)
+    assert made.rows["global_batch"] == 64
+    assert made.rows["_target_"] == "train.scrolls.rows.ExampleDataModule"
+    assert (made.optimizer["lr"], made.optimizer["weight_decay"]) == (1e-5, 0.01)
+    assert made.schedule["_target_"] == "train.optim.linear"
+    assert (made.schedule["warmup"], made.schedule["steps"]) == (50, 5000)
+    assert (made.scrolls.select, made.scrolls.search.beams) == ("best", 1)
+
+
+@pytest.mark.parametrize("task", CHOICES["task"])
+def test_every_task_is_built(task):
+    made = build(study("command=scrolls", f"task={task}", "data=x").task)
+    assert made.name == task
+    assert made.output_tokens >= 1 and made.last_tokens >= 0
 
 
 @pytest.mark.parametrize("logger", CHOICES["logger"])
@@ -204,7 +223,8 @@ def test_an_experiment_says_first_how_it_is_run(experiment):
     first, second, *_ = (ROOT / "experiment" / f"{experiment}.yaml").read_text().splitlines()
     assert first == "# @package _global_"
     assert second.startswith("# ")
-    runs = ("bipe prepare experiment=", "bipe pretrain experiment=", f"make {experiment}")
+    commands = ("prepare", "pretrain", "extend", "scrolls")
+    runs = (*(f"bipe {command} experiment=" for command in commands), f"make {experiment}")
     assert any(f"{run}{experiment}" in second or run == second[2:] for run in runs) or (
         experiment == "pile_151m" and f"{experiment}_{{rope,bipe_rope,alibi,bipe_alibi}}" in second
     )

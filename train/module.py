@@ -197,9 +197,8 @@ class LMModule(lightning.LightningModule):
         checkpoint["skipped_steps"] = (self.skipped_steps, self.skipped_in_a_row)
         checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
         names = {id(parameter): name for name, parameter in self.named_parameters()}
-        for state, optimizer in zip(
-            checkpoint["optimizer_states"], self.trainer.optimizers, strict=True
-        ):
+        states = checkpoint.get("optimizer_states", [])  # none among weights alone
+        for state, optimizer in zip(states, self.trainer.optimizers, strict=bool(states)):
             if state:  # FSDP gathers it on one rank only
                 _name_parameters(state, optimizer, names)
 

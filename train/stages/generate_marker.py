@@ -50,27 +50,29 @@ def chosen_segmenter(
     source: str | None,
     wish: str | None,
     allowed: tuple[str, ...],
+    section: str = "generate",
 ) -> Segmenter:
     """The segmenter that is wished for (NAME:KEY=VALUE,...), or that of a source.
 
     trained_on: names of the sources that a model has seen; without `source` they must agree.
+    section: of the configuration that asks, for messages.
     """
     if wish is not None:
         try:
             return built(wish)
         except ValueError as fault:
-            raise ValueError(str(fault).replace("--segmenter", "generate.segmenter", 1)) from None
+            raise ValueError(str(fault).replace("--segmenter", f"{section}.segmenter", 1)) from None
     if source is not None and source not in sets.sources:
         raise ValueError(
-            f"generate.source: {source!r} is no source; {nearest(source, sets.sources)}"
+            f"{section}.source: {source!r} is no source; {nearest(source, sets.sources)}"
         )
     names = [source] if source else [name for name in trained_on if name in sets.sources]
     found = {name: _fingerprint(sets, name) for name in names or sets.sources}
     if len({json.dumps(each, sort_keys=True) for each in found.values()}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ValueError(
-            f"generate.source must name one of the sources, which are cut by different segmenters: "
-            f"{kinds}"
+            f"{section}.source must name one of the sources, which are cut by different "
+            f"segmenters: {kinds}"
         )
     name, fingerprint = next(iter(found.items()))
     return _rebuilt(fingerprint, name=name, allowed=allowed)

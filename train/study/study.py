@@ -17,6 +17,7 @@ from train.check import check, section_of
 from train.study.evaluate import Evaluate
 from train.study.extend import Extend
 from train.study.generate import Generate
+from train.study.scrolls import Scrolls
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
@@ -88,6 +89,8 @@ class Study:
     checkpoint: str | None
     stretch: Call | None
     extend: Extend
+    task: Call | None
+    scrolls: Scrolls
     log_every: int
     checkpoint_every: int
     validate_every: int | None
