@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "prepare": "documents -> segments -> tokens and marks on disk, once",
     "pretrain": "train a model on prepared data; resumes exactly",
+    "extend": "stretch a trained model, and train it on longer rows; resumes exactly",
     "evaluate": "perplexity against length, and passkey retrieval",
     "generate": "write on behind a prompt, as it comes; segments are followed",
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
@@ -32,15 +33,18 @@ COMMANDS = {
 _STAGES = {
     "prepare": "prepare:prepare_study",
     "pretrain": "pretrain:pretrain",
+    "extend": "extend:extend",
     "evaluate": "evaluate:evaluate",
     "generate": "generate:generate_study",
     "report": "report:report",
     "tokenizer": "tokenizer:train_tokenizer",
 }
-_TRAINS = ("pretrain",)  # leave a run, and store their configuration beside it
+_TRAINS = ("pretrain", "extend")  # leave a run, and store their configuration beside it
 _PLAIN = ("verify", "export", "segment")
 EXIT_FAULT = 2
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
+_GO_ON = ("extend",)  # from a checkpoint, which decides the model
+_OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
@@ -85,6 +89,10 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
     """
     from omegaconf import OmegaConf
 
+    if command in _GO_ON:
+        from train.stages.extend import completed
+
+        config = completed(config)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     if command not in _TRAINS or plain.get("epochs") is None:
         return dict(plain)
@@ -146,6 +154,7 @@ def _run(command: str, words: list[str]) -> int:
     _share_the_processor()
     register_resolvers()
     words = _spelled(words) if command == "prepare" else words
+    words = _going_on(command, words) if command in _GO_ON else words
     _log_to_stderr()
     if words[:1] == ["--config-file"]:
         run_stage(command, settled(command, _from_file(words[1:])))
@@ -187,6 +196,14 @@ def _spelled(words: list[str]) -> list[str]:
         else:
             made.append(word)
     return made
+
+
+def _going_on(command: str, words: list[str]) -> list[str]:
+    """The keys of a command that has defaults of its own (conf/command), behind those."""
+    own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
+    if own is not None:
+        raise ValueError(f"bipe {command}: leave out {own}; the checkpoint decides it")
+    return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
 
 
 def _is_prepared(config: DictConfig) -> bool:
@@ -300,6 +317,7 @@ def _usage() -> str:
             "  bipe COMMAND --cfg job         show the composed configuration and stop",
             "  bipe prepare --dry-run         what would be done; --limit N: documents a source",
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
+            "  bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096",
             "  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input",
             "  bipe COMMAND --help            groups and keys",
             "  bipe segment FILE --stats      takes options instead of keys",

@@ -112,6 +112,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def data_of(config: Mapping[str, Any], home: Path) -> Any:
+    """The data of a run; where it is gone, for the study was moved, that beside the run."""
+    data, beside = config.get("data"), home.parent / "data"
+    lost = data is None or (isinstance(data, str) and not Path(data).is_dir())
+    return str(beside) if lost and beside.is_dir() else data
+
+
 def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
     """Trained runs among paths, folders of runs, and glob patterns, in the order of their names.
 

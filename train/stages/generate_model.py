@@ -45,7 +45,7 @@ def find_model(study: Study) -> Trained:
         folder, home = found[0] / runs.MODEL, found[0]
     model, notes = load_model(folder, allowed=study.allowed)
     config = runs.read_config(home) if (home / runs.CONFIG).is_file() else {}
-    return Trained(model, notes, _home(config.get("data"), home), str(home))
+    return Trained(model, notes, runs.data_of(config, home), str(home))
 
 
 def _checkpoint_file(place: Path, wish: str | int) -> Path:
@@ -78,15 +78,7 @@ def _from_checkpoint(path: Path) -> Trained:
     )
     load_weights(model, weights)
     sources = study.rows.get("sources") or {}
-    return Trained(model, {"sources": sources}, _home(study.data, home), str(path))
-
-
-def _home(data: Any, home: Path) -> Any:
-    """The data of a run; where it is gone, for the study was moved, that beside the run."""
-    beside = home.parent / "data"
-    gone = not isinstance(data, str) or not Path(data).is_dir()
-    lost = data is None or isinstance(data, str)
-    return str(beside) if lost and gone and beside.is_dir() else data
+    return Trained(model, {"sources": sources}, runs.data_of(config, home), str(path))
 
 
 def data_of(trained: Trained, options: Generate) -> DataSets:

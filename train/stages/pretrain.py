@@ -14,9 +14,12 @@ from train.training import train_model
 
 def pretrain(study: Study, *, config: Mapping[str, Any]) -> Path:
     """Train and return the run's folder. config: what is stored beside the run."""
+    for key in ("checkpoint", "stretch"):
+        if getattr(study, key) is not None:
+            raise ValueError(f"{key} is for a trained model to go on from: bipe extend")
     name = study.name or slug(encoding_name(study.encoding))
     rows = data_of(study)
-    _refuse_long_rows(rows, study)
+    refuse_long_rows(rows, study)
     decoder = decoder_config(study, vocab_size=rows.vocab_size)
     folder = Path(study.out) / name
     return train_model(study, decoder=decoder, rows=rows, folder=folder, config=config)
@@ -49,7 +52,8 @@ def decoder_config(study: Study, *, vocab_size: int) -> DecoderConfig:
     return DecoderConfig(**fixed, **given, encoding=dict(study.encoding))
 
 
-def _refuse_long_rows(rows: LMDataModule, study: Study) -> None:
+def refuse_long_rows(rows: LMDataModule, study: Study) -> None:
+    """Raise ValueError for rows that no source can fill."""
     for name in rows.source_names:
         tokens = rows.sets.counts(name, "train")["tokens"]
         if study.row_length > tokens:
