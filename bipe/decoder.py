@@ -25,7 +25,8 @@ from bipe.attention.documents import Attention
 from bipe.build import ALLOWED, build
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
-from bipe.encodings.base import counts_length
+from bipe.encodings.base import counts_length, far_of
+from bipe.far.attention import far_attention
 from bipe.positions import Positions
 from bipe.projection import Projection
 from bipe.rotation import Rotation
@@ -180,11 +181,7 @@ class Decoder(nn.Module):
             at = cache.reaching(at)
         keys_at = at if cache is None else cache.extend(at)
         x = self.scheme.embed(self.tokens(tokens), at)
-        rotation = self.scheme.rotation(at)
-        if rotation is not None:
-            rotation = rotation.to(torch.promote_types(x.dtype, torch.float32))
-        bias = self.scheme.bias(at, keys_at)
-        attend = choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
+        rotation, attend = self._attention(at, keys_at, dtype=x.dtype)
         for index, block in enumerate(self.blocks):
             keep = None if cache is None else functools.partial(cache.append, index)
             if self.recompute and torch.is_grad_enabled():
@@ -192,6 +189,21 @@ class Decoder(nn.Module):
             else:
                 x = block(x, rotation, attend, keep)
         return self.norm(x)
+
+    def _attention(
+        self, at: Positions, keys_at: Positions, *, dtype: torch.dtype
+    ) -> tuple[Rotation | None, Attention]:
+        """How queries and new keys turn, and how they attend, in every block."""
+        if far_of(self.scheme) is not None:
+            # Keys turn otherwise in each pass: they are kept as they are.
+            return None, far_attention(
+                self.scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention
+            )
+        rotation = self.scheme.rotation(at)
+        if rotation is not None:
+            rotation = rotation.to(torch.promote_types(dtype, torch.float32))
+        bias = self.scheme.bias(at, keys_at)
+        return rotation, choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
 
     def logits(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None

@@ -13,12 +13,13 @@ one, segments for the other. So an encoding is written once and has both forms.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bipe.bias import Bias, add_biases
+from bipe.far.base import Far, Ids
 from bipe.positions import Level, Positions
 from bipe.rotation import Rotation, compose
 
@@ -78,63 +79,115 @@ class Scheme(Protocol):
 
 
 class Flat(nn.Module):
-    """An ordinary encoding: counts tokens from the start of the document."""
+    """An ordinary encoding: counts tokens from the start of the document.
 
-    def __init__(self, *, encoding: Encoding) -> None:
+    far: how it reads beyond the length of training (bipe/far).
+    """
+
+    level: Level = "token"
+
+    def __init__(self, *, encoding: Encoding, far: Far | None = None) -> None:
         super().__init__()
-        self.encoding = encoding
+        self.encoding, self.far = encoding, far
+        _require_hook(encoding, far)
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         return self.encoding.embed(x, at.token)
 
-    def rotation(self, at: Positions) -> Rotation | None:
-        return _rotation(self.encoding, at, "token")
+    def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
+        """ids: in place of those of the tokens, for a pass of `far`."""
+        return _rotation(self.encoding, at, "token", ids)
 
-    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
-        return self.encoding.bias(q_at.token, k_at.token)
+    def bias(
+        self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
+    ) -> Bias | None:
+        return _bias(self.encoding, ids or (q_at.token, k_at.token))
 
 
 class Bilevel(nn.Module):
-    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments."""
+    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments.
 
-    def __init__(self, *, intra: Encoding, inter: Encoding) -> None:
+    far: how `inter` reads beyond the number of segments of training (bipe/far).
+    """
+
+    level: Level = "inter"
+
+    def __init__(self, *, intra: Encoding, inter: Encoding, far: Far | None = None) -> None:
         super().__init__()
         self.intra = intra
         self.inter = inter
+        self.far = far
+        _require_hook(inter, far)
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         return self.inter.embed(self.intra.embed(x, at.intra), at.inter)
 
-    def rotation(self, at: Positions) -> Rotation | None:
-        return compose(_rotation(self.intra, at, "intra"), _rotation(self.inter, at, "inter"))
+    def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
+        """ids: in place of those of the segments, for a pass of `far`."""
+        return compose(_rotation(self.intra, at, "intra"), _rotation(self.inter, at, "inter", ids))
 
-    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
+    def bias(
+        self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
+    ) -> Bias | None:
         return add_biases(
-            self.intra.bias(q_at.intra, k_at.intra), self.inter.bias(q_at.inter, k_at.inter)
+            self.intra.bias(q_at.intra, k_at.intra),
+            _bias(self.inter, ids or (q_at.inter, k_at.inter)),
         )
 
 
 class Chain(nn.Module):
-    """Several schemes at once, applied in order: `Chain(Flat(a), Bilevel(b, c))`."""
+    """Several schemes at once, applied in order: `Chain(Flat(a), Bilevel(b, c))`.
+
+    At most one link has a far method, whose passes are those of the chain: the other links are in
+    each pass what they are.
+    """
 
     def __init__(self, *, links: list[nn.Module]) -> None:
         super().__init__()
         self.parts = nn.ModuleList(links)
+        self._far = [link for link in links if far_of(link) is not None]
+        if len(self._far) > 1:
+            raise ValueError(f"one link of a chain at most may have far, had: {len(self._far)}")
 
     @property
     def links(self) -> list[Scheme]:
         return list(self.parts)  # type: ignore[arg-type]
+
+    @property
+    def far(self) -> Far | None:
+        return far_of(self._far[0]) if self._far else None
+
+    @property
+    def level(self) -> Level:
+        found: Level = self._far[0].level  # type: ignore[assignment]
+        return found
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         for link in self.links:
             x = link.embed(x, at)
         return x
 
-    def rotation(self, at: Positions) -> Rotation | None:
-        return compose(*(link.rotation(at) for link in self.links))
+    def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
+        return compose(*(link.rotation(at, **self._ids(link, ids)) for link in self.links))
 
-    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
-        return add_biases(*(link.bias(q_at, k_at) for link in self.links))
+    def bias(
+        self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
+    ) -> Bias | None:
+        return add_biases(*(link.bias(q_at, k_at, **self._ids(link, ids)) for link in self.links))
+
+    def _ids(self, link: Scheme, ids: Any) -> dict[str, Any]:
+        return {} if ids is None or far_of(link) is None else {"ids": ids}
+
+
+def far_of(scheme: Any) -> Far | None:
+    """The far method of a scheme, if it has one."""
+    found: Far | None = getattr(scheme, "far", None)
+    return found
+
+
+def has_hook(encoding: type[Encoding], hook: str) -> bool:
+    """Whether an encoding does anything there."""
+    return getattr(encoding, hook, None) is not getattr(Encoding, hook)
 
 
 def counts_length(scheme: nn.Module) -> bool:
@@ -142,8 +195,30 @@ def counts_length(scheme: nn.Module) -> bool:
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
 
 
-def _rotation(encoding: Encoding, at: Positions, level: Level) -> Rotation | None:
-    ids = getattr(at, level)
+def _rotation(
+    encoding: Encoding, at: Positions, level: Level, ids: Ids | None = None
+) -> Rotation | None:
+    ids = getattr(at, level) if ids is None else ids
     if encoding.counts_length:
         return encoding.rotation(ids, length=at.length(level))  # type: ignore[call-arg]
-    return encoding.rotation(ids)
+    return encoding.rotation(ids)  # type: ignore[arg-type]
+
+
+def _bias(encoding: Encoding, ids: tuple[Ids, Ids]) -> Bias | None:
+    # Where only rotations are changed, ids may be fractions.
+    if not has_hook(type(encoding), "bias"):
+        return None
+    return encoding.bias(*ids)  # type: ignore[arg-type]
+
+
+def _require_hook(encoding: Encoding, far: Far | None) -> None:
+    """Raise ValueError for a method that would change nothing of the encoding."""
+    if (
+        far is not None
+        and far.serves
+        and not any(has_hook(type(encoding), hook) for hook in far.serves)
+    ):
+        raise ValueError(
+            f"{type(far).__name__} changes the {' or '.join(far.serves)} of an encoding, and "
+            f"{type(encoding).__name__} has none"
+        )

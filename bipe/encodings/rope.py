@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from bipe.encodings.base import Encoding
+from bipe.far.base import Ids
 from bipe.rotation import PlaneRotation
 from bipe.stretch.base import Stretch
 
@@ -57,7 +58,7 @@ class RoPE(Encoding):
 
     def rotation(
         self,
-        ids: Int[Tensor, "batch time"],
+        ids: Ids,
         *,
         length: Int[Tensor, " batch #time"] | None = None,
     ) -> PlaneRotation:

@@ -24,6 +24,8 @@ from bipe.build import ALLOWED, PARTIAL, TARGET, build, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Flat
 from bipe.encodings.rope import RoPE, inverse_frequencies
+from bipe.far.base import Far
+from bipe.far.extension import FarReport, with_far
 from bipe.stretch.base import Stretch
 from bipe.stretch.original_length import OriginalLength, Unit, original_length
 
@@ -76,7 +78,7 @@ class Extension:
     """A stretched configuration and what was done; a report for each rotation, mostly one."""
 
     config: DecoderConfig
-    reports: tuple[Report, ...]
+    reports: tuple[Report | FarReport, ...]
 
     @property
     def report(self) -> str:
@@ -93,12 +95,19 @@ def extended(
 ) -> Extension:
     """Stretch every rotation of a model that counts tokens of a document, or segments.
 
-    stretch: the description of a strategy; an `original_length` that it does not have is filled in.
+    stretch: the description of a strategy, whose `original_length` is filled in where it has none;
+    or that of a method of bipe/far, with its windows filled in (far/extension.py).
     notes: of the checkpoint. unit: see `original_length`; None: what drives the rotation, segments
     under BiPE. Raises ValueError for a model without such a rotation, one that is stretched
     already, or a unit that does not drive it.
     """
     encoding = _plain(config.encoding)
+    kind = find(stretch[TARGET], allowed=allowed)
+    if isinstance(kind, type) and issubclass(kind, Far):
+        encoding, told = with_far(
+            encoding, _plain(stretch), notes=notes, unit=unit, allowed=allowed
+        )
+        return Extension(config=dataclasses.replace(config, encoding=encoding), reports=(told,))
     reports = []
     for rope, driven_by in _rotations(encoding, allowed=allowed):
         if rope.get("stretch") is not None:
