@@ -35,6 +35,7 @@ _STAGES = {
     "pretrain": "pretrain:pretrain",
     "extend": "extend:extend",
     "evaluate": "evaluate:evaluate",
+    "statistics": "statistics:statistics_study",  # bipe evaluate statistics
     "generate": "generate:generate_study",
     "report": "report:report",
     "tokenizer": "tokenizer:train_tokenizer",
@@ -68,6 +69,8 @@ def main(argv: list[str] | None = None) -> int:
         return int(import_module(f"train.stages.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
+    if words[:2] == ["evaluate", "statistics"]:
+        command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]
     return _guarded(lambda: _run(command, rest))
 
@@ -321,6 +324,7 @@ def _usage() -> str:
             "  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input",
             "  bipe COMMAND --help            groups and keys",
             "  bipe segment FILE --stats      takes options instead of keys",
+            "  bipe evaluate statistics data=DIR    segments against length, without a model",
             "  bipe verify DIR                exit status 1 if there are faults",
             "  bipe export DIR format=megatron out=FOLDER",
             "  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml",

@@ -17,6 +17,7 @@ from train.check import check, section_of
 from train.study.evaluate import Evaluate
 from train.study.extend import Extend
 from train.study.generate import Generate
+from train.study.statistics import Statistics
 from train.study.scrolls import Scrolls
 
 IfExists = Literal["refuse", "resume", "overwrite"]
@@ -105,6 +106,7 @@ class Study:
     trainer: Call
     logger: Call
     evaluate: Evaluate
+    statistics: Statistics
     generate: Generate
     report: Report
     allowed_targets: list[str]

@@ -13,6 +13,7 @@ import numpy as np
 
 from segmenters import Segmenter, anchors_from_offsets, mark
 from train.data.tokenizing.tokenizers import Tokenizer
+from train.evals.spelled import spelled
 
 
 class Texts:
@@ -47,24 +48,7 @@ class Texts:
         return b"".join([self.pieces[id] for id in ids.tolist()])
 
     def marks(self, ids: np.ndarray) -> np.ndarray:
-        """Marks of a document of these ids, uint8 [tokens].
-
-        Bytes that are no UTF-8 count as a character each, which no rule knows.
-        """
-        whole = self.spelt(ids)
-        text = whole.decode("utf-8", "surrogateescape")
-        characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        escaped = (characters >= 0xDC80) & (characters <= 0xDCFF)
-        sizes = np.ones(len(characters), dtype=np.int64)
-        for beyond in (0x80, 0x800, 0x10000):
-            sizes += (characters >= beyond) & ~escaped
-        if escaped.any():
-            text = "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text)
-        ends = np.cumsum(self._sizes[ids])
-        # A token begins in the character of its first byte and ends behind that of its last.
-        bounds = np.cumsum(sizes)
-        last = np.searchsorted(bounds, ends - 1, side="right") + 1
-        first = np.searchsorted(bounds, ends - self._sizes[ids], side="right")
-        empty = self._sizes[ids] == 0
-        spans = np.stack([first, np.where(empty, first, last)], axis=1)
-        return mark(anchors_from_offsets(text, spans), self.segmenter.levels(text))
+        """Marks of a document of these ids, uint8 [tokens]."""
+        found = spelled(ids, self.pieces, self._sizes)
+        spans = np.stack([found.first, found.last], axis=1)
+        return mark(anchors_from_offsets(found.text, spans), self.segmenter.levels(found.text))
