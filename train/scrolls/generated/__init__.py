@@ -1,0 +1,1 @@
+"""Tasks in the shape of SCROLLS whose answers are mechanical, for machines without its data."""
