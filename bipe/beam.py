@@ -4,8 +4,8 @@
 
 A hypothesis scores the sum of its log probabilities over (tokens drawn) ** length_penalty, the stop
 counted (Wu et al., 1609.08144, use another power of the length; the one here is that of fairseq and
-transformers). The prompt is read once and its cache copied to the beams; a step moves rows of the
-cache only where beams change places (`Session.select`). One beam with early stopping is greedy
+transformers). The prompt is read once and its cache copied to the beams; where beams change
+places, a step moves what they wrote, not the prompt. One beam with early stopping is greedy
 decoding; as many beams as there are continuations search them all.
 """
 
@@ -105,7 +105,7 @@ def beam_search(
         if turn == max_new - 1:
             done += [_complete(each, search, ended="length") for each in going]
             break
-        session.select(parents)
+        session.select(parents, shared=len(prompt))
         logits = session.feed([[each.tokens[-1]] for each in going])[:, -1]
     return _best(done, search.beams)
 

@@ -152,11 +152,20 @@ class Cache:
         if not length:
             self._unbroken = True
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows in this order, each as often as it is named: beams, finished rows."""
+    def select(self, rows: Tensor, *, shared: int = 0) -> None:
+        """Keep these rows in this order, each as often as it is named: beams, finished rows.
+
+        shared: tokens at the start that are the same in all rows, and so need not be moved.
+        """
+        if len(rows) != self.batch:
+            shared = 0  # there are other rows than there is memory for
         self.batch = len(rows)
         for held in self._layers.values():
-            held.keys, held.values = held.keys[rows], held.values[rows]
+            if shared:
+                for kept in (held.keys, held.values):
+                    kept[:, :, shared : self._length] = kept[rows, :, shared : self._length]
+            else:
+                held.keys, held.values = held.keys[rows], held.values[rows]
         if self.reach is not None:
             old = self.reach
             self.reach = Reach(token=old.token[rows], inter=old.inter[rows], intra=old.intra[rows])

@@ -179,14 +179,17 @@ class Session:
         self._rows = [row.copy() for row in state.rows]
         self.cache.rewind(state.length)
 
-    def select(self, rows: Sequence[int]) -> None:
-        """Go on with these rows, in this order, each as often as named."""
+    def select(self, rows: Sequence[int], *, shared: int = 0) -> None:
+        """Go on with these rows, in this order, each as often as named.
+
+        shared: tokens at the start that are the same in all rows, which saves moving their keys.
+        """
         if list(rows) == list(range(len(self._rows))):
             return  # a cache is long: it is not copied for nothing
         self._rows = [self._rows[row].copy() for row in rows]
         if self.padding is not None:
             self.padding = [self.padding[row] for row in rows]
-        self.cache.select(torch.tensor(list(rows), device=self._device))
+        self.cache.select(torch.tensor(list(rows), device=self._device), shared=shared)
 
     @property
     def _device(self) -> torch.device:

@@ -63,7 +63,7 @@ PUBLIC = {
     ],
     "train": [],
 }
-COMMANDS = ["prepare", "pretrain", "extend", "evaluate", "generate", "report"]
+COMMANDS = ["prepare", "pretrain", "extend", "scrolls", "evaluate", "generate", "report"]
 COMMANDS += ["verify", "export", "tokenizer", "segment"]
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "prepare": "documents -> segments -> tokens and marks on disk, once",
     "pretrain": "train a model on prepared data; resumes exactly",
     "extend": "stretch a trained model, and train it on longer rows; resumes exactly",
+    "scrolls": "fine-tune on a task of long documents, decode, and score",
     "evaluate": "perplexity against length, and passkey retrieval",
     "generate": "write on behind a prompt, as it comes; segments are followed",
     "report": "one HTML page of curves, with the numbers as CSV and JSON",
@@ -34,13 +35,15 @@ _STAGES = {
     "prepare": "prepare:prepare_study",
     "pretrain": "pretrain:pretrain",
     "extend": "extend:extend",
+    "scrolls": "scrolls:scrolls",
     "evaluate": "evaluate:evaluate",
     "statistics": "statistics:statistics_study",  # bipe evaluate statistics
     "generate": "generate:generate_study",
     "report": "report:report",
     "tokenizer": "tokenizer:train_tokenizer",
 }
-_TRAINS = ("pretrain", "extend")  # leave a run, and store their configuration beside it
+_TRAINS = ("pretrain", "extend", "scrolls")  # leave a run, and store their configuration beside it
+_GO_ON = ("extend", "scrolls")  # from a checkpoint, which decides the model
 _PLAIN = ("verify", "export", "segment")
 EXIT_FAULT = 2
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
@@ -68,6 +71,8 @@ def main(argv: list[str] | None = None) -> int:
     if command in _PLAIN:  # has options of its own, and no configuration
         return int(import_module(f"train.stages.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
+    if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
+        return int(import_module("train.stages.scrolls_files").main(words[1:]))
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if words[:2] == ["evaluate", "statistics"]:
         command, words = "statistics", words[1:]
@@ -205,6 +210,8 @@ def _going_on(command: str, words: list[str]) -> list[str]:
     """The keys of a command that has defaults of its own (conf/command), behind those."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
+    if command == "scrolls":
+        words = [f"task.{word}" if word.startswith("path=") else word for word in words]
         raise ValueError(f"bipe {command}: leave out {own}; the checkpoint decides it")
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
 
@@ -320,6 +327,7 @@ def _usage() -> str:
             "  bipe COMMAND --cfg job         show the composed configuration and stop",
             "  bipe prepare --dry-run         what would be done; --limit N: documents a source",
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
+            "  bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE",
             "  bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096",
             "  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input",
             "  bipe COMMAND --help            groups and keys",

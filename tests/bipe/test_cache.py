@@ -121,6 +121,23 @@ def test_rows_may_be_selected():
     torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("order", [[2, 0, 2], [1, 1, 0], [1, 2]])
+@torch.no_grad()
+def test_a_shared_prompt_need_not_be_moved(order):
+    """Rows that differ behind 20 tokens alone; both ways give the whole forward pass."""
+    model = small_decoder("bilevel_learned_rope").double()
+    tokens, _ = random_batch(3, TIME, seed=8, documents=0.0)
+    marks = random_marks(3, TIME, seed=8, documents=0.0)
+    tokens[:, :20], marks[:, :20] = tokens[0, :20], marks[0, :20]
+    full = model.logits(tokens[order], Positions.from_marks(marks[order]))
+    for shared in (0, 20):
+        cache = Cache(batch=3, capacity=TIME)
+        cached_logits(model, tokens[:, :30], marks[:, :30], [30], cache)
+        cache.select(torch.tensor(order), shared=shared)
+        rest = cached_logits(model, tokens[order, 30:], marks[order, 30:], [1, 14], cache)
+        torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
+
+
 def test_a_full_cache_says_so_and_one_without_a_size_too():
     cache = Cache(batch=1, capacity=4)
     at = Positions.from_marks(torch.zeros(1, 5, dtype=torch.uint8))
