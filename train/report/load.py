@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from train.report.entry import Entry, ReportError, open_json
+from train.report.load_stretch import stretched
+from train.report.probes import load_probes
 from train.report.records import (
     Arithmetic,
     Bucket,
@@ -75,7 +77,9 @@ def _run(folder: Path) -> Run:
         protocol=root["perplexity"]["protocol"].text(),
         scores={name: _scores(entry) for name, entry in sources.items()},
         passkey=_passkey(passkey) if passkey else None,
+        probes=load_probes(root),
         arithmetic=_arithmetic(chains) if chains else None,
+        stretched=stretched(root.optional("stretch")),
         environment=root["environment"].mapping(),
         config=root["config"].mapping(),
     )

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from train.report.markup import visible
-from train.report.records import Arithmetic, Lengths, Passkey, Run, Scores, SourceStatistics
+from train.report.records import (
+    Arithmetic,
+    Lengths,
+    Passkey,
+    Run,
+    Scores,
+    SourceStatistics,
+    Stretched,
+)
 
 FORMAT = "bipe-report/1"
 
@@ -93,6 +101,8 @@ def _of_run(run: Run) -> Iterator[Row]:
         yield from (replace(row, source=visible(source)) for row in _of_scores(scores))
     if run.passkey:
         yield from _of_passkey(run.passkey)
+    for line in run.stretched:
+        yield from _of_stretched(line)
     if run.arithmetic:
         yield from _of_arithmetic(run.arithmetic)
 
@@ -139,6 +149,22 @@ def _of_arithmetic(held: Arithmetic) -> Iterator[Row]:
                       value=getattr(held, measure)[place])  # fmt: skip
 
 
+def _of_stretched(line: Stretched) -> Iterator[Row]:
+    """The note says how the model was stretched."""
+    for source in line.perplexity:
+        for measure, unit, values in (
+            ("stretched_perplexity", "", line.perplexity[source]),
+            ("stretched_bits_per_byte", "bits/byte", line.bits_per_byte[source]),
+            ("stretched_tokens_scored", "tokens", line.tokens_scored[source]),
+        ):
+            for length, value in zip(line.lengths, values, strict=True):
+                yield Row(source=visible(source), measure=measure, unit=unit, length=length,
+                          value=value, note=visible(line.name))  # fmt: skip
+    for length, share in zip(line.lengths, line.passkey, strict=True):
+        yield Row(measure="stretched_passkey_accuracy", unit="share", length=length,
+                  value=share, note=visible(line.name))  # fmt: skip
+
+
 def _of_source(held: SourceStatistics) -> Iterator[Row]:
     for measure, count in (
         ("documents", held.documents),
@@ -173,4 +199,4 @@ def _of_lengths(held: Lengths, edges: Sequence[float]) -> Iterator[Row]:
 def _finite(row: Row) -> Row:
     if row.value is None or math.isfinite(row.value):
         return row
-    return replace(row, value=None, note=f"not finite: {row.value}")
+    return replace(row, value=None, note=f"{row.note} not finite: {row.value}".lstrip())

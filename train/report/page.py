@@ -1,12 +1,10 @@
-"""The page: one HTML file without scripts, pictures or anything from elsewhere.
-
-Its content security policy forbids all of them, so that a text which slipped through as markup
-could still load and run nothing.
-"""
+"""The page of the report: its sections in their order (document.py is what is around them)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from train.report import sections
+from train.report.document import document
 from train.report.markup import Markup, tag
 from train.report.palette import styles
 from train.report.records import Run, SourceStatistics
@@ -19,46 +17,53 @@ _CONTENTS = (
     ("seeds", "Seeds"),
     ("arithmetic", "Arithmetic"),
     ("retrieval", "Retrieval"),
+    ("probes", "Probes"),
+    ("stretch", "Stretched"),
     ("positions", "Loss by position"),
     ("bits", "Bits per byte"),
     ("training", "Training"),
     ("segments", "Segments"),
+    ("growth", "Segments against length"),
     ("account", "Protocol, configuration, limits"),
 )
 
 
-def page(*, runs: Sequence[Run], statistics: Mapping[str, SourceStatistics], title: str) -> str:
-    """The whole HTML document; the same arguments give the same text."""
+def page(
+    *,
+    runs: Sequence[Run],
+    statistics: Mapping[str, SourceStatistics],
+    title: str,
+    growth: Mapping[str, Any] | None = None,
+) -> str:
+    """The whole HTML document; the same arguments give the same text.
+
+    growth: what `bipe evaluate statistics` wrote.
+    """
     looks = styles(runs)
-    body = tag(
-        "body",
+    return document(
+        title,
         _header(runs, title),
         sections.headline(runs, looks),
         sections.perplexity(runs, looks),
         sections.seeds(runs, looks),
         sections.arithmetic(runs, looks),
         sections.retrieval(runs, looks),
+        sections.probes(runs, looks),
+        sections.stretch(runs),
         sections.positions(runs, looks),
         sections.bits(runs, looks),
         sections.training(runs, looks),
         sections.segments(statistics),
+        sections.growth(growth),
         sections.account(runs),
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Markup(stylesheet())),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _header(runs: Sequence[Run], title: str) -> Markup:
     absent = {
         "seeds": not any(run.members for run in runs),
         "arithmetic": not any(run.arithmetic for run in runs),
+        "probes": not any(run.probes for run in runs),
     }
     links = [
         tag("a", words, href=f"#{anchor}") for anchor, words in _CONTENTS if not absent.get(anchor)

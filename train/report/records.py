@@ -5,8 +5,10 @@ diverges is a result, and the figures show it as a gap with a dagger. Units stan
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from train.report.probes import Probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,26 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stretched:
+    """One way to stretch a model (a line of a sweep); all tuples run along `lengths` (tokens)."""
+
+    method: str
+    unit: str  # tokens or segments; empty where the method asks for no original length
+    lengths: tuple[int, ...]
+    factors: tuple[float, ...]
+    perplexity: Mapping[str, tuple[float, ...]]  # of each source
+    bits_per_byte: Mapping[str, tuple[float, ...]]
+    tokens_scored: Mapping[str, tuple[int, ...]]
+    passkey: tuple[float, ...]  # share found; not a number where it was not asked for
+    protocol: str
+
+    @property
+    def name(self) -> str:
+        """The method, with its unit where it has one."""
+        return f"{self.method} ({self.unit})" if self.unit else self.method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     label: str  # the model's name, made unique among the runs of one report
     folder: str
@@ -96,6 +118,8 @@ class Run:
     environment: Mapping[str, Any]
     config: Mapping[str, Any]
     arithmetic: Arithmetic | None = None
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    stretched: tuple[Stretched, ...] = ()
     members: tuple["Run", ...] = ()  # the runs of several seeds that this one is the mean of
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 
 from bipe import Decoder
 from bipe.checkpoint import load_model
@@ -28,8 +29,11 @@ from train.evals.passkey import make_keys, passkey
 from train.evals.perplexity import Measure, long_documents, perplexity_by_length
 from train.machine import environment
 from train.nearest import nearest
-from train.stages.evaluate_probes import probe_scores, require_probes
+from train.report import load_runs
+from train.report.terminal_stretch import stretch_table
 from train.stages.evaluate_arithmetic import arithmetic_scores, arithmetic_task
+from train.stages.evaluate_probes import probe_scores, require_probes
+from train.stages.evaluate_sweep import kept_sweep, sweep_runs
 from train.study import Study, encoding_name
 
 FORMAT = "bipe-evaluation/1"
@@ -53,7 +57,14 @@ def evaluate(study: Study) -> list[Path]:
     tokenizer = LoadTokenizer(path=sets.folder).build()
     _refuse_bad_passkey(study, sources, tokenizer)
     require_probes(study)
-    return [_evaluate_run(study, folder, sets, splits, tokenizer) for folder in folders]
+    sweeps = study.evaluate.sweep is not None
+    for folder in folders:
+        if not (sweeps and (folder / runs.EVALUATION).exists()):
+            _evaluate_run(study, folder, sets, splits, tokenizer)
+    if sweeps:
+        sweep_runs(study, folders, splits, tokenizer, measure_of=measure_of)
+        Console().print(stretch_table(load_runs(folders)))
+    return [folder / runs.EVALUATION for folder in folders]
 
 
 def _refuse_bad_passkey(study: Study, sources: Sequence[str], tokenizer: Tokenizer) -> None:
@@ -89,10 +100,9 @@ def _evaluate_run(
         "training": _describe_training(folder, notes, config, row_length),
         "perplexity": _perplexities(study, model, splits, tokenizer, row_length, folder.name),
         "passkey": _passkeys(study, model, splits, tokenizer, row_length, folder.name),
-        "probes": probe_scores(
-            study, model, tokenizer, row_length=row_length, run=folder.name
-        ),
+        "probes": probe_scores(study, model, tokenizer, row_length=row_length, run=folder.name),
         "arithmetic": arithmetic_scores(study, model, sets, name=folder.name),
+        **kept_sweep(folder),
         "environment": environment(),
         "config": config,
     }

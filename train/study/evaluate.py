@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from train.study.arithmetic import Arithmetic
 from train.study.probing import Probing
+from train.study.sweep import Sweep
 
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
@@ -45,6 +46,7 @@ class Evaluate:
     probes: list[str]
     probing: Probing
     arithmetic: Arithmetic | None
+    sweep: Sweep | None
 
     def __post_init__(self) -> None:
         whole = bool(self.lengths) and min(self.lengths) >= 1

@@ -5,22 +5,28 @@
 
 from train.report.sections.account import account
 from train.report.sections.arithmetic import arithmetic
+from train.report.sections.growth import growth
 from train.report.sections.headline import headline
 from train.report.sections.perplexity import bits, perplexity, positions
+from train.report.sections.probes import probes
 from train.report.sections.retrieval import retrieval
 from train.report.sections.seeds import seeds
 from train.report.sections.segments import segments
+from train.report.sections.stretch import stretch
 from train.report.sections.training import training
 
 __all__ = [
     "account",
     "arithmetic",
     "bits",
+    "growth",
     "headline",
     "perplexity",
     "positions",
+    "probes",
     "retrieval",
     "seeds",
     "segments",
+    "stretch",
     "training",
 ]
