@@ -236,7 +236,9 @@ def test_what_an_experiment_evaluates_is_in_its_corpus(experiment):
     sources = set(made.corpus["sources"])
     assert set(made.rows["sources"] or {}) <= sources
     assert set(made.evaluate.sources or []) <= sources
-    assert made.evaluate.passkey.source in {None, *sources}
+    passkey, arithmetic = made.evaluate.passkey, made.evaluate.arithmetic
+    assert passkey is None or passkey.source in {None, *sources}
+    assert arithmetic is None or arithmetic.source in {None, *sources}
 
 
 def test_the_paper_is_reproduced_by_four_experiments():

@@ -189,12 +189,12 @@ def written(
 
 def right_steps(problem: Problem, text: str, modulus: int) -> int:
     """Reductions of what was written that are each one operation, before the first that is not."""
-    before = problem.expression
-    for done, step in enumerate(text.split(EQUALS)):
+    before, done = problem.expression, 0
+    for step in text.split(EQUALS):
         if step not in _next_steps(before, modulus):
-            return done
-        before = step
-    return _reductions(problem)
+            break
+        before, done = step, done + 1
+    return done
 
 
 def _next_steps(text: str, modulus: int) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ class ExampleRows(Rows):
                 f"{packing}; rows=examples sets it"
             )
         super().__init__(data=data, row_length=row_length, packing=packing)
-        self._begins, lengths = _outputs(data)
+        self._begins, lengths = self.outputs(data)
         longest = int(np.diff(data.document_ends, prepend=0).max())
         if longest > row_length + 1:
             raise DataError(
@@ -43,6 +44,11 @@ class ExampleRows(Rows):
         spans = [self.packed.spans(index)[:, 0] for index in range(len(self))]
         counts = [lengths[self._documents(starts)].sum() for starts in spans]
         self._targets = np.array(counts, np.int64)
+
+    @staticmethod
+    def outputs(data: DataSet) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where what is scored of each document begins, and its tokens: int64 [documents] both."""
+        return _outputs(data)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Number of scored targets of each row: the tokens of its outputs."""
@@ -76,6 +82,8 @@ class ExampleRows(Rows):
 class ExampleDataModule(LMDataModule):
     """Examples of a task for training and validation; see LMDataModule."""
 
+    kind: ClassVar[type[ExampleRows]] = ExampleRows
+
     def rows(self, split: str) -> dict[str, Rows]:
         """The rows of every source in a split."""
         if self.split_documents != "restart":
@@ -84,7 +92,7 @@ class ExampleDataModule(LMDataModule):
                 f"{self.split_documents}"
             )
         return {
-            name: ExampleRows(
+            name: self.kind(
                 data=self.sets.open(name, split), row_length=self.row_length, packing=self.packing
             )
             for name in self.source_names

@@ -1,0 +1,230 @@
+"""Answers, steps and tokens are what they are called, batched or alone, cached or not."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bipe import Decoder, DecoderConfig, Positions
+from segmenters import ArithmeticSteps, mark
+from train import runs
+from train.arithmetic.problems import EQUALS, Problems
+from train.arithmetic.rows import ChainDataModule
+from train.arithmetic.symbols import Symbols
+from train.cli import opened, register_resolvers, run_stage, settled
+from train.data.preparing.split import Split
+from train.data.reading.documents import DataError
+from train.data.rows.batch import IGNORED, collate
+from train.data.tokenizing.vocabulary import END
+from train.evals.arithmetic import Task, arithmetic, right_steps, right_tokens, task_of, written
+from train.evals.wilson import wilson
+
+TOKENIZER = Symbols(modulus=7).build()
+TASK = Task(
+    trained={1: 1.0, 2: 1.0},
+    modulus=7,
+    order="leftmost",
+    split=Split(validation=0.1, test=0.4),
+    segmenter=ArithmeticSteps(),
+)
+ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
+ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 2}
+LEARNED = {"_target_": "bipe.encodings.Learned", "width": 16, "length": 12}
+ENCODINGS = [
+    ROPE,
+    {"_target_": "bipe.encodings.Bilevel", "intra": LEARNED, "inter": ROPE},
+    {"_target_": "bipe.encodings.Bilevel", "intra": LEARNED, "inter": ALIBI},
+]
+
+
+def model_of(encoding, seed=0):
+    sizes = {"vocab_size": TOKENIZER.vocab_size, "width": 16, "n_layer": 2, "n_head": 2}
+    model = Decoder(DecoderConfig(**sizes, mlp_width=32, encoding=encoding))
+    model.init_weights(seed=seed)
+    with torch.no_grad():  # far from the uniform: so that choices are clear
+        for parameter in model.parameters():
+            parameter.mul_(4)
+    return model.eval()
+
+
+def problems(count, *, operators=(1, 3, 4), seed=0):
+    return [
+        Problems(operators={operators[n % len(operators)]: 1}, modulus=7, seed=seed)[n]
+        for n in range(count)
+    ]
+
+
+def ids_of(text):
+    ((ids, _),) = TOKENIZER.encode_batch([text])
+    return ids.tolist()
+
+
+def likeliest(model, ids):
+    """The likeliest token behind each of a text's: no cache, no padding, marks of the whole.
+
+    Modulo 7 every token is one character.
+    """
+    text = TOKENIZER.decode(ids)
+    marks = mark(np.arange(len(ids)), [ArithmeticSteps().cut(text)])
+    at = Positions.from_marks(torch.from_numpy(marks)[None], packed=False)
+    with torch.no_grad():
+        return model.logits(torch.tensor([ids]), at)[0].argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_written_is_what_each_problem_alone_gets_without_a_cache(encoding, seed):
+    model, asked = model_of(encoding, seed), problems(4, seed=seed)
+    for problem, text in zip(asked, written(model, asked, TASK, TOKENIZER), strict=True):
+        ids = ids_of(problem.expression + EQUALS)
+        begin, best = len(ids), likeliest(model, ids)[-1]
+        while best != TOKENIZER.eos_id and len(ids) - begin < len(text):
+            ids.append(best)
+            best = likeliest(model, ids)[-1]
+        expected = TOKENIZER.decode(ids[begin:])
+        assert text[:-1] == expected[: len(text) - 1]
+        assert text == expected or text.endswith(EQUALS)  # which marks what came to no end
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_right_tokens_of_a_batch_are_those_of_its_chains(encoding):
+    model, asked = model_of(encoding), problems(7)
+    right = total = 0
+    for problem in asked:
+        ids = ids_of(problem.text)
+        best = likeliest(model, ids)
+        first = problem.text.index(EQUALS) + 1
+        wanted = [*ids[first:], TOKENIZER.eos_id]
+        right += sum(a == b for a, b in zip(best[first - 1 :], wanted, strict=True))
+        total += len(wanted)
+    assert right_tokens(model, asked, TASK, TOKENIZER) == (right, total)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 8), st.data())
+def test_right_steps_are_those_before_the_first_fault(seed, operators, data):
+    problem = Problems(operators={operators: 1}, order="random", seed=seed)[0]
+    rest = list(problem.steps[1:])
+    assert right_steps(problem, EQUALS.join(rest), 11) == operators
+    assert right_steps(problem, EQUALS.join([*rest, rest[-1]]), 11) == operators
+    at = data.draw(st.integers(0, operators - 1))
+    assert right_steps(problem, EQUALS.join(rest[:at]), 11) == at
+    for fault in (problem.expression, rest[at] + "+1", "(", "", "11"):
+        assert right_steps(problem, EQUALS.join([*rest[:at], fault, *rest[at + 1 :]]), 11) == at
+
+
+def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_seed():
+    model = model_of(ENCODINGS[1])
+    options = {"operators": [1, 3], "problems": 20, "split": "test", "seed": 0}
+    found = arithmetic(model, TASK, TOKENIZER, tokens_per_batch=200, **options)
+    assert found == arithmetic(model, TASK, TOKENIZER, tokens_per_batch=10**6, **options)
+    assert found["answer"]["of"] == found["problems"] == [20, 20]
+    assert found["steps"]["of"] == [20, 60]
+    for share, (low, high) in zip(found["answer"]["share"], found["interval"], strict=True):
+        assert low <= share <= high
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("right", "total", "low", "high"),  # Newcombe, Statistics in Medicine 17 (1998), table I
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_intervals_of_wilson_are_those_of_newcombe(right, total, low, high):
+    assert wilson(right, total) == pytest.approx((low, high), abs=6e-5)
+
+
+@given(st.integers(1, 500), st.data())
+def test_intervals_hold_their_share_and_mirror(total, data):
+    right = data.draw(st.integers(0, total))
+    low, high = wilson(right, total)
+    assert 0 <= low <= right / total <= high <= 1
+    assert wilson(total - right, total) == pytest.approx((1 - high, 1 - low))
+    with pytest.raises(ValueError, match="right must be"):
+        wilson(total + 1, total)
+
+
+def test_another_corpus_is_refused_by_name():
+    with pytest.raises(DataError, match="source: prose was read by TextFiles"):
+        task_of({"documents": {"reader": "TextFiles"}}, name="prose", segmenter=ArithmeticSteps())
+
+
+def composed(*words):
+    """The small experiment with overrides, as `bipe` would compose it."""
+    GlobalHydra.instance().clear()
+    register_resolvers()
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", overrides=["experiment=arithmetic_small", *map(opened, words)])
+    return settled("pretrain", config)
+
+
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory):
+    """A prepared study of few chains, and the words that name it."""
+    folder = tmp_path_factory.mktemp("arithmetic")
+    reader = "corpus.sources.chains.documents"
+    words = (f"out={folder}", f"{reader}.documents=400", "steps=2", "schedule.warmup=1")
+    words += ("evaluate.arithmetic.problems=5", "rows.validation_rows=4")
+    words += ("evaluate.arithmetic.operators=[2,3]",)
+    run_stage("prepare", composed(*words))
+    return words, folder
+
+
+def test_rows_of_chains_score_what_stands_behind_the_first_equals_sign(chains):
+    _, folder = chains
+    options = {"folder": folder / "data", "row_length": 48, "global_batch": 2, "micro_batch": 2}
+    for packing in ("single", "best_fit"):
+        rows = ChainDataModule(**options, packing=packing).rows("train")["chains"]
+        assert len(rows) > 5
+        tokenizer = Symbols().build()
+        for number in range(0, len(rows), 7):
+            row = rows.row(number)
+            told = {"step": 0, "step_targets": 0, "rows_after": 1, "tokens_after": 0}
+            batch = collate([row], sources=[0], continues=False, **told)
+            scored = [int(t) for t in batch.targets[0] if t != IGNORED]
+            whole = tokenizer.decode(row.tokens[: len(row.tokens) - row.padding])
+            wanted = [text.partition(EQUALS)[2] + END for text in whole.split(END) if text]
+            assert tokenizer.decode(scored) == "".join(wanted)
+            assert rows.targets(number) == len(scored)
+
+
+def test_a_study_is_trained_asked_and_reported(chains, capsys):
+    words, folder = chains
+    for encoding in ("rope", "bipe_rope"):
+        run_stage("pretrain", composed(*words, f"encoding={encoding}", "rows=chains"))
+    run_stage("evaluate", composed(*words))
+    run_stage("report", composed(*words))
+    page = (folder / "report.html").read_text()
+    assert "Arithmetic by chains" in page and "below 70%" in page and "95%" in page
+    assert "right answers at [2, 3] operators" in capsys.readouterr().err
+    for name in ("rope_0", "bipe_rope_0"):
+        found = json.loads((folder / name / runs.EVALUATION).read_text())["arithmetic"]
+        assert found["problems"] == [5, 5] and found["trained_operators"] == [1, 2, 3, 4]
+        assert found["answer"]["of"] == [5, 5]
+    rows = json.loads((folder / "report.json").read_text())["rows"]
+    shares = [row for row in rows if row["measure"] == "arithmetic_answer"]
+    assert [row["operators"] for row in shares] == [2, 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("evaluate.arithmetic.operators=[6,4]", "rising numbers from 1 up"),
+        ("evaluate.arithmetic.operators=[0,4]", "rising numbers from 1 up"),
+        ("evaluate.arithmetic.problems=0", "problems must be at least 1"),
+        ("evaluate.arithmetic.source=chainz", "'chainz' is no source.*chains"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_measured(chains, word, told):
+    words, _ = chains
+    with pytest.raises(ValueError, match=told):
+        run_stage("evaluate", composed(*words, word))
