@@ -8,9 +8,7 @@ from train.report.document import document
 from train.report.markup import Markup, tag
 from train.report.palette import styles
 from train.report.records import Run, SourceStatistics
-from train.report.stylesheet import stylesheet
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _CONTENTS = (
     ("summary", "What is seen"),
     ("perplexity", "Perplexity"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from train.report.load import load_runs, load_statistics
+from train.report.load_growth import load_growth
 from train.report.numbers import as_csv, as_json, rows
 from train.report.page import page
 from train.report.seeds import arms
@@ -26,8 +27,17 @@ class ReportFiles:
     json: Path
 
 
-def write_report(*, runs: Sequence[Path], data: Path | None, out: Path, title: str) -> ReportFiles:
+def write_report(
+    *,
+    runs: Sequence[Path],
+    data: Path | None,
+    out: Path,
+    title: str,
+    counted: Path | None = None,
+) -> ReportFiles:
     """Reads evaluated run folders and a prepared data folder, and writes the three files.
+
+    counted: what `bipe evaluate statistics` wrote.
 
     `out` is the page's own name if it ends in .html, otherwise a folder that gets report.html.
 
@@ -44,7 +54,12 @@ def write_report(*, runs: Sequence[Path], data: Path | None, out: Path, title: s
     texts = {
         files.csv: as_csv(table),
         files.json: as_json(table, title=title),
-        files.html: page(runs=arms(loaded), statistics=statistics, title=title),
+        files.html: page(
+            runs=arms(loaded),
+            statistics=statistics,
+            title=title,
+            growth=load_growth(counted) if counted is not None else None,
+        ),
     }
     html.parent.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():

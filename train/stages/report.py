@@ -17,11 +17,13 @@ def report(study: Study) -> ReportFiles:
     """Write the report of a study and print its table."""
     folders = runs.find_runs(study.report.runs, key="report.runs")
     data = Path(study.data) if isinstance(study.data, str) else None
+    counted = Path(study.statistics.out)
     files = write_report(
         runs=folders,
         data=data if data is not None and data.is_dir() else None,
         out=Path(study.report.out),
         title=study.report.title,
+        counted=counted if counted.is_file() else None,
     )
     shown = arms(load_runs(folders))
     for table in (summary_table(shown), arithmetic_table(shown)):

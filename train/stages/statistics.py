@@ -29,11 +29,10 @@ from train.evals.statistics.measure import source_statistics
 from train.machine import environment
 from train.nearest import nearest
 from train.report.formats import DAGGER, amount, percent, short
+from train.report.load_growth import FORMAT
 from train.report.markup import visible
 from train.report.sections.growth import statistics_page
 from train.study import Study
-
-FORMAT = "bipe-segment-statistics/1"
 
 
 def statistics_study(study: Study) -> Path:
@@ -113,35 +112,35 @@ def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
 
 
 def statistics_table(sources: Mapping[str, Any]) -> Table:
-    """What figure 1 claims, in numbers, one line a source."""
+    """What figure 1 claims, in numbers, one column a source."""
     table = Table(title="Segments against the length of documents", title_justify="left")
-    heads = ("documents", "segments", "tokens a segment", "of length 1")
-    heads += ("segments a 1000 tokens", "R\u00b2", "exponent", "JS, mean", "by chance", "ended by")
-    table.add_column("source", no_wrap=True)
-    for head in heads:
-        table.add_column(head, justify="right")
-    for name, held in sources.items():
-        table.add_row(Text(visible(name)), *(Text(cell) for cell in _cells(held)))
+    table.add_column("", no_wrap=True)
+    for name in sources:
+        table.add_column(Text(visible(name)), justify="right")
+    columns = [_column(held) for held in sources.values()]
+    for line in columns[0] if columns else ():
+        table.add_row(line, *(Text(column[line]) for column in columns))
     return table
 
 
-def _cells(held: Mapping[str, Any]) -> list[str]:
+def _column(held: Mapping[str, Any]) -> dict[str, str]:
     lengths, growth, pairs = held["tokens_per_segment"], held["growth"], held["distance"]["pairs"]
     chance = [pair["by_chance"] for pair in pairs]
     slope = growth and growth["slope"]
     ends = (held["separators"] or {"characters": []})["characters"][:3]
-    return [
-        amount(held["documents"]),
-        amount(held["segments"]),
-        short(lengths["mean"]) if lengths else DAGGER,
-        percent(lengths["share_of_length_1"], 1) if lengths else DAGGER,
-        DAGGER if slope is None else short(1000 * slope),
-        _number(growth and growth["r2"]),
-        _number(growth and growth["exponent"]),
-        _number(held["distance"]["mean"]),
-        _number(sum(chance) / len(chance) if chance else None),
-        "  ".join(f"{visible(end['character'])} {percent(end['share'])}" for end in ends),
-    ]
+    return {
+        "segmenter": str(held["segmenter"].get("segmenter", "")).rpartition(".")[2],
+        "documents": amount(held["documents"]),
+        "segments": amount(held["segments"]),
+        "tokens a segment": short(lengths["mean"]) if lengths else DAGGER,
+        "of one token": percent(lengths["share_of_length_1"], 1) if lengths else DAGGER,
+        "segments a 1000 tokens (slope)": DAGGER if slope is None else short(1000 * slope),
+        "R\u00b2 of the line": _number(growth and growth["r2"]),
+        "exponent (1: in proportion)": _number(growth and growth["exponent"]),
+        "JS distance of bins, mean": _number(held["distance"]["mean"]),
+        "by chance": _number(sum(chance) / len(chance) if chance else None),
+        "ended by": ", ".join(f"{visible(e['character'])} {percent(e['share'])}" for e in ends),
+    }
 
 
 def _number(value: float | None) -> str:

@@ -52,8 +52,8 @@ class Counted:
             segments[first : first + len(counts)] += counts
             keys, times = np.unique(own[documents] << _BITS | lengths, return_counts=True)
             found.update(dict(zip(keys.tolist(), times.tolist(), strict=True)))
-        for key, times in found.items():
-            self.lengths[key >> _BITS][key & (1 << _BITS) - 1] += times
+        for key, number in found.items():
+            self.lengths[key >> _BITS][key & (1 << _BITS) - 1] += number
         there = tokens > 0
         self.tokens = np.concatenate([self.tokens, tokens[there]])
         self.segments = np.concatenate([self.segments, segments[there]])

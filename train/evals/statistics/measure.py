@@ -51,8 +51,8 @@ def _distances(counted: Counted, least: int) -> dict[str, Any]:
     """Of every two bins of document length with at least so many documents."""
     documents = [number for number, _ in counted.state()]
     compared = [index for index, number in enumerate(documents) if number >= least]
-    rows = histograms([counted.lengths[index] for index in compared]) if compared else []
-    pairs = [
+    rows = histograms([counted.lengths[index] for index in compared])
+    pairs: list[dict[str, Any]] = [
         {
             "bins": [DOCUMENT_EDGES[compared[i]], DOCUMENT_EDGES[compared[j]]],
             "distance": js_distance(rows[i], rows[j]),

@@ -23,12 +23,15 @@ def heat_map(
     depths: Sequence[float],
     trained: int,
 ) -> Markup:
-    """The map as one SVG element; values[l][d] is a share at lengths[l] tokens and depths[d]."""
+    """The map as one SVG element; values[l][d] is a share at lengths[l] tokens and depths[d].
+
+    A depth that is not a number stands for all of them.
+    """
     column = (WIDTH - _LEFT) / len(lengths)
     height = _TOP + _ROW * len(depths) + _BOTTOM
     cells = [
         _cell(values[i][j], x=_LEFT + i * column, y=_TOP + j * _ROW, width=column,
-              title=f"{length:,} tokens, depth {depth:.0%}")
+              title=f"{length:,} tokens, depth {_depth(depth)}")
         for i, length in enumerate(lengths)
         for j, depth in enumerate(depths)
     ]  # fmt: skip
@@ -58,10 +61,14 @@ def _cell(share: float, *, x: float, y: float, width: float, title: str) -> Mark
     return tag("g", tag("title", f"{title}: {percent(share, 1)}"), box, words)
 
 
+def _depth(depth: float) -> str:
+    return f"{depth:.0%}" if math.isfinite(depth) else "any"
+
+
 def _edges(lengths: Sequence[int], depths: Sequence[float], column: float) -> list[Markup]:
     bottom = _TOP + _ROW * len(depths)
     rows = [
-        tag("text", f"{depth:.0%}", x=_LEFT - 8, y=_TOP + (j + 0.5) * _ROW + 4, class_="tick end")
+        tag("text", _depth(depth), x=_LEFT - 8, y=_TOP + (j + 0.5) * _ROW + 4, class_="tick end")
         for j, depth in enumerate(depths)
     ]
     columns = [
