@@ -103,6 +103,8 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
         config = completed(config)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     if command not in _TRAINS or plain.get("epochs") is None:
+    if command == "scrolls":
+        raise ValueError("epochs must be null for bipe scrolls; set steps instead")
         return dict(plain)
     from train.stages.pretrain import data_of
     from train.study import Study

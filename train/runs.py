@@ -47,8 +47,11 @@ _FREE = {
     "out",
     "recompute",
     "report",
+    "statistics",
     "trainer",
 }
+# Of the section of `bipe scrolls`: the rest says what is decoded, and how.
+_DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
 _FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
 _SECRET = re.compile(r"key|token|secret|passw|passphrase|credential", re.IGNORECASE)
 _NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key|passkey")
@@ -176,6 +179,8 @@ def _decisive(config: Mapping[str, Any], *, free_of_rows: set[str]) -> dict[str,
     kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
     if isinstance(rows := kept.get("rows"), dict):
         kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
+    if isinstance(options := kept.get("scrolls"), dict):
+        kept["scrolls"] = {key: options.get(key) for key in _DECISIVE_OF_SCROLLS}
     return kept
 
 

@@ -26,7 +26,7 @@ from typing import Any, cast
 import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-from bipe.build import TARGET, build
+from bipe.build import TARGET, build, find
 from bipe.checkpoint import WEIGHTS, load_model
 from train import runs
 from train.checkpoints import sha256
@@ -55,6 +55,8 @@ from train.training import train_model
 def scrolls(study: Study, *, config: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. config: stored beside the run."""
     task = _task(study)
+    if find(study.rows[TARGET], allowed=study.allowed) is not ExampleDataModule:
+        raise ValueError("rows must be rows of examples for bipe scrolls; set rows=examples")
     assert study.checkpoint is not None
     parent = find_parent(study.checkpoint, allowed=study.allowed)
     sets = DataSets(study.data)
@@ -172,11 +174,9 @@ def _train(
         "rows",
         folder=str(prepared.folder),
         row_length=study.row_length,
-        epochs=study.epochs,
+        epochs=None,
         seed=study.seed,
     )
-    if not isinstance(rows, ExampleDataModule):
-        raise ValueError("rows must be rows of examples for bipe scrolls; set rows=examples")
     train_model(
         study,
         decoder=decoder,

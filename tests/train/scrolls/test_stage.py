@@ -1,0 +1,174 @@
+"""`bipe scrolls`: a task is learned, decoded, scored and checked; a killed run goes on."""
+
+import json
+import shutil
+
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+
+from tests.train.studies import pretrain, same_weights
+from train.cli import main, opened, register_resolvers, run_stage, settled
+from train.scrolls.journal import Journal, Prediction
+from train.scrolls.seeds import Spread, collected, find_scores, table
+
+TASK = (
+    "task=fact_lookup",
+    "task.facts=1",
+    "task.keys=50",
+    "task.values=8",
+    "task.train=64",
+    "task.validation=12",
+    "task.test=5",
+)
+SMALL = (
+    "trainer=cpu",
+    "row_length=64",
+    "steps=4",
+    "checkpoint_every=2",
+    "validate_every=2",
+    "log_every=1",
+    "rows.global_batch=4",
+    "rows.micro_batch=4",
+    "optimizer.lr=3e-3",
+    "schedule.warmup=1",
+    "scrolls.source=proofs",
+    "scrolls.max_new=4",
+)
+
+
+def fine_tune(*words):
+    """Run the stage in this process; returns the run's folder."""
+    GlobalHydra.instance().clear()
+    register_resolvers()
+    given = {word.partition("=")[0]: word for word in (*TASK, *SMALL, *words)}
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", overrides=["command=scrolls", *map(opened, given.values())])
+        config = settled("scrolls", config)
+    return run_stage("scrolls", config)
+
+
+@pytest.fixture(scope="module")
+def parent(data, tmp_path_factory):
+    """A tiny run to go on from."""
+    out = tmp_path_factory.mktemp("parent")
+    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", "steps=3")
+
+
+@pytest.fixture(scope="module")
+def run(parent, tmp_path_factory):
+    out = tmp_path_factory.mktemp("scrolls")
+    return fine_tune(f"checkpoint={parent}", f"out={out}")
+
+
+def told(run, split="validation"):
+    return json.loads((run / "scrolls" / split / "scores.json").read_text())
+
+
+def test_a_run_holds_predictions_scores_and_where_it_came_from(run, parent):
+    assert run.name == "bipe_rope_fact_lookup_seed0"
+    scores = told(run)
+    predictions = json.loads((run / "scrolls/validation/fact_lookup.json").read_text())
+    assert len(predictions) == 12 == scores["statistics"]["predictions"]["count"]
+    assert 0 <= scores["score"] <= 100 and scores["metric"] == "exact_match"
+    assert sum(scores["ended"].values()) == 12
+    notes = json.loads((run / "model/config.json").read_text())["notes"]
+    assert notes["parent"]["run"] == str(parent)
+    assert notes["best_step"] in (2, 4)
+    assert notes["truncation"]["train"]["examples"] == 64
+    collection = json.loads((run.parent / "scrolls.json").read_text())
+    assert collection["models"][0]["tasks"]["fact_lookup"]["mean"] == scores["score"]
+
+
+def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(run, parent, tmp_path):
+    shutil.copytree(run.parent, tmp_path / "again")
+    again = tmp_path / "again" / run.name
+    place = again / "scrolls" / "validation"
+    whole = (place / "journal.jsonl").read_text()
+    lines = whole.splitlines(keepends=True)
+    changed = json.loads(lines[1]) | {"text": "kept"}
+    killed = lines[0] + json.dumps(changed) + "\n" + lines[2] + lines[3][:20]
+    (place / "journal.jsonl").write_text(killed)
+    (place / "fact_lookup.json").unlink()
+    fine_tune(
+        f"checkpoint={parent}",
+        f"out={again.parent}",
+        f"scrolls.examples={run.parent}/examples",
+        "if_exists=resume",
+    )
+    assert same_weights(run, again)
+    made = json.loads((place / "fact_lookup.json").read_text())
+    before = json.loads((run / "scrolls/validation/fact_lookup.json").read_text())
+    assert made == before | {changed["id"]: "kept"}
+
+
+def test_beams_and_another_split_are_decoded_without_training(parent, tmp_path):
+    run = fine_tune(
+        f"checkpoint={parent}", f"out={tmp_path}", "steps=0", "scrolls.beams=3",
+        "scrolls.split=test", "scrolls.rows=3", "name=plain",
+    )  # fmt: skip
+    assert same_weights(run, parent)
+    scores = told(run, "test")
+    assert scores["decoding"]["search"]["beams"] == 3
+    assert scores["statistics"]["predictions"]["count"] == 3
+    assert not (tmp_path / "examples").exists()
+
+
+def test_faults_are_told_before_anything_is_written(parent, tmp_path):
+    given = (f"checkpoint={parent}", f"out={tmp_path}/out")
+    for words, message in (
+        (("row_length=9",), "row_length must hold 4 last tokens of the prompt"),
+        (("scrolls.split=dev",), "scrolls.split must be one of train, validation, test"),
+        (("scrolls.source=prose_x",), "scrolls.source: 'prose_x' is no source"),
+        (("rows=single",), "rows must be rows of examples"),
+        (("epochs=2",), "epochs must be null"),
+        (("scrolls.segmenter=mixed",), r"scrolls.segmenter: .* Set scrolls.segmenter"),
+        (("scrolls.on_long=error", "row_length=20"), "example .*: the prompt must have at most"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fine_tune(*given, *words)
+        left = {path.name for path in (tmp_path / "out").glob("*")} - {"examples"}
+        assert not left
+
+
+def test_a_small_task_is_learned_from_scratch(parent, tmp_path):
+    """From three steps of another task to answers that are right: copying a digit."""
+    run = fine_tune(
+        f"checkpoint={parent}", f"out={tmp_path}", "steps=120", "optimizer.lr=1e-2",
+        "rows.global_batch=16", "rows.micro_batch=16", "task.train=300", "row_length=32",
+        "validate_every=40", "checkpoint_every=120", "schedule.warmup=10",
+    )  # fmt: skip
+    assert told(run)["score"] >= 60  # chance: 12.5
+
+
+def test_seeds_come_together_with_mean_and_spread(run, tmp_path):
+    base = told(run)
+    scores = [base | {"seed": seed, "score": score} for seed, score in ((2, 30.0), (0, 10.0))]
+    scores += [base | {"seed": 1, "score": 20.0}, base | {"score": None, "task": "qmsum"}]
+    (model,) = collected(scores)
+    spread = model.tasks["fact_lookup"]
+    assert spread == Spread(mean=20.0, deviation=10.0, scores={0: 10.0, 1: 20.0, 2: 30.0})
+    assert "20.00 +- 10.00 (n=3)" in table([model])
+    assert model.means == {"mean": None, "mean_without_quality": None}
+    assert find_scores(run.parent)[0]["task"] == "fact_lookup"
+
+
+def test_a_journal_of_another_request_is_begun_again(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    one = Prediction(id="a", text="x\u2028y\n", tokens=3, ended="stop")
+    Journal(path, request={"model": 1}).add([one])
+    assert Journal(path, request={"model": 1}).made == {"a": one}
+    assert Journal(path, request={"model": 2}).made == {}
+    assert Journal(path, request={"model": 1}).made == {}
+
+
+def test_files_of_predictions_are_checked_by_the_command(run, tmp_path, capsys):
+    path = run / "scrolls/validation/fact_lookup.json"
+    assert main(["scrolls", f"validate={path}"]) == 0
+    assert "fact_lookup 12" in capsys.readouterr().out
+    (tmp_path / "bad.json").write_text('{"a": 1}')
+    assert main(["scrolls", f"validate={tmp_path / 'bad.json'}"]) == 1
+    assert main(["scrolls", f"submit={tmp_path / 'all.csv'}", f"out={run.parent}"]) == 2
+    assert "model must be one of those" in capsys.readouterr().err
+    assert main(["scrolls", "validate=x.json", "tsk=qmsum"]) == 2
+    assert "did you mean 'task'" in capsys.readouterr().err
