@@ -1,20 +1,15 @@
 """A linear bias over a long row on the CPU: keys too far away to matter are never visited.
 
-A slope lowers the score of a far key without bound, while |q||k| / sqrt(width) bounds what the
-content can add. For query i and a key j before it, with r the bias row:
+Queries are taken in chunks. A chunk starts at the first key that can matter to any of its queries
+(reach.py), head by head: steep heads see a segment or two, flat ones everything. Each chunk runs
+the fused kernel twice, on itself (causal) and on its past, merged by their log-sum-exp. Queries
+may be the last of the keys, the others being cached.
 
-    score(i, i) - score(i, j) >= r_i - r_j - (max_j |q_i||k_j| - q_i.k_i) / sqrt(width)
-
-Where the right side exceeds ln(time / tolerance) for all keys up to j and every query of a chunk,
-these keys together hold less than `tolerance` of the weight of any of its queries, and the chunk
-starts behind j, head by head: steep heads see a segment or two, flat ones everything. Under
-BiPE-ALiBi with the paper's slopes 8 of 12 heads reach about ten segments.
-
-Each chunk of queries runs the fused kernel twice, on itself (causal) and on its past, merged by
-their log-sum-exp. The row is centred on the chunk, so that scores near the query keep all their
-places however long the row is. The eager twin is eager.py, exact to the tolerance.
+The row is centred on the chunk, so that scores near the query keep all their places however long
+the row is. The eager twin is eager.py, exact to the tolerance.
 """
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +20,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.attention.eager import repeat_heads
+from bipe.attention.fused import featured
 from bipe.attention.kernel import kernel_backward, kernel_dtype, kernel_forward, merged
+from bipe.attention.reach import default_tolerance, least_bias
 
 # Tokens from which skipping pays for the chunks.
 WORTH_FROM = 1024
@@ -36,76 +33,108 @@ _GROUP_GAP = 96  # keys: neighbouring heads whose reach differs less run togethe
 # Share of pairs to visit above which one kernel for all is faster: in bfloat16, whose kernel
 # loses more on small chunks, and otherwise.
 _WORTH_REDUCED, _WORTH_KEYS = 0.6, 0.8
-_TOLERANCE = 1 / 8  # in units of the rounding of the dtype
 
 
 def banded_attention(
-    q: Float[Tensor, "batch head time width"],
-    k: Float[Tensor, "batch kv_head time width"],
-    v: Float[Tensor, "batch kv_head time width"],
-    row: Float[Tensor, "batch head time"],
+    q: Float[Tensor, "batch head query width"],
+    k: Float[Tensor, "batch kv_head key width"],
+    v: Float[Tensor, "batch kv_head key width"],
+    row: Float[Tensor, "batch head key"],
     *,
     chunk: int = CHUNK,
     tolerance: float | None = None,
-) -> Float[Tensor, "batch head time width"]:
-    """Causal attention with `row` added to the scores of every query; CPU only.
+) -> Float[Tensor, "batch head query width"]:
+    """Causal attention of the last queries with `row` added to all their scores; CPU only.
 
     row: float64, so that it can be centred on each chunk without loss.
-    tolerance: the most weight that the keys left out may hold; by default less than the
-    rounding of the dtype.
+    tolerance: the most weight that the keys left out may hold (reach.py).
     """
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    share = torch.finfo(q.dtype).eps * _TOLERANCE if tolerance is None else tolerance
+    share = default_tolerance(q.dtype) if tolerance is None else tolerance
     return _banded(q, k, v, row, chunk, share)[0]
+
+
+def exact_banded_attention(
+    q: Float[Tensor, "batch head query width"],
+    k: Float[Tensor, "batch kv_head key width"],
+    v: Float[Tensor, "batch kv_head key width"],
+    row: Float[Tensor, "batch head key"],
+    *,
+    chunk: int = CHUNK,
+) -> Float[Tensor, "batch head query width"]:
+    """The same without gradients, as exact in float32 as attention without a bias.
+
+    A row that is added to finished scores takes of their places what it needs for itself: with
+    slopes of 96 up to 4e-4 of an output at 700 tokens. As features (fused.py) it takes none, for a
+    tenth more time. In other dtypes that is not worth it.
+    """
+    if q.dtype != torch.float32:
+        return banded_attention(q, k, v, row, chunk=chunk)
+    return _exact(q, k, v, row, chunk, default_tolerance(q.dtype))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Queries of a chunk and of some heads, and the first key of their past."""
+    """Some heads of a chunk of queries, its own keys, and the past keys that it visits."""
 
     heads: slice
     queries: slice
+    own: slice
     past: slice
 
-    def bias(self, row: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The rows of the chunk and of its past, centred on its middle."""
-        start, stop = self.queries.start, self.queries.stop
-        centre = row[:, self.heads, (start + stop) // 2, None]
-        centred = (row[:, self.heads, self.past.start : stop] - centre).to(dtype)
-        return centred[..., start - self.past.start :], centred[..., : start - self.past.start]
+    def at(self, time: slice) -> tuple[slice, slice, slice]:
+        """Where a tensor ``[b, h, t, ...]`` holds that time of these heads."""
+        return slice(None), self.heads, time
+
+    def passes(self) -> Iterator[tuple[slice, bool]]:
+        """Keys to visit, and whether causally."""
+        yield self.own, True
+        if self.past.start < self.past.stop:
+            yield self.past, False
+
+    def bias(self, row: Tensor, keys: slice, dtype: torch.dtype) -> Tensor:
+        """The row of some keys, centred on the middle of the chunk."""
+        centre = row[:, self.heads, (self.own.start + self.own.stop) // 2, None]
+        return (row[:, self.heads, keys] - centre).to(dtype)
 
 
 def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: float) -> Tensor:
     """The first key that each chunk of queries must visit: int64 [chunks, head]."""
-    time, scale = q.shape[2], q.shape[-1] ** -0.5
-    q, k = q.float(), k.float()
-    largest = k.norm(dim=-1).cummax(-1).values  # of the keys up to each query
-    # How much the content may lift a key above the query's own, with room for rounding.
-    lift = (q.norm(dim=-1) * largest * 1.001 - (q * k).sum(-1)) * scale
-    chunks = -(-time // chunk)
-    needed = F.pad(row - lift - math.log(time / tolerance), (0, -time % chunk), value=math.inf)
+    query, key = q.shape[2], k.shape[2]
+    needed = least_bias(q, k, row, tolerance=tolerance).nan_to_num(-math.inf)
+    chunks = -(-query // chunk)
+    needed = F.pad(needed, (0, -query % chunk), value=math.inf)
     needed = needed.unflatten(-1, (chunks, chunk)).amin(-1)  # [b, h, chunks]
     first = torch.searchsorted(row.cummax(-1).values, needed).amin(0).T.contiguous()
-    return torch.minimum(first, torch.arange(0, time, chunk)[:, None]) // _KEYS_STEP * _KEYS_STEP
+    starts = torch.arange(key - query, key, chunk)[:, None]
+    return torch.minimum(first, starts) // _KEYS_STEP * _KEYS_STEP
 
 
-def _parts(first: Tensor, q: Tensor, chunk: int) -> Iterator[_Part]:
+def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
     """What the kernel is run on; everything at once where there is little to skip."""
-    time = q.shape[2]
-    starts = torch.arange(0, time, chunk)[:, None]
+    query, key = q.shape[2], k.shape[2]
+    past = key - query
+    starts = torch.arange(past, key, chunk)[:, None]
     pairs = (starts - first + chunk / 2).sum() * chunk
     most = _WORTH_REDUCED if q.dtype.itemsize < 4 else _WORTH_KEYS
-    if pairs > most * first.shape[1] * time * time / 2:
-        yield _Part(slice(None), slice(0, time), slice(0, 0))
-        return
+    if pairs > most * first.shape[1] * query * (past + query / 2):
+        yield _Part(slice(None), slice(0, query), slice(past, key), slice(0, past))
+    else:
+        yield from _parts(first, q, k, chunk)
+
+
+def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
+    """Each chunk of queries, and heads of about the same reach."""
+    key = k.shape[2]
+    past = key - q.shape[2]
     for number, heads in enumerate(first.tolist()):
-        start = number * chunk
-        queries = slice(start, min(start + chunk, time))
+        own = slice(past + number * chunk, min(past + (number + 1) * chunk, key))
+        queries = slice(own.start - past, own.stop - past)
         begin = 0
         for head in range(1, len(heads) + 1):
             if head == len(heads) or abs(heads[head] - heads[begin]) > _GROUP_GAP:
-                past = slice(min(heads[begin:head]), start)
-                yield _Part(slice(begin, head), queries, past)
+                visited = slice(min(heads[begin:head]), own.start)
+                yield _Part(slice(begin, head), queries, own, visited)
                 begin = head
 
 
@@ -115,16 +144,35 @@ def _banded(
 ) -> tuple[Tensor, Tensor, Tensor]:
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
     out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
-    for part in _parts(first, q, chunk):
-        here = (slice(None), part.heads, part.queries)
-        past = (slice(None), part.heads, part.past)
-        on_self, on_past = part.bias(row, log_sum.dtype)
-        found = kernel_forward(q[here], k[here], v[here], on_self, causal=True)
-        if part.past.start < part.past.stop:
-            far = kernel_forward(q[here], k[past], v[past], on_past, causal=False)
-            found = merged(found, far)
-        out[here], log_sum[here] = found
+    for part in _worth(first, q, k, chunk):
+        here, found = part.at(part.queries), []
+        for keys, causal in part.passes():
+            there, bias = part.at(keys), part.bias(row, keys, log_sum.dtype)
+            found.append(kernel_forward(q[here], k[there], v[there], bias, causal=causal))
+        out[here], log_sum[here] = functools.reduce(merged, found)
     return out, log_sum, first
+
+
+@torch.library.custom_op("bipe::exact_banded_attention", mutates_args=(), device_types="cpu")
+def _exact(q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: float) -> Tensor:
+    first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
+    lowest = int(first.min())
+    k, v = repeat_heads(k[:, :, lowest:], v[:, :, lowest:], n_head=q.shape[1])
+    out, row, scale = _like(q, v), row[..., lowest:], q.shape[-1] ** -0.5
+    for part in _parts(first - lowest, q, k, chunk):
+        here, found = part.at(part.queries), []
+        q_row = part.bias(row, part.own, torch.float64)
+        for keys, causal in part.passes():
+            there, k_row = part.at(keys), part.bias(row, keys, torch.float64)
+            qkv = featured(q[here], k[there], v[there], q_row=q_row, k_row=k_row)
+            found.append(kernel_forward(*qkv, None, causal=causal, scale=scale))
+        out[here] = functools.reduce(merged, found)[0][..., : v.shape[-1]]
+    return out
+
+
+@_exact.register_fake
+def _(q, k, v, row, chunk, tolerance):  # type: ignore[no-untyped-def]
+    return _like(q, v)
 
 
 @torch.library.custom_op("bipe::banded_attention_backward", mutates_args=(), device_types="cpu")
@@ -142,20 +190,16 @@ def _banded_backward(
     d_q = torch.empty_like(q)
     # Many chunks add to a key: in float32 at least.
     d_k, d_v = (torch.zeros(x.shape, dtype=log_sum.dtype) for x in (k, v))
-    for part in _parts(first, q, chunk):
-        here = (slice(None), part.heads, part.queries)
-        past = (slice(None), part.heads, part.past)
+    for part in _worth(first, q, k, chunk):
+        here = part.at(part.queries)
         whole = out[here], log_sum[here].contiguous()
         found: list[Tensor] = []
-        for keys, bias, causal in zip(
-            (here, past), part.bias(row, log_sum.dtype), (True, False), strict=True
-        ):
-            if not bias.shape[-1]:
-                continue
-            qkv = q[here], k[keys], v[keys]
+        for keys, causal in part.passes():
+            there, bias = part.at(keys), part.bias(row, keys, log_sum.dtype)
+            qkv = q[here], k[there], v[there]
             dq, dk, dv = kernel_backward(grad[here], qkv, *whole, bias, causal=causal)
-            d_k[keys] += dk
-            d_v[keys] += dv
+            d_k[there] += dk
+            d_v[there] += dv
             found.append(dq)
         d_q[here] = found[0] if len(found) == 1 else found[0] + found[1]
     return d_q, d_k.to(k.dtype), d_v.to(v.dtype)

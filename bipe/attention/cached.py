@@ -2,8 +2,8 @@
 
 One query sees every key: no mask at all, only the bias of a row. Several queries (a chunk of the
 prompt) see the past whole and themselves causally: two kernels merged by their log-sum-exp, so
-that no mask of queries x keys is made. For decoding: on the CPU and without gradients. The eager
-twin is eager.py.
+that no mask of queries x keys is made (with a linear bias: banded.py, which skips what it can of
+the past). For decoding: on the CPU and without gradients. The eager twin is eager.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from bipe.attention.eager import repeat_heads
 from bipe.attention.kernel import kernel_forward, merged
-from bipe.bias import LinearBias
 
 
 def last_query_attention(
@@ -43,19 +42,12 @@ def chunk_attention(
     q: Float[Tensor, "batch head query width"],
     k: Float[Tensor, "batch kv_head key width"],
     v: Float[Tensor, "batch kv_head key width"],
-    *,
-    bias: LinearBias | None,
 ) -> Float[Tensor, "batch head query width"]:
     """Attention of the last queries over the past and causally over themselves; CPU only."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     past = k.shape[2] - q.shape[2]
-    rows: tuple[Tensor | None, Tensor | None] = (None, None)
-    if bias is not None:
-        row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
-        row = row - row[..., (past + row.shape[-1]) // 2, None]
-        rows = row[..., :past], row[..., past:]
-    own = kernel_forward(q, k[:, :, past:], v[:, :, past:], rows[1], causal=True)
+    own = kernel_forward(q, k[:, :, past:], v[:, :, past:], None, causal=True)
     if not past:
         return own[0]
-    far = kernel_forward(q, k[:, :, :past], v[:, :, :past], rows[0], causal=False)
+    far = kernel_forward(q, k[:, :, :past], v[:, :, :past], None, causal=False)
     return merged(own, far)[0].to(q.dtype)

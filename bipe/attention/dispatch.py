@@ -1,19 +1,8 @@
-"""The one function that chooses how attention is computed.
+"""The one function that chooses how attention is computed: the first of RULES that fits.
 
-    no bias       one document a row          causal
-                  packed, CPU                 causal, document by document
-    linear bias   CPU                         banded in long documents, bias_row in short ones
-                                              (augmented where the operator is missing)
-                  elsewhere                   augmented
-    other bias    CPU                         chunked in long documents, masked in short ones
-    any           packed, CUDA; tables there  flex
-    cached keys   one query                   step: no mask but for padding
-                  several, one document       chunk (CPU, no gradients)
-    anything      elsewhere                   masked: a dense mask for the fused kernel
-
-The choice is made once a forward pass; every layer then calls the same attention. `path="eager"`
-forces the reference. Every path is exact (banded: to less than the rounding of its dtype), and
-documents do not leak into each other at all.
+The choice is made once a forward pass from what is known before it (`Case`); every layer then calls
+the same attention. `path="eager"` forces the reference. Every path is exact (banded and flex: to
+less than the rounding of the dtype), and documents do not leak into each other at all.
 """
 
 from __future__ import annotations
@@ -21,13 +10,14 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bipe.attention.banded import WORTH_FROM, banded_attention
+from bipe.attention.banded import WORTH_FROM, banded_attention, exact_banded_attention
 from bipe.attention.cached import chunk_attention, last_query_attention
 from bipe.attention.chunked import chunked_attention
 from bipe.attention.documents import Attention, ByDocument, Span, document_spans
@@ -45,16 +35,83 @@ from bipe.positions import Positions
 log = logging.getLogger(__name__)
 
 Path = Literal[
-    "auto", "eager", "masked", "causal", "banded", "bias_row", "augmented", "chunked", "flex"
+    "auto", "eager", "masked", "causal", "banded", "exact_banded", "bias_row", "augmented",
+    "chunked", "flex",
 ]  # fmt: skip
 PATHS = get_args(Path)
 # Tokens from which a dense bias costs more memory than a second forward pass costs time.
 CHUNKED_FROM = 1024
+# Tokens from which blocks that are skipped make up for a kernel that is not torch's own.
+FLEX_FROM = 2048
 _LINEAR = {
     "banded": banded_attention,
+    "exact_banded": exact_banded_attention,
     "bias_row": bias_row_attention,
     "augmented": augmented_attention,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a path of attention is chosen by.
+
+    bias: "table" may have linear parts; "other" is what only its dense form tells.
+    queries: "all" keys are queries, or "one" or "several", the last ones of keys in a cache.
+    time: keys a row, in tokens. packed: several documents or padding in a row.
+    gradients: a backward pass may follow. row_kernel: the CPU's kernel takes a bias row.
+    """
+
+    device: str
+    bias: Literal["none", "linear", "table", "other"]
+    queries: Literal["all", "one", "several"]
+    time: int
+    packed: bool
+    gradients: bool
+    row_kernel: bool
+
+    @property
+    def on_row_kernel(self) -> bool:
+        return self.device == "cpu" and self.row_kernel
+
+    @property
+    def cached_chunk(self) -> bool:
+        simple = self.bias in ("none", "linear") and not self.packed and not self.gradients
+        return self.queries == "several" and simple and self.on_row_kernel
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether FlexAttention has something to skip or to gather."""
+        far = self.bias == "linear" and self.time >= FLEX_FROM
+        found = self.packed or self.bias == "table" or far
+        return self.device == "cuda" and self.bias != "other" and found
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A path, the cases that it is for, and why."""
+
+    path: str
+    fits: Callable[[Case], bool]
+    reason: str
+
+
+# fmt: off
+RULES = (
+    Rule("step", lambda c: c.queries == "one", "one query sees every key: no mask but for padding"),
+    Rule("chunk", lambda c: c.cached_chunk, "the past and the chunk in two passes, without a mask"),
+    Rule("masked", lambda c: c.queries == "several", "cached keys of several documents"),
+    Rule("flex", lambda c: c.in_blocks, "skips blocks of other documents and of keys too far"),
+    Rule("masked", lambda c: c.packed and c.device != "cpu", "a mask keeps documents apart"),
+    Rule("causal", lambda c: c.bias == "none", "torch's own kernel, document by document"),
+    Rule("exact_banded", lambda c: c.bias == "linear" and c.on_row_kernel and not c.gradients,
+         "skips keys too far away; as exact as no bias"),
+    Rule("banded", lambda c: c.bias == "linear" and c.on_row_kernel,
+         "skips keys too far away, in long documents; a bias row in short ones"),
+    Rule("augmented", lambda c: c.bias == "linear", "torch's own kernel, wherever it runs"),
+    Rule("chunked", lambda c: c.time >= CHUNKED_FROM, "the dense bias of a row is too large"),
+    Rule("masked", lambda c: True, "a dense bias is small in short rows"),
+)
+# fmt: on
 
 
 def choose_attention(
@@ -65,12 +122,19 @@ def choose_attention(
     Queries are the last ones of the keys' time. Raises ValueError for a path that cannot do
     what is asked.
     """
-    name = _choose(bias, q_at, k_at) if path == "auto" else path
-    _log_once(name, q_at.document.device.type, type(bias).__name__)
+    if path == "auto":
+        rule = choose_rule(_case(bias, q_at, k_at))
+        name, reason = rule.path, rule.reason
+    else:
+        name, reason = str(path), "as configured"
+    _log_once(name, k_at.document.device.type, type(bias).__name__, reason)
     if name == "step":
         return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
-    if name == "chunk" and (bias is None or isinstance(bias, LinearBias)):
-        return functools.partial(chunk_attention, bias=bias)
+    if name == "chunk":
+        everything = slice(None)
+        return (
+            chunk_attention if bias is None else _linear("exact_banded", bias)(*2 * (everything,))
+        )
     if name in ("eager", "masked"):
         allowed = allowed_pairs(q_at.document, k_at.document)
         if name == "eager":
@@ -80,7 +144,7 @@ def choose_attention(
         return choose_flex(bias=bias, at=_same(name, q_at, k_at))
     if name == "causal" and bias is not None:
         raise ValueError(f"attention path {name!r} takes no bias, got {type(bias).__name__}")
-    if name in ("banded", "bias_row", "augmented") and not isinstance(bias, LinearBias):
+    if name in _LINEAR and not isinstance(bias, LinearBias):
         raise ValueError(f"attention path {name!r} takes a linear bias, got {bias!r}")
     if name == "chunked" and bias is None:
         raise ValueError("attention path 'chunked' takes a bias, got None")
@@ -88,27 +152,31 @@ def choose_attention(
     return _by_document(_kernel(name, bias), k_at)
 
 
-def _choose(bias: Bias | None, q_at: Positions, k_at: Positions) -> str:
-    on_cpu = k_at.document.device.type == "cpu"
-    if q_at.document.shape != k_at.document.shape:
-        return _choose_cached(bias, q_at, k_at)
-    if k_at.packed and k_at.document.is_cuda:
-        return "flex" if _gathers(bias) else "masked"
-    if k_at.packed and not on_cpu:
-        return "masked"
+def choose_rule(case: Case) -> Rule:
+    """The first rule that fits."""
+    return next(rule for rule in RULES if rule.fits(case))
+
+
+def _case(bias: Bias | None, q_at: Positions, k_at: Positions) -> Case:
+    (_, query), (_, key) = q_at.document.shape, k_at.document.shape
+    return Case(
+        device=k_at.document.device.type,
+        bias=_kind(bias),
+        queries="all" if query == key else "one" if query == 1 else "several",
+        time=key,
+        packed=k_at.packed,
+        gradients=torch.is_grad_enabled(),
+        row_kernel=bias_row_works(),
+    )
+
+
+def _kind(bias: Bias | None) -> Literal["none", "linear", "table", "other"]:
     if bias is None:
-        return "causal"
-    if not isinstance(bias, LinearBias):
-        if k_at.document.is_cuda and _gathers(bias):
-            return "flex"
-        return "chunked" if k_at.document.shape[1] >= CHUNKED_FROM else "masked"
-    return "banded" if on_cpu and bias_row_works() else "augmented"
-
-
-def _gathers(bias: Bias | None) -> bool:
-    """Whether FlexAttention can add it."""
+        return "none"
+    if isinstance(bias, LinearBias):
+        return "linear"
     parts = bias.parts if isinstance(bias, BiasSum) else (bias,)
-    return all(part is None or isinstance(part, LinearBias | TableBias) for part in parts)
+    return "table" if all(isinstance(x, LinearBias | TableBias) for x in parts) else "other"
 
 
 def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
@@ -119,16 +187,6 @@ def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
             f"{q_at.document.shape[1]} and {k_at.document.shape[1]}; set attention=auto to decode"
         )
     return k_at
-
-
-def _choose_cached(bias: Bias | None, q_at: Positions, k_at: Positions) -> str:
-    """What serves the last queries of a row whose earlier keys are cached."""
-    if q_at.document.shape[1] == 1:
-        return "step"
-    mergeable = k_at.document.device.type == "cpu" and bias_row_works()
-    inference = not torch.is_grad_enabled()
-    described = bias is None or isinstance(bias, LinearBias)
-    return "chunk" if mergeable and inference and described and not k_at.packed else "masked"
 
 
 def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | None:
@@ -150,8 +208,14 @@ def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]
         return lambda rows, keys: functools.partial(
             chunked_attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
         )
-    if not isinstance(bias, LinearBias):
+    if bias is None:
         return lambda rows, keys: causal_attention
+    return _linear(name, bias)
+
+
+def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
+    """The same for a linear bias, whose row is made once for all layers."""
+    assert isinstance(bias, LinearBias)
 
     def at(rows: slice, keys: slice) -> Attention:
         time = len(range(*keys.indices(bias.terms[0].k_ids.shape[1])))
@@ -189,5 +253,5 @@ def _masked_attention(
 
 
 @functools.cache
-def _log_once(path: str, device: str, bias: str) -> None:
-    log.info("attention path: %s (device %s, bias %s)", path, device, bias)
+def _log_once(path: str, device: str, bias: str, reason: str) -> None:
+    log.info("attention path: %s (device %s, bias %s): %s", path, device, bias, reason)

@@ -1,54 +1,154 @@
-"""FlexAttention: a bias inside the kernel and a mask by blocks, for packed rows on CUDA.
+"""FlexAttention: a bias inside of the kernel and a mask by blocks, for CUDA.
 
-Blocks that no query may see are skipped, so that a packed row costs its documents alone. A linear
-bias is computed in float32 from integer differences of ids; a table bias is gathered from its table
-of id pairs (He et al., 2401.16421, under BiPE a table of segments). On a CPU it runs uncompiled, in
-memory of queries x keys and without gradients: for tests. The eager twin is eager.py.
+Blocks of queries x keys that have nothing to say are skipped: those of other documents, those that
+come later, and under a linear bias, head by head, those too far away to matter (reach.py, the rule
+and the tolerance of banded.py). Which ones is found from a few numbers a block, so that nothing of
+size queries x keys is made. A linear bias is computed in float32 from integer differences of ids; a
+table bias is gathered from its table of id pairs (He et al., 2401.16421, under BiPE a table of
+segments). On a CPU it runs uncompiled, in memory of queries x keys and without gradients: for
+tests. The eager twin is eager.py.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from bipe.attention.documents import Attention
+from bipe.attention.reach import default_tolerance, least_bias
 from bipe.bias import Bias, BiasSum, IdPairs, LinearBias, LinearTerm, TableBias
 from bipe.positions import Positions
+
+BLOCK = 128  # tokens: what the kernel takes at once
+_LEAST_WIDTH = 16  # of a head, for the kernel
 
 # (score, batch, head, query, key) -> score
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def choose_flex(*, bias: Bias | None, at: Positions) -> Attention:
-    """``attend(q, k, v)`` for packed rows: the mask and the tables are made here, once.
+def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = None) -> Attention:
+    """``attend(q, k, v)``: what does not depend on q and k is made here, once for all layers.
 
+    tolerance: the most weight that keys left out for their bias may hold (reach.py).
     Raises ValueError for a bias that is neither linear nor a table.
     """
-    mask = _block_mask(at.document)
-    score = _score_mod(bias)
-    kernel = _compiled() if at.document.is_cuda else flex_attention
-
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        grouped = q.shape[1] != k.shape[1]
-        found = kernel(q, k, v, score_mod=score, block_mask=mask, enable_gqa=grouped)
-        assert isinstance(found, Tensor)
-        return found
-
-    return attend
+    blocks, score = Blocks.of(at.document), _score_mod(bias)
+    row = None
+    if isinstance(bias, LinearBias):
+        everything = slice(None)
+        row = bias.row(rows=everything, keys=everything, dtype=torch.float64)
+    kernel = _compiled() if at.document.is_cuda else _attend
+    return functools.partial(kernel, blocks=blocks, score=score, row=row, tolerance=tolerance)
 
 
-def _block_mask(document: Tensor) -> BlockMask:
-    batch, time = document.shape
-    return create_block_mask(
-        lambda b, h, q, k: (q >= k) & (document[b, q] == document[b, k]),
-        *(batch, None, time, time),
-        device=str(document.device),
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Which blocks of queries x keys a packed row has.
+
+    run: documents (and stretches of padding) of each row, numbered from 0, ``[b, t]``.
+    seen: some query of the block may see some key of it. whole: all of them all.
+    """
+
+    run: Int[Tensor, "batch time"]
+    seen: Bool[Tensor, "batch block block"]
+    whole: Bool[Tensor, "batch block block"]
+
+    @classmethod
+    def of(cls, document: Int[Tensor, "batch time"]) -> Blocks:
+        """From the first and the last run of each block: runs follow each other in a row."""
+        time = document.shape[1]
+        changes = document[:, 1:] != document[:, :-1]
+        run = F.pad(changes, (1, 0)).cumsum(-1)
+        first, last = run[:, ::BLOCK], by_block(run, amount=-1).amax(-1)
+        number = torch.arange(first.shape[1], device=run.device)
+        earlier = number > number[:, None]
+        # The last run of the keys must reach the first one of the queries.
+        seen = ~earlier & (last[:, None, :] >= first[:, :, None])
+        one = (first == last) & ((number + 1) * BLOCK <= time)
+        same = first[:, :, None] == first[:, None, :]
+        whole = (number < number[:, None]) & same & one[:, :, None] & one[:, None, :]
+        return cls(run=run, seen=seen, whole=whole)
+
+    def mask(self, near: Bool[Tensor, "batch head block block"] | None = None) -> BlockMask:
+        """For the kernel; near: the blocks of each head that matter, all by default."""
+        seen, whole = self.seen[:, None], self.whole[:, None]
+        if near is not None:
+            seen, whole = seen & near, whole & near
+        run, time = self.run, self.run.shape[1]
+        return BlockMask.from_kv_blocks(
+            *_ordered(seen & ~whole),
+            *_ordered(whole),
+            BLOCK_SIZE=BLOCK,
+            mask_mod=lambda b, h, q, k: (q >= k) & (run[b, q] == run[b, k]),
+            seq_lengths=(time, time),
+        )
+
+
+def near_blocks(
+    q: Float[Tensor, "batch head time width"],
+    k: Float[Tensor, "batch kv_head time width"],
+    row: Float[Tensor, "batch head time"],
+    *,
+    tolerance: float,
+) -> Bool[Tensor, "batch head block block"]:
+    """The blocks of queries x keys of each head that hold a key that can matter to a query.
+
+    What is not near holds less than `tolerance` of the weight of any of its queries. A block that
+    is not finite is near, so that nothing hides a NaN.
+    """
+    needed = by_block(least_bias(q, k, row, tolerance=tolerance), amount=math.inf).amin(-1)
+    most = by_block(row, amount=-math.inf).amax(-1)
+    return ~(needed[..., :, None] > most[..., None, :])
+
+
+def by_block(values: Tensor, *, amount: float | int) -> Tensor:
+    """The last axis in blocks, ``[..., block, BLOCK]``; `amount` where the last one is short."""
+    return F.pad(values, (0, -values.shape[-1] % BLOCK), value=amount).unflatten(-1, (-1, BLOCK))
+
+
+def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    """Numbers of blocks of keys in each row of blocks, and which they are, those first."""
+    count = blocks.sum(-1, dtype=torch.int32)
+    order = blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
+    return count, order.to(torch.int32).contiguous()
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    blocks: Blocks,
+    score: ScoreMod | None,
+    row: Tensor | None,
+    tolerance: float | None,
+) -> Tensor:
+    near = None
+    if row is not None:
+        share = default_tolerance(q.dtype) if tolerance is None else tolerance
+        near = near_blocks(q.detach(), k.detach(), row, tolerance=share)
+    width, spare = v.shape[-1], max(0, _LEAST_WIDTH - q.shape[-1])
+    scale = q.shape[-1] ** -0.5
+    if spare:
+        q, k, v = (F.pad(x, (0, spare)) for x in (q, k, v))
+    found = flex_attention(
+        *(q, k, v),
+        score_mod=score,
+        block_mask=blocks.mask(near),
+        scale=scale,
+        enable_gqa=q.shape[1] != k.shape[1],
     )
+    assert isinstance(found, Tensor)
+    return found[..., :width]
 
 
 def _score_mod(bias: Bias | None) -> ScoreMod | None:
@@ -84,4 +184,4 @@ def _gathered(pairs: IdPairs) -> ScoreMod:
 
 @functools.cache
 def _compiled() -> Any:
-    return torch.compile(flex_attention)
+    return torch.compile(_attend)

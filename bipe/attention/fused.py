@@ -4,9 +4,11 @@ causal      no bias: the fused causal kernel.
 bias_row    a linear bias on the CPU: the same kernel, with a mask of shape (batch, head, 1, key)
             expanded over queries with stride 0. A softmax does not see what a query adds to all
             its scores, so the row slope * k_id says it all.
-augmented   a linear bias anywhere: the row becomes features of the keys that meet features of the
-            queries that are 1, so that the plain causal kernel adds it. The features come first
-            in the head: last, they cost 40 to 400 times the error in bfloat16.
+augmented   a linear bias anywhere: the row becomes features of keys and queries, so that the plain
+            causal kernel adds r_j - r_i to the score of key j for query i. The features come first
+            in the head: the difference is exact before anything is added to it, and scores near
+            the query keep all their places. Last, or without those of the query, they cost 40 to
+            400 times the error.
 
 Each serves one document; documents.py takes packed rows apart. The eager twin is eager.py.
 """
@@ -23,7 +25,9 @@ from torch import Tensor
 from bipe.attention.eager import repeat_heads
 from bipe.attention.kernel import kernel_backward, kernel_forward
 
-_BFLOAT16_PIECES = 3  # 3 x 8 bits of mantissa hold what float32 holds
+# Numbers of a dtype that hold a bias: 3 x 8 bits of bfloat16 hold what float32 holds.
+_PIECES = {torch.float64: 1, torch.float32: 2}
+_REDUCED_PIECES = 3
 
 
 def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -45,27 +49,43 @@ def augmented_attention(
 ) -> Tensor:
     """Causal attention with `row` added to the scores of every query; any device."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    scale = q.shape[-1] ** -0.5
-    pieces = _exact_pieces(row.double() / scale, q.dtype)  # [b, h, t, f]
-    # Kernels want widths that are multiples of 8, of v as of q and k.
-    spare = -pieces.shape[-1] % 8
-    pieces = F.pad(pieces, (0, spare))
-    ones = torch.ones_like(pieces)
     out = F.scaled_dot_product_attention(
-        torch.cat((ones, q), -1),
-        torch.cat((pieces, k), -1),
-        F.pad(v, (0, pieces.shape[-1])),
-        is_causal=True,
-        scale=scale,
+        *featured(q, k, v, q_row=row, k_row=row), is_causal=True, scale=q.shape[-1] ** -0.5
     )
     return out[..., : v.shape[-1]]
 
 
+def featured(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    q_row: Float[Tensor, "batch head query"],
+    k_row: Float[Tensor, "batch head key"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k and v with features in front (in v: zeros behind) that add k_row - q_row to scores.
+
+    Scores are to be scaled by the width that q had before.
+    """
+    scale = q.shape[-1] ** -0.5
+    q_pieces, k_pieces = (_exact_pieces(x.double() / scale, q.dtype) for x in (q_row, k_row))
+    # Key and query by turns: the largest pieces cancel first.
+    of_keys = torch.stack((k_pieces, torch.ones_like(k_pieces)), -1).flatten(-2)
+    of_queries = torch.stack((torch.ones_like(q_pieces), -q_pieces), -1).flatten(-2)
+    # Kernels want widths that are multiples of 8, of v as of q and k.
+    spare = -of_keys.shape[-1] % 8
+    of_keys, of_queries = F.pad(of_keys, (0, spare)), F.pad(of_queries, (0, spare))
+    return (
+        torch.cat((of_queries, q), -1),
+        torch.cat((of_keys, k), -1),
+        F.pad(v, (0, of_keys.shape[-1])),
+    )
+
+
 def _exact_pieces(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Split float64 values into a last axis of `dtype` numbers whose sum rounds like float32."""
-    count = 1 if dtype in (torch.float32, torch.float64) else _BFLOAT16_PIECES
+    """Split float64 values into a last axis of `dtype` numbers that add up to them."""
     pieces = []
-    for _ in range(count):
+    for _ in range(_PIECES.get(dtype, _REDUCED_PIECES)):
         pieces.append(values.to(dtype))
         values = values - pieces[-1].double()
     return torch.stack(pieces, -1)

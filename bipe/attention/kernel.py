@@ -17,11 +17,20 @@ def kernel_dtype(q: Tensor) -> torch.dtype:
 
 
 def kernel_forward(
-    q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    row: Tensor | None,
+    *,
+    causal: bool,
+    scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; `row` is ``[b, h, key]``."""
+    """Output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; `row` is ``[b, h, key]``.
+
+    scale: of the scores; by default 1 / sqrt(width).
+    """
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, 0.0, causal, attn_mask=_mask(row, q)
+        q, k, v, 0.0, causal, attn_mask=_mask(row, q), scale=scale
     )
 
 
@@ -49,6 +58,6 @@ def merged(own: tuple[Tensor, Tensor], far: tuple[Tensor, Tensor]) -> tuple[Tens
 
 
 def _mask(row: Tensor | None, q: Tensor) -> Tensor | None:
-    if row is None:
-        return None
+    if row is None or row.ndim == 4:
+        return row
     return row.to(kernel_dtype(q))[:, :, None].expand(*q.shape[:3], row.shape[-1])

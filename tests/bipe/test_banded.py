@@ -8,7 +8,7 @@ import torch
 from bipe import Positions
 from bipe.attention import allowed_pairs, choose_attention, dispatch, eager_attention
 from bipe.attention import banded as room
-from bipe.attention.banded import banded_attention, first_keys
+from bipe.attention.banded import banded_attention, exact_banded_attention, first_keys
 from bipe.bias import LinearBias, LinearTerm
 from bipe.encodings import ALiBi, Bilevel, Learned
 from tests.bipe.conftest import random_marks
@@ -56,6 +56,36 @@ def test_it_equals_the_float64_reference(seed, chunk, kv_head, offset, dtype, to
     for x, y in zip(ours, reference(qkv, bias, at), strict=True):
         assert x.dtype == dtype
         torch.testing.assert_close(x.double(), y, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("query", [1, 60, 300])
+@pytest.mark.parametrize("kv_head", [12, 3], ids=["all_heads", "grouped"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_queries_may_be_the_last_of_the_keys(query, kv_head, dtype):
+    qkv, bias, row, at = draw(7, dtype=dtype, kv_head=kv_head, offset=500)
+    late = [qkv[0][:, :, -query:].detach().requires_grad_(), *qkv[1:]]
+    cached = bias.part(rows=EVERYTHING, queries=slice(-query, None), keys=EVERYTHING)
+    allowed = allowed_pairs(at.document[:, -query:], at.document)
+    doubles = [x.detach().double().requires_grad_() for x in late]
+    theirs = run(lambda *x: eager_attention(*x, bias=cached, allowed=allowed), doubles)
+    tolerance = {torch.float64: 1e-9, torch.float32: 3e-4, torch.bfloat16: 4e-2}[dtype]
+    ours = run(lambda *qkv: banded_attention(*qkv, row, chunk=64), late)
+    for x, y in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(x.double(), y, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("query", [1, 60, 531])
+@pytest.mark.parametrize("kv_head", [12, 3], ids=["all_heads", "grouped"])
+@pytest.mark.parametrize("offset", [0, 10_000])
+@torch.no_grad()
+def test_without_gradients_it_is_as_exact_as_without_a_bias(query, kv_head, offset):
+    qkv, bias, row, at = draw(8, kv_head=kv_head, offset=offset)
+    late = [qkv[0][:, :, -query:], *qkv[1:]]
+    cached = bias.part(rows=EVERYTHING, queries=slice(-query, None), keys=EVERYTHING)
+    allowed = allowed_pairs(at.document[:, -query:], at.document)
+    exact = eager_attention(*(x.double() for x in late), bias=cached, allowed=allowed)
+    ours = exact_banded_attention(*late, row, chunk=64)
+    torch.testing.assert_close(ours.double(), exact, atol=5e-6, rtol=5e-6)
 
 
 def test_steep_heads_skip_most_keys_and_flat_heads_none():
@@ -120,6 +150,11 @@ def test_long_documents_take_it_and_short_ones_do_not(monkeypatch):
 
 def test_the_operator_tells_the_compiler_what_it_returns():
     (q, k, v), _, row, _ = draw(6, time=200, head=4, kv_head=4)
+    torch.library.opcheck(
+        torch.ops.bipe.exact_banded_attention.default,
+        (*(x.detach() for x in (q, k, v)), row, 64, 1e-8),
+        test_utils=("test_schema", "test_faketensor"),
+    )
     torch.library.opcheck(
         torch.ops.bipe.banded_attention.default,
         (q, k, v, row, 64, 1e-8),

@@ -1,0 +1,100 @@
+"""FlexAttention visits the blocks that hold something to see: no fewer, and hardly more."""
+
+import pytest
+import torch
+from torch.nn.attention.flex_attention import create_block_mask
+
+from bipe import Positions
+from bipe.attention import allowed_pairs, choose_attention
+from bipe.attention.flex import BLOCK, Blocks, choose_flex, near_blocks
+from bipe.bias import LinearBias, LinearTerm
+from bipe.encodings import ALiBi
+from tests.bipe.conftest import random_marks
+
+EVERYTHING = slice(None)
+
+
+def draw(seed, *, time, head=12, kv_head=12, offset=0, documents=0.0, dtype=torch.float32):
+    torch.manual_seed(seed)
+    q = torch.randn(2, head, time, 16, dtype=dtype)
+    k, v = torch.randn(2, 2, kv_head, time, 16, dtype=dtype)
+    at = Positions.from_marks(random_marks(2, time, seed=seed, documents=documents))
+    ids = at.inter + offset
+    slopes = ALiBi(n_head=head, multiplier=96.0).slopes
+    return (q, k, v), LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),)), at
+
+
+def dense(mask, *, whole):
+    """The blocks of a mask as booleans."""
+    count = mask.full_kv_num_blocks if whole else mask.kv_num_blocks
+    order = mask.full_kv_indices if whole else mask.kv_indices
+    first = torch.arange(order.shape[-1]) < count[..., None]
+    return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order.long(), first)
+
+
+@pytest.mark.parametrize("time", [1, BLOCK - 1, BLOCK, BLOCK + 1, 700])
+@pytest.mark.parametrize("documents", [0.0, 0.003, 0.03])
+@pytest.mark.parametrize("padding", [0, 9])
+def test_blocks_of_documents_are_those_of_the_whole_mask(time, documents, padding):
+    marks = random_marks(2, time + padding, seed=time, documents=documents)
+    hidden = (torch.arange(time + padding) < padding).expand(2, -1)
+    document = Positions.from_marks(marks, padding=hidden).document
+    ours = Blocks.of(document).mask()
+    theirs = create_block_mask(
+        lambda b, h, q, k: (q >= k) & (document[b, q] == document[b, k]),
+        *(2, None, time + padding, time + padding),
+        device="cpu",
+    )
+    for whole in (False, True):
+        assert torch.equal(dense(ours, whole=whole), dense(theirs, whole=whole))
+    assert ours.seq_lengths == theirs.seq_lengths
+
+
+@pytest.mark.parametrize("large", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("documents", [0.0, 0.004])
+@pytest.mark.parametrize(("head", "kv_head", "offset"), [(12, 12, 0), (8, 2, 10_000)])
+def test_what_is_not_near_weighs_less_than_the_tolerance(large, documents, head, kv_head, offset):
+    (q, k, _), bias, at = draw(
+        1, time=900, head=head, kv_head=kv_head, offset=offset, documents=documents,
+        dtype=torch.float64,
+    )  # fmt: skip
+    row = bias.row(rows=EVERYTHING, keys=EVERYTHING, dtype=torch.float64)
+    near = near_blocks(q * large, k, row, tolerance=1e-6)
+    scores = large * q @ k.repeat_interleave(head // kv_head, 1).mT / q.shape[-1] ** 0.5
+    allowed = allowed_pairs(at.document, at.document)[:, None]
+    scores = (scores + bias.dense(torch.float64)).masked_fill(~allowed, float("-inf"))
+    visited = near.repeat_interleave(BLOCK, -1).repeat_interleave(BLOCK, -2)[..., :900, :900]
+    assert ((scores.softmax(-1) * ~visited).sum(-1) <= 1e-6).all()
+    seen = Blocks.of(at.document).seen[:, None]
+    assert (near | ~seen).all(-1).all(-1).logical_not().any(), "steep heads skip"
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(
+    ("head", "kv_head", "offset", "documents"),
+    [(12, 12, 0, 0.0), (12, 4, 10_000, 0.006), (6, 2, 10_000, 0.0)],
+)
+@torch.no_grad()
+def test_flex_that_skips_equals_the_reference(head, kv_head, offset, documents):
+    qkv, bias, at = draw(
+        2, time=500, head=head, kv_head=kv_head, offset=offset, documents=documents
+    )
+    exact = choose_attention(bias=bias, q_at=at, k_at=at, path="eager")(*(x.double() for x in qkv))
+    ours = choose_flex(bias=bias, at=at)(*qkv)
+    torch.testing.assert_close(ours.double(), exact, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@torch.no_grad()
+def test_heads_narrower_than_the_kernel_takes_are_widened():
+    (q, k, v), bias, at = draw(3, time=200, head=4, kv_head=2)
+    narrow = [x[..., :8] for x in (q, k, v)]
+    exact = choose_attention(bias=bias, q_at=at, k_at=at, path="eager")(*narrow)
+    torch.testing.assert_close(choose_flex(bias=bias, at=at)(*narrow), exact, atol=1e-5, rtol=1e-5)
+
+
+def test_a_block_that_is_not_finite_is_not_skipped():
+    (q, k, _), bias, _ = draw(4, time=500)
+    row = bias.row(rows=EVERYTHING, keys=EVERYTHING, dtype=torch.float64)
+    q[0, 0, 450] = float("nan")
+    assert near_blocks(q, k, row, tolerance=1e-6)[0, 0, 450 // BLOCK].all()
