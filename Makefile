@@ -1,17 +1,26 @@
 # make demo   train four small models on real text and write runs/demo/report.html
+# make arithmetic   train twelve small models on chains of arithmetic and compare them
 # make test   the tests; make check: lint, format, types. Each sets up all it needs in .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check format clean
+.PHONY: demo arithmetic test check format clean
 
 demo: .venv/demo.done
 	$(BIPE) prepare experiment=demo if_exists=resume
 	$(BIPE) pretrain -m experiment=demo if_exists=resume encoding=rope,bipe_rope,alibi,bipe_alibi
 	$(BIPE) evaluate experiment=demo
 	$(BIPE) report experiment=demo
+
+arithmetic: .venv/demo.done
+	$(BIPE) prepare experiment=arithmetic_small if_exists=resume
+	$(BIPE) pretrain -m experiment=arithmetic_small if_exists=resume \
+		encoding=rope,bipe_rope,alibi,bipe_alibi seed=0,1,2
+	$(BIPE) evaluate experiment=arithmetic_small
+	$(BIPE) report experiment=arithmetic_small
+	$(BIN)/python -m benchmarks.arithmetic runs/arithmetic_small
 
 test: .venv/dev.done
 	$(BIN)/python -m pytest
