@@ -21,9 +21,12 @@ from torch import Tensor
 
 from bipe.attention import Path, allowed_pairs, choose_attention
 from bipe.attention.documents import Attention
+from bipe.attention.fused import bias_row_works
+from bipe.bias import LinearBias
 from bipe.encodings.base import counts_length
 from bipe.far.base import Pass
 from bipe.far.chunked import chunked_passes
+from bipe.far.fused import blocks_of, fused_passes
 from bipe.far.keys import Keys, key_ranges, members
 from bipe.far.reference import eager_passes
 from bipe.far.view import View, view_of
@@ -55,7 +58,8 @@ def far_attention(
     ranges = where(passes)
     if torch.equal(ranges[0].start, where((Pass(),))[0].start):
         view = see(passes[0], keys=everything)
-        plain = choose_attention(bias=view.bias(), q_at=q_at, k_at=k_at, path=path)
+        asked: Path = "auto" if path == "chunked" else path
+        plain = choose_attention(bias=view.bias(), q_at=q_at, k_at=k_at, path=asked)
         return functools.partial(_plain, view=view, attend=plain)
     if path == "eager":
         allowed = allowed_pairs(q_at.document, k_at.document)
@@ -75,7 +79,13 @@ def far_attention(
         if keys.start < keys.stop:
             views.append(see(part, keys=everything if whole else keys))
             used.append(found)
-    return functools.partial(chunked_passes, views=views, ranges=used)
+    if path == "chunked" or q_ids.device.type != "cpu" or not bias_row_works():
+        return functools.partial(chunked_passes, views=views, ranges=used)
+    bias = scheme.bias(q_at, k_at)
+    if bias is not None and not (isinstance(bias, LinearBias) and len(passes) == 1):
+        return functools.partial(chunked_passes, views=views, ranges=used)
+    blocks = blocks_of(views, used)
+    return functools.partial(fused_passes, views=views, ranges=used, blocks=blocks, bias=bias)
 
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, *, view: View, attend: Attention) -> Tensor:

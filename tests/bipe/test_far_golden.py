@@ -1,0 +1,95 @@
+"""Parity of far methods with the released ReRoPE and BiPE, and with the windows of transformers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bipe import Decoder, Positions
+from bipe.far import LogN, Window
+from bipe.far.base import log_n_scale
+from bipe.far.keys import members
+from bipe.layouts import from_official
+from bipe.loss import token_nll
+from tests.bipe.test_golden import DTYPES, FOLDER, arrays, close, positions_of, present, read
+
+ENCODINGS, SCALARS = "encodings_torch.npz", "encodings_scalars.json"
+WINDOWS = "sliding_window.json"
+KEYS = np.load(FOLDER / ENCODINGS).files if (FOLDER / ENCODINGS).exists() else []
+MODEL = "rope_A"  # the weights that ReRoPE was run on
+PATCHED = sorted({key.rsplit("/", 1)[0] for key in KEYS if key.startswith("rerope/")
+                  and key.endswith("/last_hidden")})  # fmt: skip
+LOG_SCALE = [
+    case
+    for case in read("bipe/cases.json")["cases"]
+    if (case.get("config_override") or {}) == {"log_scale": True}
+]
+
+
+def with_far(name, far, dtype):
+    """A golden model with a method of bipe.far."""
+    model = from_official(
+        read(f"bipe/{name}.config.json"), load_file(FOLDER / f"bipe/{name}.safetensors")
+    )
+    encoding = dict(model.config.encoding)
+    if not encoding["_target_"].endswith("Bilevel"):
+        encoding = {"_target_": "bipe.encodings.Flat", "encoding": encoding}
+    longer = Decoder(replace(model.config, encoding={**encoding, "far": far}))
+    longer.load_state_dict(model.state_dict())
+    return longer.to(dtype)
+
+
+@pytest.mark.parametrize("path", ["auto", "chunked", "eager"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", PATCHED)
+@torch.no_grad()
+def test_rerope_equals_its_release(name, dtype, path):
+    data, given = np.load(FOLDER / ENCODINGS), read(SCALARS)[name]
+    far = {"_target_": "bipe.far.ReRoPE", "window": given["window"]}
+    if "scaling_factor" in given:
+        far |= {"_target_": "bipe.far.LeakyReRoPE", "factor": float(given["scaling_factor"])}
+    model = with_far(MODEL, far | {"log_n": given["training_length"]}, dtype)
+    model.attention = path
+    tokens = torch.from_numpy(data["rerope/input_ids"]).long()
+    hidden = model(tokens, Positions.from_marks(torch.zeros(tokens.shape, dtype=torch.uint8)))
+    theirs = torch.from_numpy(data[f"{name}/last_hidden"]).double()
+    torch.testing.assert_close(hidden.double(), theirs, atol=2e-5, rtol=0)
+    nll = token_nll(hidden[:, :-1].flatten(0, 1), model.head.weight, tokens[:, 1:].flatten())
+    theirs = torch.from_numpy(data[f"{name}/token_nll"]).flatten()
+    torch.testing.assert_close(nll.double(), theirs, atol=2e-5, rtol=0)
+
+
+@present(WINDOWS)
+@pytest.mark.parametrize("case", read(WINDOWS) if (FOLDER / WINDOWS).exists() else [])
+def test_the_window_equals_that_of_transformers(case):
+    queries, keys = case["q_len"], case["kv_len"]
+    ids = torch.arange(keys)[None]
+    allowed = torch.ones(1, queries, keys, dtype=torch.bool).tril(keys - queries)
+    passes = Window(window=case["window"]).passes(ids[:, keys - queries :], ids)
+    (seen,) = members(passes, ids=ids, allowed=allowed)
+    assert torch.equal(seen[0], torch.tensor(case["mask"]).bool())
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith("logn/") and "train" in key])
+def test_log_n_equals_its_release(key):
+    data = np.load(FOLDER / ENCODINGS)
+    ids = torch.from_numpy(data["logn/position_1based"]).long()[None] - 1
+    kind, _, length = key.removeprefix("logn/").rpartition("_train")
+    far = LogN(original_length=int(length), clip=kind == "su_clip1")
+    ours, theirs = far.scale(ids)[0], torch.from_numpy(data[key])
+    torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-7)
+    assert torch.equal(ours, log_n_scale(ids, int(length), clip=far.clip)[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("case", LOG_SCALE, ids=lambda case: case["case"])
+@torch.no_grad()
+def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case, dtype):
+    """Which takes the segment for the position under BiPE, and a row of tokens for its length."""
+    length = read(f"bipe/{case['model']}.config.json")["train_scale"]
+    far = {"_target_": "bipe.far.LogN", "original_length": length, "clip": False}
+    data, model = arrays(case), with_far(case["model"], far, dtype)
+    hidden = model(data["input_ids"].long(), positions_of(data))
+    close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
