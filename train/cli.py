@@ -47,7 +47,6 @@ _GO_ON = ("extend", "scrolls")  # from a checkpoint, which decides the model
 _PLAIN = ("verify", "export", "segment")
 EXIT_FAULT = 2
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
-_GO_ON = ("extend",)  # from a checkpoint, which decides the model
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
@@ -71,9 +70,9 @@ def main(argv: list[str] | None = None) -> int:
     if command in _PLAIN:  # has options of its own, and no configuration
         return int(import_module(f"train.stages.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
+        return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
         return int(import_module("train.stages.scrolls_files").main(words[1:]))
-        return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if words[:2] == ["evaluate", "statistics"]:
         command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]
@@ -103,9 +102,9 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
         config = completed(config)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     if command not in _TRAINS or plain.get("epochs") is None:
+        return dict(plain)
     if command == "scrolls":
         raise ValueError("epochs must be null for bipe scrolls; set steps instead")
-        return dict(plain)
     from train.stages.pretrain import data_of
     from train.study import Study
 
@@ -212,9 +211,9 @@ def _going_on(command: str, words: list[str]) -> list[str]:
     """The keys of a command that has defaults of its own (conf/command), behind those."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
+        raise ValueError(f"bipe {command}: leave out {own}; the checkpoint decides it")
     if command == "scrolls":
         words = [f"task.{word}" if word.startswith("path=") else word for word in words]
-        raise ValueError(f"bipe {command}: leave out {own}; the checkpoint decides it")
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
 
 
@@ -329,8 +328,8 @@ def _usage() -> str:
             "  bipe COMMAND --cfg job         show the composed configuration and stop",
             "  bipe prepare --dry-run         what would be done; --limit N: documents a source",
             "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
-            "  bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE",
             "  bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096",
+            "  bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE",
             "  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input",
             "  bipe COMMAND --help            groups and keys",
             "  bipe segment FILE --stats      takes options instead of keys",
