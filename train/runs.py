@@ -122,6 +122,15 @@ def data_of(config: Mapping[str, Any], home: Path) -> Any:
     return str(beside) if lost and beside.is_dir() else data
 
 
+def first_row_length(notes: Mapping[str, Any]) -> int | None:
+    """The training row of a model, or that of the first it goes back to (`bipe extend`).
+
+    Lengths are multiples of it, so that a model and what was made of it are measured alike.
+    """
+    found = notes.get("first_row_length") or notes.get("row_length")
+    return None if found is None else int(found)
+
+
 def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
     """Trained runs among paths, folders of runs, and glob patterns, in the order of their names.
 

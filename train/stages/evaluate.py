@@ -93,7 +93,7 @@ def _evaluate_run(
             f"{model.config.vocab_size}: it was trained on other data"
         )
     config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
-    row_length = int(notes.get("row_length", study.row_length))
+    row_length = runs.first_row_length(notes) or study.row_length
     result = {
         "format": FORMAT,
         "model": _describe_model(model),

@@ -114,7 +114,7 @@ def _planned(
     options = study.evaluate.sweep
     assert options is not None
     model, notes = load_model(folder / runs.MODEL, allowed=study.allowed)
-    row_length = int(notes.get("row_length", study.row_length))
+    row_length = runs.first_row_length(notes) or study.row_length
     lengths = [factor * row_length for factor in sorted(set(study.evaluate.lengths))]
     texts = {
         name: long_documents(

@@ -85,7 +85,7 @@ def extend(study: Study, *, config: Mapping[str, Any]) -> Path:
     config = dict(config) | {"encoding": decoder.encoding}
     notes: dict[str, Any] = {
         "parent": parent.as_notes(),
-        "first_row_length": parent.notes.get("first_row_length", parent.notes.get("row_length")),
+        "first_row_length": runs.first_row_length(parent.notes),
     }
     if done is not None:
         _say(done.report)

@@ -9,7 +9,7 @@ from bipe.build import TARGET
 
 
 def encoding_name(encoding: Any) -> str:
-    """What papers call an encoding: RoPE, BiPE-RoPE, or Bilevel(Sinusoidal, RoPE)."""
+    """What papers call an encoding: RoPE, BiPE-RoPE + YaRN, or Bilevel(Sinusoidal, RoPE)."""
     if not isinstance(encoding, Mapping) or TARGET not in encoding:
         return "encoding"
     kind = str(encoding[TARGET]).rpartition(".")[2]
@@ -18,7 +18,8 @@ def encoding_name(encoding: Any) -> str:
     if kind == "Chain":
         return f"Chain({', '.join(map(encoding_name, encoding.get('links', [])))})"
     if kind != "Bilevel":
-        return kind
+        changes = [encoding_name(encoding[key]) for key in ("stretch", "far") if encoding.get(key)]
+        return " + ".join([kind, *changes])
     intra, inter = encoding_name(encoding.get("intra")), encoding_name(encoding.get("inter"))
     return f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"
 

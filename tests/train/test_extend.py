@@ -1,0 +1,304 @@
+"""`bipe extend`: what comes of a checkpoint is trained exactly, noted, and used as any other."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+
+from bipe import Cache, Positions
+from bipe.checkpoint import load_model
+from bipe.positions import Reach
+from tests.train.studies import curve, losses, pretrain, same_weights, weights
+from tests.train.test_resume import Crash
+from train.cli import main, register_resolvers
+from train.module import LMModule
+from train.runs import read_config
+from train.study import Study
+
+YARN = ("stretch=yarn", "stretch.factor=4.0")
+SHORT = ("row_length=128", "steps=4")
+
+
+@pytest.fixture(scope="module")
+def parents(data, tmp_path_factory):
+    """A few trained models of the smoke experiment."""
+    out = tmp_path_factory.mktemp("parents")
+    for encoding in ("bipe_rope", "rope", "alibi", "nope", "learned"):
+        words = (f"data={data}", f"out={out}", f"encoding={encoding}", "steps=2")
+        pretrain(*words, "rows.validation_rows=0")
+    return out
+
+
+@pytest.fixture
+def bipe(parents, tmp_path, capsys):
+    """Run the command; status and what it told. The encoding names the checkpoint."""
+
+    def run(encoding, *words, command="extend"):
+        own = (f"checkpoint={parents / encoding}", f"out={tmp_path}")
+        status = main([command, "experiment=smoke", *own, *words])
+        return status, capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def extended_run(bipe, tmp_path):
+    """Run the command, which must succeed; the run's folder."""
+
+    def run(encoding, *words, name="longer"):
+        status, told = bipe(encoding, *SHORT, *words, f"name={name}")
+        assert status == 0, told
+        return tmp_path / name
+
+    return run
+
+
+def notes_of(run):
+    return json.loads((run / "model" / "config.json").read_text())["notes"]
+
+
+def encoding_of(run):
+    return json.loads((run / "model" / "config.json").read_text())["decoder"]["encoding"]
+
+
+def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents):
+    run = extended_run("bipe_rope", *YARN)
+    was, now = notes_of(parents / "bipe_rope"), notes_of(run)
+    stretch = encoding_of(run)["inter"]["stretch"]
+    assert stretch["_target_"] == "bipe.stretch.YaRN"
+    assert stretch["original_length"] == was["positions"]["segment"]["p99.9"] + 1
+    assert now["parent"]["notes"] == was
+    assert now["parent"]["run"] == str(parents / "bipe_rope")
+    assert now["stretch"][0]["original"]["unit"] == "segments"
+    assert (now["first_row_length"], now["row_length"], now["steps"]) == (64, 128, 4)
+    assert now["positions"]["token"]["maximum"] > was["positions"]["token"]["maximum"]
+    assert 0 < now["long_documents"] <= 1
+    assert now["long_documents"] == pytest.approx(
+        sum(each["read"] * each["long_documents"] for each in now["rows"])
+        / sum(each["read"] for each in now["rows"])
+    )
+    assert not same_weights(run, parents / "bipe_rope")
+    config = read_config(run)
+    assert config["encoding"] == encoding_of(run)
+    assert config["model"]["width"] == 32
+    assert config["rows"]["packing"] == "long_first"
+
+
+def test_the_data_is_that_of_the_checkpoint_if_none_is_named(extended_run, data):
+    assert read_config(extended_run("rope"))["data"] == str(data)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "unit", "length"),
+    [("bipe_rope", "tokens", 64), ("rope", "tokens", 64), ("rope", "9", 9), ("bipe_rope", "9", 9)],
+)
+def test_the_unit_can_be_asked_for(bipe, tmp_path, encoding, unit, length):
+    status, told = bipe(encoding, *YARN, "steps=0", f"extend.unit={unit}")
+    assert status == 0
+    assert f"original length    {length} " in told
+    assert "kept" in told and "interpolated" in told
+    made = encoding_of(tmp_path / f"{encoding}_yarn4_{unit}")
+    rope = made["inter"] if encoding == "bipe_rope" else made.get("encoding", made)
+    assert rope["stretch"]["original_length"] == length
+
+
+def test_without_steps_the_weights_are_those_of_the_checkpoint(bipe, parents, tmp_path):
+    """Another model computes with them, but for a factor of 1: that one is the same, bit for bit"""
+    for factor in (1, 4):
+        words = ("stretch=yarn", f"stretch.factor={factor}.0", "steps=0", f"name=x{factor}")
+        assert bipe("rope", *words)[0] == 0
+        assert same_weights(tmp_path / f"x{factor}", parents / "rope")
+    tokens = torch.arange(60)[None] % 50
+    at = Positions.from_marks(torch.zeros(1, 60, dtype=torch.uint8))
+    before, one, four = (
+        load_model(run / "model")[0].logits(tokens, at)
+        for run in (parents / "rope", tmp_path / "x1", tmp_path / "x4")
+    )
+    assert torch.equal(before, one)
+    assert not torch.allclose(before, four)
+    assert notes_of(tmp_path / "x4")["positions"] == notes_of(parents / "rope")["positions"]
+
+
+def test_longer_rows_alone_are_trained_on_without_a_stretch(extended_run, parents):
+    """ALiBi goes on so, and so does what was stretched before."""
+    run = extended_run("alibi")
+    assert encoding_of(run) == encoding_of(parents / "alibi")
+    assert "stretch" not in notes_of(run)
+    assert np.isfinite(losses(run)).all()
+
+
+def test_a_stretched_run_goes_on_unstretched_and_is_not_stretched_again(bipe, tmp_path):
+    assert bipe("rope", *YARN, "steps=0")[0] == 0
+    again = f"checkpoint={tmp_path / 'rope_yarn4'}"
+    status, told = bipe("rope", again, *YARN, "steps=0")
+    assert status == 2 and "stretched already" in told
+    assert bipe("rope", again, *SHORT, "name=on")[0] == 0
+    found = notes_of(tmp_path / "on")
+    assert found["stretch"] == notes_of(tmp_path / "rope_yarn4")["stretch"]
+    assert found["parent"]["notes"]["parent"]["run"].endswith("rope")
+    assert found["first_row_length"] == 64
+
+
+@pytest.mark.parametrize("words", [YARN, ("rows.curriculum=[{length: 64, steps: 2}]",)])
+def test_an_extension_that_is_stopped_goes_on_exactly(
+    bipe, extended_run, tmp_path, monkeypatch, words
+):
+    whole = extended_run("bipe_rope", *words, name="whole")
+    begin = LMModule.on_train_batch_start
+
+    def stop(module, batch, batch_idx):
+        if batch.step == 3:
+            raise Crash
+        begin(module, batch, batch_idx)
+
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(LMModule, "on_train_batch_start", stop)
+        bipe("bipe_rope", *SHORT, *words, "name=stopped")
+    resumed = extended_run("bipe_rope", *words, "if_exists=resume", name="stopped")
+    assert curve(resumed) == curve(whole)
+    assert same_weights(resumed, whole)
+    assert notes_of(resumed) == notes_of(whole)
+    curriculum = "rows.curriculum" in words[0]
+    assert [row["tokens"] for row in curve(whole)] == [512, 1024, 1536, 2048]
+    assert (notes_of(whole)["positions"]["token"]["maximum"] > 64) or not curriculum
+
+
+def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_path):
+    moved = tmp_path / "parent"
+    shutil.copytree(parents / "rope", moved)
+    assert bipe("rope", f"checkpoint={moved}", *YARN, "steps=0", "name=x")[0] == 0
+    shutil.copy(parents / "alibi/model/model.safetensors", moved / "model/model.safetensors")
+    words = (*YARN, "steps=0", "name=x", "if_exists=resume")
+    status, told = bipe("rope", f"checkpoint={moved}", *words)
+    assert status == 2 and "extend.sha256 was" in told
+    status, told = bipe("rope", f"checkpoint={moved}", *words, "extend.sha256=abc")
+    assert status == 2 and "extend.sha256 is abc, that of" in told
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words", "told"),
+    [
+        ("alibi", YARN, "ALiBi cannot be stretched: it has no rotation"),
+        ("nope", YARN, "NoPE cannot be stretched: it has no rotation"),
+        ("rope", (*YARN, "extend.unit=segments"), "tokens drive the rotation of a flat encoding"),
+        ("rope", (*YARN, "extend.unit=pages"), "extend.unit: must be one of segments, tokens"),
+        ("rope", (*YARN, "extend.unit=0"), "at least 1 position, was: 0"),
+        ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
+        ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
+        ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),
+        ("rope", ("stretch.factor=2.0",), "stretch.factor is of no strategy"),
+        ("rope", ("stretch=yran",), "Could not find 'stretch/yran'"),
+        (
+            "rope",
+            (*YARN, "stretch.original_length=9", "extend.unit=8"),
+            "both say the original length",
+        ),
+        ("rope", ("encoding=alibi",), "leave out encoding=alibi; the checkpoint decides it"),
+        ("rope", ("model.width=64",), "leave out model.width=64; the checkpoint decides it"),
+        ("rope", ("checkpoint=/nowhere",), "checkpoint: '/nowhere' holds no trained run"),
+        ("rope", ("checkpoint=null",), "checkpoint=RUN must be set"),
+        ("rope", ("checkpoint=3",), "checkpoint=RUN must be set"),
+        ("rope", ("steps=-1",), "steps must be at least 0, was: -1"),
+        ("rope", ("data=/nowhere",), "/nowhere/manifest.json: there is none"),
+        ("learned", SHORT, "row_length must be at most 64, the positions of the flat learned"),
+        ("rope", ("row_length=10000000",), "row_length must be at most the training tokens"),
+        (".", YARN, "checkpoint must be one run, was: "),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing(bipe, tmp_path, encoding, words, told):
+    status, found = bipe(encoding, *words)
+    assert status == 2
+    assert told in found
+    assert "Traceback" not in found
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_checkpoint_itself_is_never_written_over(bipe, parents):
+    words = ("if_exists=overwrite", f"out={parents}", "name=rope", "steps=0")
+    status, told = bipe("rope", *words)
+    assert status == 2 and "is the checkpoint itself" in told
+    assert (parents / "rope/model/model.safetensors").exists()
+
+
+def test_data_of_another_tokenizer_is_refused(bipe, tmp_path, capsys):
+    other = ("corpus.sources.proofs.documents.seed=5", f"data={tmp_path / 'data'}")
+    other += ("corpus.tokenizer.vocab_size=1000",)
+    assert main(["prepare", "experiment=smoke", f"out={tmp_path}", *other]) == 0
+    capsys.readouterr()
+    status, told = bipe("rope", *SHORT, f"data={tmp_path / 'data'}")
+    assert status == 2 and "another tokenizer than" in told
+
+
+def test_rows_that_no_document_reaches_are_told(bipe, caplog):
+    status, told = bipe("rope", "row_length=8192", "steps=1", "rows.global_batch=1", *MICRO)
+    assert status == 0, told
+    assert "0.0% of tokens come from documents of at least row_length (8192;" in told
+    assert "no document has row_length=8192 tokens (the longest: " in caplog.text
+
+
+MICRO = ("rows.micro_batch=1", "rows.validation_rows=0")
+
+
+@pytest.mark.parametrize("strategy", ["dynamic_ntk", "dynamic_yarn", "yarn"])
+@torch.no_grad()
+def test_cached_and_whole_passes_of_an_extended_run_agree(extended_run, strategy):
+    model, _ = load_model(extended_run("bipe_rope", f"stretch={strategy}") / "model")
+    model = model.double()
+    tokens = torch.arange(300)[None] * 7 % 50
+    marks = torch.zeros(1, 300, dtype=torch.uint8)
+    marks[:, ::3] = 2
+    at = Positions.from_marks(marks)
+    whole = model.logits(tokens, at)
+    length = torch.tensor([300])
+    cache = Cache(
+        batch=1, grows=True, reach=Reach(token=length, inter=at.inter[:, -1] + 1, intra=length)
+    )
+    parts = [
+        model.logits(tokens[:, part], cache.next(marks[:, part]), cache=cache)
+        for part in (slice(200), slice(200, 299), slice(299, 300))
+    ]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-9, rtol=1e-9)
+
+
+def test_an_extended_run_is_evaluated_reported_and_goes_on_writing(parents, data, tmp_path, capfd):
+    run = tmp_path / "longer"
+    words = (f"checkpoint={parents / 'bipe_rope'}", f"out={tmp_path}", "name=longer")
+    stretch = ("stretch=dynamic_ntk", "stretch.factor=2.0")
+    assert main(["extend", "experiment=smoke", *words, *SHORT, *stretch]) == 0
+    own = ("experiment=smoke", f"out={run}", f"data={data}")
+    assert main(["evaluate", *own]) == 0
+    found = json.loads((run / "evaluation.json").read_text())
+    assert found["perplexity"]["sources"]["proofs"]["lengths"] == [64, 128, 256]
+    assert found["model"]["name"] == "BiPE-RoPE + DynamicNTK"
+    assert main(["report", *own, f"report.out={tmp_path}"]) == 0
+    assert "BiPE-RoPE + DynamicNTK" in (tmp_path / "report.html").read_text()
+    capfd.readouterr()
+    for words in ((), ("generate.checkpoint=4",)):
+        prompt = ("generate.prompt='1+2 = 3'", "generate.max_new=5", "generate.temperature=0")
+        assert main(["generate", f"out={run}", *prompt, *words]) == 0
+    first, second = capfd.readouterr().out, weights(run)
+    assert first and second
+
+
+@pytest.mark.parametrize("name", ["rope", "bipe_rope"])
+def test_the_yarn_experiments_hold_the_recipe_of_the_paper(name):
+    GlobalHydra.instance().clear()
+    register_resolvers()
+    with initialize_config_module("conf", version_base="1.3"):
+        words = ["command=extend", f"experiment=yarn_pile_{name}", "data=x"]
+        made = Study.from_config(_plain(compose("config", overrides=words)))
+    assert made.checkpoint == f"runs/pile_151m/{name}"
+    assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.stretch.YaRN", 16)
+    assert (made.steps, made.row_length) == (500, 4096)
+    assert made.rows["packing"] == "long_first"
+    assert made.extend.unit is None
+
+
+def _plain(config):
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(config, resolve=True)
