@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Metrics(MutableMapping[str, float]):
-    """A mapping of names to numbers; tensors of one number become floats when they are read."""
+    """A mapping of names to numbers; tensors of one number become numbers when they are read."""
 
     def __init__(self) -> None:
         self._values: dict[str, float | Tensor] = {}
@@ -19,7 +19,7 @@ class Metrics(MutableMapping[str, float]):
     def __getitem__(self, name: str) -> float:
         value = self._values[name]
         if isinstance(value, Tensor):
-            value = self._values[name] = float(value)
+            value = self._values[name] = value.item()
         return value
 
     def __setitem__(self, name: str, value: float | Tensor) -> None:

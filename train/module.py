@@ -7,7 +7,6 @@ rank) alone, so that nothing but the step has to be stored to resume exactly.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -28,10 +27,7 @@ from train.data.rows.batch import Batch
 from train.index_counts import IndexCounts
 from train.metrics import Metrics
 from train.optim import Schedule
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss was not finite for too many steps in a row."""
+from train.skipping import SkippedSteps
 
 
 class LMModule(lightning.LightningModule):
@@ -74,13 +70,11 @@ class LMModule(lightning.LightningModule):
         self.schedule = schedule
         self.seed = seed
         self.clip = clip
-        self.patience = patience
         self.compile_blocks = compile
         self.z_loss, self.label_smoothing = z_loss, label_smoothing
         self.draw = draw
         self.indices = IndexCounts()
-        self.skipped_steps = 0
-        self.skipped_in_a_row = 0
+        self.skipped = SkippedSteps(patience=patience)
         self.metrics = Metrics()
         self._step_nll: Tensor | float = 0.0
         self._step_clipped: list[Tensor] = []
@@ -142,19 +136,17 @@ class LMModule(lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
     ) -> None:
-        """Clip to `clip`; a gradient that is not finite is dropped, and the step with it."""
+        """Clip to `clip`; a gradient that is not finite makes no step (skipping.py)."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if isinstance(norm, DTensor):  # FSDP2: each rank has a part of it
             norm = norm.full_tensor()
-        # The one number that a step fetches: whether there is a step depends on it.
-        self.metrics["grad_norm"] = found = float(norm)
-        if not math.isfinite(found):
-            self._skip_step(parameters)
-            return
-        self.skipped_in_a_row = 0
+        self.metrics["grad_norm"] = norm
         if self.clip is not None:
             nn.utils.clip_grads_with_norm_(parameters, self.clip, norm)
+        self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
+        step = self.global_step
+        self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         super().optimizer_step(*args, **kwargs)
@@ -170,7 +162,7 @@ class LMModule(lightning.LightningModule):
             lr=self.trainer.optimizers[0].param_groups[0]["lr"],
             step=batch.step + 1,
             tokens=batch.tokens_after,
-            skipped_steps=self.skipped_steps,
+            skipped_steps=self.skipped.total,
         )
         if self._step_clipped:
             self.metrics["clipped_share"] = torch.stack(self._step_clipped).mean()
@@ -194,7 +186,7 @@ class LMModule(lightning.LightningModule):
     # State that is neither weights nor optimizer
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["skipped_steps"] = (self.skipped_steps, self.skipped_in_a_row)
+        checkpoint["skipped_steps"] = self.skipped.state()
         checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
         names = {id(parameter): name for name, parameter in self.named_parameters()}
         states = checkpoint.get("optimizer_states", [])  # none among weights alone
@@ -203,23 +195,11 @@ class LMModule(lightning.LightningModule):
                 _name_parameters(state, optimizer, names)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.skipped_steps, self.skipped_in_a_row = checkpoint["skipped_steps"]
+        self.skipped.load(checkpoint["skipped_steps"])
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
         _recount_batches(
             checkpoint, batches=checkpoint["global_step"] * self.trainer.accumulate_grad_batches
         )
-
-    def _skip_step(self, parameters: list[nn.Parameter]) -> None:
-        for parameter in parameters:
-            parameter.grad = None  # the optimizer passes over parameters without one
-        self.skipped_steps += 1
-        self.skipped_in_a_row += 1
-        if self.skipped_in_a_row >= self.patience:
-            raise TrainingDiverged(
-                f"loss or gradient was not finite for {self.skipped_in_a_row} steps in a row "
-                f"(patience), last at step {self.global_step}: lower optimizer.lr, raise "
-                f"schedule.warmup, or resume from an older checkpoint"
-            )
 
     def _count_clipped(self, at: Positions) -> None:
         table = _intra_table(self.model)

@@ -124,7 +124,7 @@ def _write_model(
             "positions": positions,
             "tokens": rows.consumed_rows * rows.row_length,
             "steps": trainer.global_step,
-            "skipped_steps": module.skipped_steps,
+            "skipped_steps": module.skipped.state()[0],
             "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
             "tokenizer": rows.sets.tokenizer,
             "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],

@@ -14,8 +14,9 @@ from tests.train.studies import composed, curve, losses, pretrain, weights
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.module import LMModule, TrainingDiverged, positions_of
+from train.module import LMModule, positions_of
 from train.runs import CHECKPOINTS, MODEL
+from train.skipping import TrainingDiverged
 from train.stages.pretrain import decoder_config
 from train.study import Study
 
