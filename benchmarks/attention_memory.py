@@ -57,12 +57,12 @@ def peak(path: str, length: int) -> float:
     attention(path, at)(*warm).sum().backward()
     qkv, at = inputs(length)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew here
-    before = _status("VmRSS")
+    before = status("VmRSS")
     attention(path, at)(*qkv).sum().backward()
-    return (_status("VmHWM") - before) / 1024
+    return (status("VmHWM") - before) / 1024
 
 
-def _status(name: str) -> int:
+def status(name: str) -> int:
     """A figure of this process in KiB (Linux)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))

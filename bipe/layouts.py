@@ -94,6 +94,10 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
     for another encoding, or a stretch that transformers does not have.
     """
     encoding = dict(config.encoding)
+    if encoding.get("far") is not None:
+        raise CheckpointError(
+            f"the official layout has no name for a far method: {encoding['far']}"
+        )
     kind = "bipe_rope" if encoding.get(TARGET) == "bipe.encodings.Bilevel" else "rope"
     intra, rope = encoding.get("intra", {}), encoding.get("inter", encoding.get("encoding"))
     rope = dict(encoding if rope is None else rope)

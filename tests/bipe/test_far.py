@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 
 from bipe import Cache, Decoder, Positions
 from bipe.build import build
+from bipe.checkpoint import CheckpointError
 from bipe.encodings.base import has_hook
 from bipe.far import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
 from bipe.far.attention import far_attention
 from bipe.far.chunked import chunked_passes
 from bipe.far.fused import blocks_of, fused_passes
 from bipe.far.keys import key_ranges, members
+from bipe.layouts import config_to_official
+from bipe.stretch.extension import extended
 from tests.bipe.conftest import (
     BARE,
     HEAD_WIDTH,
@@ -285,6 +288,37 @@ def test_one_link_of_a_chain_may_have_a_method():
 def test_bad_parameters_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_layout_without_methods_refuses_them():
+    with pytest.raises(CheckpointError, match="no name for a far method"):
+        config_to_official(decoder("flat_rope", "rerope").config, max_length=64)
+
+
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope", "flat_nope", "chain"])
+def test_windows_follow_from_what_was_seen(scheme):
+    seen = {"counted": 10**6, "maximum": 147, "p99": 90, "p99.9": 119}
+    notes = {"row_length": 1024, "positions": {"token": dict(seen), "segment": seen}}
+    config = small_decoder(scheme).config
+    done = extended(config, far("Window"), notes=notes)
+    counts = 1024 if scheme.startswith("flat") else 120
+    model = Decoder(done.config)
+    assert model.scheme.far == Window(window=counts)
+    assert done.reports[0].as_notes()["original"]["length"] == counts
+    tokens = extended(config, far("Window"), notes=notes, unit="tokens")
+    assert Decoder(tokens.config).scheme.far.window == 1024
+    assert tokens.reports[0].unit == "tokens"
+    with pytest.raises(ValueError, match=r"a far method already, bipe\.far\.Window"):
+        extended(done.config, far("ReRoPE"), notes=notes)
+    if scheme == "flat_nope":
+        with pytest.raises(ValueError, match="NoPE cannot be stretched by ReRoPE: it has no rotat"):
+            extended(config, far("ReRoPE"), notes=notes)
+        return
+    (report,) = extended(config, far("SelfExtend", group=8), notes=notes, unit=40).reports
+    assert report.strategy["window"] == 10 and report.length == 30 * 8 + 10
+    assert "reads up to        250" in str(report)
+    given_ = extended(config, far("ReRoPE", window=7), notes={}).reports[0]
+    assert given_.original is None and given_.strategy["window"] == 7
 
 
 def test_a_path_that_knows_no_passes_says_so():
