@@ -1,6 +1,6 @@
 """Attention paths against plain causal attention of the same shape, forward and backward.
 
-    python benchmarks/attention.py [--time 1024 4096] [--dtype float32 bfloat16] [--json FILE]
+    python -m benchmarks.attention [--time 1024 4096] [--dtype float32 bfloat16] [--json FILE]
 
 Peer: torch's scaled_dot_product_attention with is_causal=True, interleaved with every path in the
 same run. Figures are medians of CPU time (of event time on CUDA) and the ratio to the peer.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.workers import machine
 from bipe import Positions
 from bipe.attention import choose_attention
 from bipe.encodings import ALiBi, Bilevel, Learned, RoPE
@@ -49,13 +49,13 @@ def candidates(at: Positions, *, n_head: int, head_width: int) -> dict[str, Call
     bilevel = Bilevel(intra=Learned(width=8, length=8), inter=alibi).to(at.inter.device)
     bias = bilevel.bias(at, at)
     plain = choose_attention(bias=None, q_at=at, k_at=at)
-    paths = ["augmented"] if at.inter.is_cuda else ["bias_row", "banded", "augmented"]
+    paths = ["flex"] if at.inter.is_cuda else ["bias_row", "banded"]
     return {
         "plain causal": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         "BiPE-RoPE": lambda q, k, v: plain(rotation.query(q), rotation.key(k), v),
         **{
             f"BiPE-ALiBi, {path}": choose_attention(bias=bias, q_at=at, k_at=at, path=path)
-            for path in paths
+            for path in (*paths, "augmented")
         },
         "BiPE-ALiBi, dense mask": choose_attention(bias=bias, q_at=at, k_at=at, path="masked"),
     }
@@ -99,7 +99,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     shape = (options.batch, options.heads, options.head_width)
-    results: dict = {"torch": torch.__version__, "machine": platform.platform(), "cases": []}
+    results: dict = {"machine": machine(), "cases": []}
     for length in options.time:
         for dtype in options.dtype:
             found = compare(
