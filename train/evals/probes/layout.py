@@ -25,14 +25,16 @@ _PARTS = 1000  # in which depths are drawn
 class Trial:
     """A context up to where the answer begins.
 
-    tokens: int64 [length]. marks: uint8 [length]. candidates: ids of each. right: which of them
-    are answers, bool. distance_tokens, distance_segments: to the farthest sought needle.
+    tokens: int64 [length]. marks: uint8 [length]. candidates, candidate_marks: ids of each, and
+    their marks behind the context. right: which of them are answers, bool. distance_tokens,
+    distance_segments: to the farthest sought needle.
     """
 
     tokens: np.ndarray
     marks: np.ndarray
     answers: tuple[str, ...]
     candidates: list[np.ndarray]
+    candidate_marks: list[np.ndarray]
     right: np.ndarray
     distance_tokens: int
     distance_segments: int
@@ -60,11 +62,13 @@ def trial(
     marks = texts.marks(tokens)
     segment = np.cumsum(marks >> 1 & 1)
     answers = {f" {answer}" for answer in draft.answers}
+    chosen_from = texts.answers(draft.question, draft.candidates)
     return Trial(
         tokens=tokens,
         marks=marks,
         answers=draft.answers,
-        candidates=texts.answers(draft.question, draft.candidates),
+        candidates=chosen_from,
+        candidate_marks=texts.behind(tokens, chosen_from),
         right=np.array([candidate in answers for candidate in draft.candidates]),
         distance_tokens=length - min(ends),
         distance_segments=int(segment[-1] - segment[min(ends)]),

@@ -37,29 +37,36 @@ def shares_found(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK)
 def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> np.ndarray:
     """Log of the probability of each candidate behind its context, ``(trial, candidate)``.
 
-    Candidates go on with the segment of the question.
+    Candidates are cut as the text would be that goes on with them.
     """
     tokens = torch.from_numpy(np.stack([each.tokens for each in trials]))
     marks = torch.from_numpy(np.stack([each.marks for each in trials]) & 0xFE)
     count = len(trials[0].candidates)
     longest = max(len(ids) for each in trials for ids in each.candidates)
-    cache = filled_cache(model, marks, room=longest)
+    opened = [max(int((m >> 1 & 1).sum()) for m in each.candidate_marks) for each in trials]
+    cache = filled_cache(model, marks, room=longest, segments=opened)
     hidden = read(model, cache, tokens, marks, chunk=chunk)
     first = model.head(hidden[:, -1:]).float()
     likely = np.zeros((len(trials), count))
     for j in range(count):
         ids = [each.candidates[j] for each in trials]
-        likely[:, j] = _behind(model, cache, first, ids)
+        cut = [each.candidate_marks[j] for each in trials]
+        likely[:, j] = _behind(model, cache, first, ids, cut)
     return likely
 
 
-def filled_cache(model: Decoder, marks: Tensor, *, room: int) -> Cache:
-    """A cache with room for a batch of contexts and `room` tokens behind each."""
+def filled_cache(
+    model: Decoder, marks: Tensor, *, room: int, segments: Sequence[int] | int = 0
+) -> Cache:
+    """A cache with room for a batch of contexts and `room` tokens behind each.
+
+    segments: how many of them the tokens behind open, at most, for all rows or for each.
+    """
     at = Positions.from_marks(marks.to(model.head.weight.device), packed=False)
     batch, time = marks.shape
     reach = Reach(
         token=at.token[:, -1] + 1 + room,
-        inter=at.inter[:, -1] + 1,
+        inter=at.inter[:, -1] + 1 + torch.tensor(segments, device=at.inter.device),
         intra=torch.maximum(at.intra.amax(-1), at.intra[:, -1] + room) + 1,
     )
     return Cache(batch=batch, capacity=time + room, reach=reach)
@@ -73,20 +80,32 @@ def read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: 
     return hidden
 
 
-def _behind(model: Decoder, cache: Cache, first: Tensor, ids: Sequence[np.ndarray]) -> np.ndarray:
+def _behind(
+    model: Decoder,
+    cache: Cache,
+    first: Tensor,
+    ids: Sequence[np.ndarray],
+    marks: Sequence[np.ndarray],
+) -> np.ndarray:
     """Log-probability of one candidate a row; the cache is left as it was."""
     device, length = first.device, len(cache)
     sizes = torch.tensor([len(row) for row in ids], device=device)
-    padded = np.zeros((len(ids), int(max(map(len, ids)))), np.int64)
-    for i, row in enumerate(ids):  # causal: what stands behind a candidate changes nothing in it
-        padded[i, : len(row)] = row
-    tokens = torch.from_numpy(padded).to(device)
+    # Causal: what stands behind a candidate changes nothing in it.
+    tokens, opened = (_padded(rows).to(device) for rows in (ids, marks))
     logits = first
     if tokens.shape[1] > 1:
-        at = cache.next(torch.zeros_like(tokens[:, :-1], dtype=torch.uint8))
+        at = cache.next(opened[:, :-1].to(torch.uint8))
         behind = model.head(model(tokens[:, :-1], at, cache=cache)).float()
         logits = torch.cat([first, behind], 1)
         cache.rewind(length)
     chances = logits.log_softmax(-1).gather(-1, tokens[:, :, None])[:, :, 0]
     inside = torch.arange(tokens.shape[1], device=device) < sizes[:, None]
     return (chances * inside).sum(-1).double().cpu().numpy()
+
+
+def _padded(rows: Sequence[np.ndarray]) -> Tensor:
+    """Rows of numbers with zeros behind them: int64 [row, longest]."""
+    padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
+    for i, row in enumerate(rows):
+        padded[i, : len(row)] = row
+    return torch.from_numpy(padded)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from segmenters import Segmenter, anchors_from_offsets, mark
+from segmenters import Segmenter, TokenMarker, anchors_from_offsets, mark
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.evals.spelled import spelled
 
@@ -23,6 +23,7 @@ class Texts:
         self.tokenizer, self.segmenter = tokenizer, segmenter
         self.pieces = tokenizer.pieces()
         self._sizes = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
+        self._marker = _followed(segmenter, self.pieces)
         self.telling = np.flatnonzero(self._sizes)  # ids that stand for some text
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -52,3 +53,28 @@ class Texts:
         found = spelled(ids, self.pieces, self._sizes)
         spans = np.stack([found.first, found.last], axis=1)
         return mark(anchors_from_offsets(found.text, spans), self.segmenter.levels(found.text))
+
+    def behind(self, ids: np.ndarray, words: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Marks of words as they stand behind ids, each alone: uint8 [tokens] each.
+
+        A segmenter that can be followed reads `ids` once for all words; the marks are the same.
+        """
+        if self._marker is None:
+            return [self.marks(np.concatenate([ids, word]))[len(ids) :] for word in words]
+        marker = self._marker.copy()
+        decided = sum(len(marker.push(id)) for id in ids.tolist())
+        found = []
+        for word in words:
+            reader = marker.copy()
+            marks = [mark for id in word.tolist() for mark in reader.push(id)]
+            marks += reader.provisional()
+            found.append(np.array(marks[len(ids) - decided :], dtype=np.uint8))
+        return found
+
+
+def _followed(segmenter: Segmenter, pieces: Sequence[bytes]) -> TokenMarker | None:
+    """What follows the segments of a text; None for a segmenter that reads on."""
+    try:
+        return TokenMarker(segmenter=segmenter, pieces=pieces)
+    except ValueError:
+        return None

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
+from segmenters import Lines, Mixed, Newline, Pattern, Sentences, Stride
 from tests.train.evals.probes.conftest import Cheat, copies, guesses
 from train.evals.probes import COPIES, KINDS, NAMES
 from train.evals.probes.copied import CUE, copied, losses_through
@@ -13,6 +14,7 @@ from train.evals.probes.layout import trial
 from train.evals.probes.measure import Plan, probe
 from train.evals.probes.positions import positions
 from train.evals.probes.rank import log_likelihoods, shares_found
+from train.evals.probes.text import Texts
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
 ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 2}
@@ -46,21 +48,47 @@ def plan(**options):
     return Plan(**(defaults | rest | options))
 
 
+@pytest.fixture(scope="module", params=["newline", "stride"])
+def cut(request, texts, tokenizer):
+    """Texts whose answers go on with the segment of the question, or open segments of their own."""
+    return texts if request.param == "newline" else of(Stride(length=3), tokenizer)
+
+
+def of(segmenter, tokenizer):
+    return Texts(tokenizer=tokenizer, segmenter=segmenter)
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("chunk", [64, 1000])
-def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, texts):
-    model = decoder(encoding, texts.tokenizer.vocab_size)
-    made = trials("niah_multikey", hay, texts, 2)
+def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
+    model = decoder(encoding, cut.tokenizer.vocab_size)
+    made = trials("niah_multikey", hay, cut, 2)
     found = log_likelihoods(model, made, chunk=chunk)
     for row, each in zip(found, made, strict=True):
         for value, ids in zip(row, each.candidates, strict=True):
-            tokens = torch.from_numpy(np.concatenate([each.tokens, ids]))[None]
-            marks = np.concatenate([each.marks, np.zeros(len(ids), np.uint8)])
+            whole = np.concatenate([each.tokens, ids])
+            tokens, marks = torch.from_numpy(whole)[None], cut.marks(whole)
             at = Positions.from_marks(torch.from_numpy(marks)[None], packed=False)
             with torch.no_grad():
                 chances = model.logits(tokens, at)[0].log_softmax(-1)
             expected = sum(float(chances[299 + i, id]) for i, id in enumerate(ids.tolist()))
             assert value == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    "segmenter",
+    [Stride(length=3), Newline(), Sentences(), Sentences(backend="rules", next_word=True),
+     Lines(language="python"), Pattern(ends=r"\d\d"), Mixed()],
+    ids=lambda each: type(each).__name__,
+)  # fmt: skip
+def test_candidates_are_cut_as_the_text_that_goes_on_with_them(segmenter, tokenizer):
+    here = of(segmenter, tokenizer)
+    words = here.encode([" 1234567", ". So.\n It is", "12", "\n\n- a\n"])
+    for text in ("It is. The number is", "She said", "a. \u00e9\u4e2d\u3002", ""):
+        (ids,) = here.encode([text])
+        for word, found in zip(words, here.behind(ids, words), strict=True):
+            expected = here.marks(np.concatenate([ids, word]))[len(ids) :]
+            assert found.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
