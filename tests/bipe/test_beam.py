@@ -20,16 +20,16 @@ STOP = 2
 
 def exhaustive(model, prompt, *, max_new, search):
     """Every continuation with its score by whole forward passes, best first."""
-    vocabulary = model.config.vocab_size
+    going_on = set(range(model.config.vocab_size)) - {STOP}
     scored = []
     for length in range(max_new + 1):
-        for tokens in itertools.product(set(range(vocabulary)) - {STOP}, repeat=length):
-            stopped = length < max_new
-            row = [*prompt, *tokens]
-            at = Positions.from_marks(torch.zeros(1, len(row), dtype=torch.uint8))
-            chances = model.logits(torch.tensor([row]), at)[0].double().log_softmax(-1)
-            drawn = [*tokens, *([STOP] if stopped else [])]
-            total = sum(float(chances[len(prompt) - 1 + i, token]) for i, token in enumerate(drawn))
+        written = [*itertools.product(going_on, repeat=length)]
+        rows = torch.tensor([[*prompt, *tokens] for tokens in written])
+        at = Positions.from_marks(torch.zeros(rows.shape, dtype=torch.uint8))
+        chances = model.logits(rows, at).double().log_softmax(-1)[:, len(prompt) - 1 :].tolist()
+        for tokens, row in zip(written, chances, strict=True):
+            drawn = [*tokens, *([STOP] if length < max_new else [])]
+            total = sum(row[i][token] for i, token in enumerate(drawn))
             scored.append((search.score(total, len(drawn)), list(tokens)))
     return sorted(scored, key=lambda each: -each[0])
 

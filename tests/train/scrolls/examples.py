@@ -1,5 +1,7 @@
 """Examples and an encoder without files: a byte tokenizer, sentences, drawn texts."""
 
+import functools
+
 import numpy as np
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
@@ -14,6 +16,7 @@ from train.scrolls.truncation import Truncation
 WORDS = ["he", "ran.", "She", "won!", "The", "cat", "sat\n\nOn", "it.", "No?", "Yes.", "ab", "cd"]
 
 
+@functools.cache
 def byte_tokenizer():
     """One id a byte, and the end of a document."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

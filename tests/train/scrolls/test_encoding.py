@@ -11,6 +11,7 @@ from train.data.reading.documents import DataError
 from train.scrolls.example import Example, Part
 
 TOKENIZER = byte_tokenizer()
+PIECES = TOKENIZER.pieces()
 TEXTS = st.text(alphabet=st.sampled_from("aB. !?\n\u00e9\u4e2d\u3002"), min_size=1, max_size=30)
 
 
@@ -48,7 +49,7 @@ def test_an_output_has_the_marks_that_it_gets_while_it_is_written(reference):
     (found,) = encoder(row_length=999, output=400).examples(
         [example("A prompt. ", reference=reference + ".")]
     )
-    marker = TokenMarker(segmenter=Sentences(), pieces=TOKENIZER.pieces())
+    marker = TokenMarker(segmenter=Sentences(), pieces=PIECES)
     marks = [m for token in found.output.tolist() for m in marker.push(token)]
     marks += marker.provisional()
     assert [m & 2 for m in marks] == found.output_marks.tolist()
