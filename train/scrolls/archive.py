@@ -46,9 +46,18 @@ def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, A
 
 
 def _object(line: bytes, *, where: str) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise DataError(f"{where}: a field must come once, were twice: {', '.join(twice)}")
+        return dict(pairs)
+
     try:
-        row = json.loads(line.decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as fault:
+        row = json.loads(line.decode("utf-8"), object_pairs_hook=once)
+    except DataError:
+        raise
+    # Numbers of thousands of digits are a ValueError, as what is no JSON or no UTF-8.
+    except (ValueError, RecursionError) as fault:
         raise DataError(f"{where}: must be a JSON object in UTF-8: {fault}") from None
     if not isinstance(row, dict):
         raise DataError(f"{where}: must be a JSON object, was: {type(row).__name__}")

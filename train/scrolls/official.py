@@ -75,12 +75,18 @@ class Official:
         """See `example.Task.examples`; the whole split is read and checked first.
 
         Raises DataError naming file, row and field: for a split that is missing, a damaged
-        archive, a field that is missing or empty, a pid that comes twice, and an id with two
-        inputs where its rows are merged.
+        archive, a field that is missing or empty, a pid that comes twice, outputs of some rows
+        alone, and an id with two inputs where its rows are merged.
         """
         read = list(self._rows(split))
         if not read:
             raise DataError(f"{self.path}: split {split} of task {self.name} has no rows")
+        hidden = [row for row in read if row.output is None]
+        if hidden and len(hidden) < len(read):
+            raise DataError(
+                f"{hidden[0].where}: output must be there for all rows of a split or for none, "
+                f"is missing in {len(hidden)} of {len(read)}"
+            )
         merged = [[row] for row in read] if split == "train" else _merged(read)
         return Examples(groups=merged, prompt=self.template())
 

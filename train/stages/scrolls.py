@@ -66,6 +66,8 @@ def scrolls(study: Study, *, config: Mapping[str, Any]) -> Path:
     if decoded and not _is_flat(parent):
         _refuse_unfollowed(encoder, decoded)
     model = _model_name(parent, study)
+    if study.name:  # one of its own, so that it is not taken for another run of that model
+        model = study.name.removesuffix(f"_seed{study.seed}").removesuffix(f"_{task.name}")
     folder = Path(study.out) / (study.name or f"{model}_{task.name}_seed{study.seed}")
     if folder.resolve() == parent.home.resolve():
         raise ValueError(f"{folder} is the checkpoint itself: name=... takes another folder")

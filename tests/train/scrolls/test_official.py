@@ -105,6 +105,13 @@ def test_outputs_of_a_test_split_may_be_hidden(tmp_path):
     assert [one.references for one in examples] == [(), ()]
 
 
+def test_outputs_of_some_rows_alone_cannot_be_scored(tmp_path):
+    path = archive(tmp_path / "qmsum.zip", test=[row(0), row(1, output=None), row(2)])
+    told = "row 2: output must be there for all rows of a split or for none, is missing in 1 of 3"
+    with pytest.raises(DataError, match=told):
+        find_task("qmsum", path=str(path)).examples("test")
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
@@ -116,6 +123,9 @@ def test_outputs_of_a_test_split_may_be_hidden(tmp_path):
         ([row(0), row(0)], r"row 2: pid must come once, was: 'i0_0', also in .*row 1"),
         ([row(0), row(0, pid="p", input="Other?\n\nX")], "row 2: id must name one input"),
         (b'{"id": \n', "row 1: must be a JSON object"),
+        (b"[" * 99_999, "row 1: must be a JSON object in UTF-8: maximum recursion"),
+        (b'{"id": ' + b"9" * 5000 + b"}", "row 1: must be a JSON object"),
+        (b'{"id": "a", "id": "b"}', "row 1: a field must come once, were twice: id"),
         (b"[1]\n", "row 1: must be a JSON object, was: list"),
         (b'{"id": "\xff"}\n', "row 1: must be a JSON object in UTF-8"),
         (b"", "split validation of task qmsum has no rows"),

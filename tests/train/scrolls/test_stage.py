@@ -112,6 +112,17 @@ def test_beams_and_another_split_are_decoded_without_training(parent, tmp_path):
     assert scores["decoding"]["search"]["beams"] == 3
     assert scores["statistics"]["predictions"]["count"] == 3
     assert not (tmp_path / "examples").exists()
+    assert scores["model"] == "plain"  # not one more seed of what was trained
+
+
+def test_a_name_without_its_seed_and_task_is_that_of_the_model(parent, tmp_path):
+    for seed in (0, 1):
+        fine_tune(
+            f"checkpoint={parent}", f"out={tmp_path}", "steps=0", f"seed={seed}",
+            "scrolls.rows=2", f"name=first_try_fact_lookup_seed{seed}",
+        )  # fmt: skip
+    (model,) = collected(find_scores(tmp_path))
+    assert model.name == "first_try" and [*model.tasks["fact_lookup"].scores] == [0, 1]
 
 
 def test_faults_are_told_before_anything_is_written(parent, tmp_path):

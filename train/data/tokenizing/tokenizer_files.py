@@ -71,6 +71,15 @@ def read_config(file: Path) -> dict[str, Any]:
     return found
 
 
+def prepared_end(file: Path) -> int | None:
+    """The id that ends documents in the prepared data a tokenizer.json belongs to, if it does."""
+    try:
+        manifest = json.loads((file.parent / "manifest.json").read_text(encoding="utf-8"))
+        return int(manifest["tokenizer"]["eos_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def open_file(file: Path, *, pattern: str | None, samples: Sequence[str]) -> tokenizers.Tokenizer:
     """The fast tokenizer of a file, tokenizer_config.json applied. Raises DataError.
 

@@ -21,7 +21,13 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from train.data.reading.documents import DataError
 from train.data.tokenizing.chunks import steps_of
 from train.data.tokenizing.tiktoken_ranks import PATTERNS
-from train.data.tokenizing.tokenizer_files import CONFIG, find_file, open_file, read_config
+from train.data.tokenizing.tokenizer_files import (
+    CONFIG,
+    find_file,
+    open_file,
+    prepared_end,
+    read_config,
+)
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 
 END = "<|endoftext|>"
@@ -117,8 +123,8 @@ class TrainBPE:
 class LoadTokenizer:
     """Load a tokenizer from a file, or from the folder that holds one (tokenizer_files.py).
 
-    eos: the piece that ends a document; by default what tokenizer_config.json names, or a known
-    spelling.
+    eos: the piece that ends a document; by default that of the prepared data in the folder, what
+    tokenizer_config.json names, or a known spelling.
     normaliser: what becomes of one that changes characters: "keep" it (the ids are those that
     models of this tokenizer know; tokens are mapped to the text as it was, but ids no longer spell
     it: bits per byte count the bytes that they do spell), "drop" it and encode the text as it
@@ -161,6 +167,8 @@ class LoadTokenizer:
         for beside in (CONFIG, *(["merges.txt"] if file.name == "vocab.json" else [])):
             if (file.parent / beside).exists():
                 digest.update((file.parent / beside).read_bytes())
+        if (prepared := prepared_end(file)) is not None:
+            digest.update(str(prepared).encode())
         return {
             "tokenizer": "LoadTokenizer",
             "sha256": digest.hexdigest(),
@@ -170,6 +178,9 @@ class LoadTokenizer:
         }
 
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
+        prepared = prepared_end(file)
+        if prepared is not None and (piece := fast.id_to_token(prepared)) is not None:
+            return piece
         named = read_config(file).get("eos_token")
         named = named.get("content") if isinstance(named, dict) else named
         if named:

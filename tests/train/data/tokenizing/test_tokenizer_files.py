@@ -193,6 +193,22 @@ def test_a_damaged_tiktoken_file_is_refused(line, told, tmp_path):
         LoadTokenizer(path=path).build()
 
 
+def test_documents_end_as_in_the_prepared_data_of_the_folder(tmp_path):
+    """Whoever reads prepared data again finds the end that was chosen, known spelling or not."""
+    fast = kind("gpt2")
+    fast.add_special_tokens(["</s>", "<over>"])
+    fast.save(str(tmp_path / "tokenizer.json"))
+    prints = []
+    for piece in ("</s>", "<over>"):
+        chosen = fast.token_to_id(piece)
+        (tmp_path / "manifest.json").write_text(json.dumps({"tokenizer": {"eos_id": chosen}}))
+        assert LoadTokenizer(path=tmp_path).build().eos_id == chosen
+        prints.append(LoadTokenizer(path=tmp_path).fingerprint())
+    assert prints[0] != prints[1]
+    (tmp_path / "manifest.json").write_text("of another program")
+    assert LoadTokenizer(path=tmp_path).build().eos == "</s>"
+
+
 def test_what_the_configuration_of_a_folder_says_counts(tmp_path):
     fast = kind("gpt2")
     fast.save(str(tmp_path / "tokenizer.json"))
