@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from train import runs
 from train.report.entry import Entry, ReportError, open_json
 from train.report.load_stretch import stretched
 from train.report.probes import load_probes
@@ -29,19 +30,21 @@ from train.report.records import (
     SourceStatistics,
     Training,
 )
+from train.report.scrolls import scores_of
 
 EVALUATION = "bipe-evaluation/1"
 
 
 def load_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
-    """The runs, in the order given.
+    """The evaluated runs, in the order given; those with scores of SCROLLS alone are left out.
 
     Raises:
-        ReportError: no run, or an evaluation.json that is missing or breaks the format.
+        ReportError: no run, or an evaluation.json that breaks the format or, where there are no
+            scores of SCROLLS either, is missing.
     """
     if not folders:
         raise ReportError("runs must name at least one run folder, was: []")
-    return _unique(tuple(_run(Path(folder)) for folder in folders))
+    return _unique(tuple(_run(Path(folder)) for folder in folders if _evaluated(Path(folder))))
 
 
 def load_statistics(folder: Path) -> dict[str, SourceStatistics]:
@@ -60,15 +63,21 @@ def load_statistics(folder: Path) -> dict[str, SourceStatistics]:
     }
 
 
+def _evaluated(folder: Path) -> bool:
+    """Whether to read an evaluation.json: a missing one is an error that the reading tells."""
+    return (folder / runs.EVALUATION).exists() or not scores_of(folder)
+
+
 def _run(folder: Path) -> Run:
     cure = f"`bipe evaluate` writes it into the run folder {folder}"
-    root = open_json(folder / "evaluation.json", cure=cure)
+    root = open_json(folder / runs.EVALUATION, cure=cure)
     if root["format"].text() != EVALUATION:
         raise root["format"].fault(f"'{EVALUATION}'", cure=cure)
     passkey, chains = root.optional("passkey"), root.optional("arithmetic")
     sources = root["perplexity"]["sources"]
-    if not sources.mapping() and chains is None:
-        raise sources.fault("a mapping with at least one source")
+    others = (passkey, chains, root.optional("probes"), root.optional("stretch"))
+    if not sources.mapping() and not any(h and h.value for h in others) and not scores_of(folder):
+        raise sources.fault("a mapping with at least one source, for nothing else was measured")
     return Run(
         label=root["model"]["name"].text(),
         folder=folder.name or str(folder),

@@ -1,5 +1,6 @@
 """Probes of evaluation.json, read into records: what a run still finds, by length and depth."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -72,15 +73,41 @@ def _grid(entry: Entry, *, rows: int, columns: int) -> Grid:
     return tuple(line.numbers(length=columns) for line in lines)
 
 
+def probe_mean(probe: Probe, grid: str, length: int) -> float:
+    """The mean over depths of a grid at a length; not a number where it has nothing there."""
+    if grid not in probe.grids or length not in probe.lengths:
+        return math.nan
+    row = probe.grids[grid][probe.lengths.index(length)]
+    known = [value for value in row if math.isfinite(value)]
+    return fmean(known) if known else math.nan
+
+
 def mean_probe(probes: Sequence[Probe]) -> Probe:
-    """The mean of several seeds, over what the first of them has at all lengths."""
+    """The mean of several seeds, over what all of them have: lengths, grids, curves."""
     first = probes[0]
-    alike = [probe for probe in probes if probe.lengths == first.lengths]
+    lengths = [n for n in first.lengths if all(n in probe.lengths for probe in probes)]
+    alike = all(probe.depths == first.depths for probe in probes)
     grids = {
-        name: tuple(
-            tuple(map(fmean, zip(*rows, strict=True)))
-            for rows in zip(*(probe.grids[name] for probe in alike), strict=True)
-        )
+        name: tuple(_mean_row([p.grids[name][p.lengths.index(n)] for p in probes]) for n in lengths)
         for name in first.grids
+        if alike and all(name in probe.grids for probe in probes)
     }
-    return replace(first, grids=grids)
+    curves = {name: _mean_curve([p.curves.get(name) for p in probes]) for name in first.curves}
+    return replace(
+        first,
+        lengths=tuple(lengths),
+        grids=grids,
+        curves={name: curve for name, curve in curves.items() if curve is not None},
+    )
+
+
+def _mean_row(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(map(fmean, zip(*rows, strict=True)))
+
+
+def _mean_curve(held: Sequence[Curve | None]) -> Curve | None:
+    first = held[0]
+    alike = [curve for curve in held if curve and first and curve.edges == first.edges]
+    if first is None or len(alike) < len(held):
+        return None
+    return replace(first, nll=_mean_row([curve.nll for curve in alike]))

@@ -1,28 +1,27 @@
-"""Runs that differ by their seed alone, brought together: means, and how sure they are.
+"""Runs that differ by their seed alone, brought together: arms, and how arms compare.
 
-Perplexities are averaged as losses, hence geometrically. Intervals are those of Student's t for
-the mean over seeds at 95%; arms are compared seed by seed, because runs of one seed have the same
-batches and the same weights to start from.
+Arms are compared seed by seed, because runs of one seed have the same batches and the same weights
+to start from. means.py tells what the mean of an arm is, intervals.py how sure it is.
 """
 
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from train.report.compare import measured
-from train.report.records import ByPosition, Passkey, Run, Scores, Training
+from train.report.intervals import half_width
+from train.report.means import merged
+from train.report.records import Run
 
-# 97.5% points of Student's t for 1, 2, 3 ... degrees of freedom; the normal one lies below all.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-)  # fmt: skip
-# What may differ between the runs of an arm.
-_FREE = {"seed", "name", "out", "data", "if_exists", "evaluate", "report", "generate", "logger"}
+# What may differ between the runs of an arm: what they are called, and all that is measured later.
+_FREE = {
+    "data", "evaluate", "generate", "if_exists", "logger", "name", "out", "report", "scrolls",
+    "seed", "statistics",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +42,22 @@ class Difference:
 
 
 def arms(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """The runs, those of several seeds as one with its `members`, in the order of the first."""
+    """The runs, those of several seeds as one with its `members`, in the order of the first.
+
+    Members stand in the order of their seeds. Where runs are alike in all but folder and have
+    seeds in common, those of folders that differ by the seed alone belong together.
+    """
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(_key(run), []).append(run)
-    merged = [_merged(group) for group in groups.values()]
-    names = Counter(run.model.name for run in merged if run.members)
-    return tuple(
+    made = [merged(part) for group in groups.values() for part in _without_repeats(group)]
+    order = {id(run): place for place, run in enumerate(runs)}
+    made.sort(key=lambda arm: min(order[id(run)] for run in arm.members or (arm,)))
+    names = Counter(run.model.name for run in made if run.members)
+    return _unique(
         replace(run, label=_label(run, alone=names[run.model.name] == 1)) if run.members else run
-        for run in merged
+        for run in made
     )
-
-
-def half_width(values: Sequence[float]) -> float:
-    """Half the width of the 95% interval of a mean; infinite for a single value."""
-    if len(values) < 2:
-        return math.inf
-    if not all(map(math.isfinite, values)):
-        return math.nan
-    freedom = len(values) - 1
-    return (_T[freedom - 1] if freedom <= len(_T) else 2.0) * stdev(values) / math.sqrt(len(values))
 
 
 def difference(arm: Run, other: Run, source: str, length: int) -> Difference | None:
@@ -81,111 +76,66 @@ def difference(arm: Run, other: Run, source: str, length: int) -> Difference | N
 
 def _key(run: Run) -> str:
     """All that decides what a run is, but its seed; a run that tells no seed is on its own."""
-    if run.training.seed is None:
+    seed = run.training.seed
+    if seed is None:
         return run.label
     kept = {name: value for name, value in run.config.items() if name not in _FREE}
+    if isinstance(parent := kept.get("checkpoint"), str):
+        kept["checkpoint"] = stem(parent.rstrip("/"), seed)
+    else:
+        kept.pop("extend", None)  # says how a checkpoint is extended
     told = [run.model.name, run.model.encoding, run.model.config, kept]
-    return json.dumps(told, sort_keys=True, default=str)
+    return json.dumps(_without_nulls(told), sort_keys=True, default=str)
+
+
+def _without_nulls(value: Any) -> Any:
+    """The same without keys that say nothing, so that files of other versions compare alike.
+
+    A key that is absent, null or an empty mapping is left out; 0, false and "" do say something.
+    """
+    if isinstance(value, Mapping):
+        kept = {key: _without_nulls(held) for key, held in value.items()}
+        return {key: held for key, held in kept.items() if held is not None and held != {}}
+    return [_without_nulls(held) for held in value] if isinstance(value, list | tuple) else value
+
+
+def _without_repeats(group: Sequence[Run]) -> Iterable[list[Run]]:
+    """The group by seed; where seeds come twice, one group for each name of folders."""
+    by_stem: dict[str, list[Run]] = {}
+    alone = len({run.training.seed for run in group}) == len(group)
+    for run in group:
+        by_stem.setdefault("" if alone else stem(run.folder, run.training.seed), []).append(run)
+    for held in by_stem.values():
+        # Folders of one name come from several places: each run of a seed joins the next arm.
+        parts: list[dict[int | None, Run]] = []
+        for run in held:
+            free = next((part for part in parts if run.training.seed not in part), None)
+            if free is None:
+                parts.append(free := {})
+            free[run.training.seed] = run
+        for part in parts:
+            yield sorted(part.values(), key=lambda run: run.training.seed or 0)
+
+
+def stem(folder: str, seed: int | None) -> str:
+    """The name of a folder without the seed at its end: rope_1, rope_seed1 -> rope."""
+    for end in (f"_seed{seed}", f"_{seed}"):
+        if folder.endswith(end):
+            return folder.removesuffix(end)
+    return folder
 
 
 def _label(run: Run, *, alone: bool) -> str:
     """The model's name; where other arms have it too, the folder without the seed."""
-    return run.model.name if alone else _stem(run)
+    return run.model.name if alone else stem(run.members[0].folder, run.members[0].training.seed)
 
 
-def _stem(run: Run) -> str:
-    first = run.members[0]
-    return first.folder.removesuffix(f"_{first.training.seed}")
-
-
-def _merged(group: Sequence[Run]) -> Run:
-    first = group[0]
-    if len(group) == 1:
-        return first
-    return replace(
-        first,
-        folder=", ".join(run.folder for run in group),
-        training=_training([run.training for run in group]),
-        scores=_all_scores(group),
-        passkey=_passkeys([run.passkey for run in group]),
-        members=tuple(group),
-    )
-
-
-def _training(held: Sequence[Training]) -> Training:
-    return replace(
-        held[0],
-        seconds=fmean(each.seconds for each in held),
-        seed=None,
-        curve=tuple(_curve(held)),
-        skipped_steps=sum(each.skipped_steps for each in held),
-        clipped_share=fmean(each.clipped_share for each in held),
-    )
-
-
-def _curve(held: Sequence[Training]) -> Iterator[tuple[float, float]]:
-    """The mean loss wherever all have one."""
-    losses = [dict(each.curve) for each in held]
-    for tokens, _ in held[0].curve:
-        if all(tokens in loss for loss in losses):
-            yield tokens, fmean(loss[tokens] for loss in losses)
-
-
-def _all_scores(group: Sequence[Run]) -> Mapping[str, Scores]:
-    shared = [name for name in group[0].scores if all(name in run.scores for run in group)]
-    return {name: _scores([run.scores[name] for run in group]) for name in shared}
-
-
-def _scores(held: Sequence[Scores]) -> Scores:
-    lengths = [n for n in held[0].lengths if all(n in each.lengths for each in held)]
-
-    def column(field: str, length: int) -> list[Any]:
-        return [getattr(each, field)[each.lengths.index(length)] for each in held]
-
-    nll = [column("nll", n) for n in lengths]
-    return replace(
-        held[0],
-        lengths=tuple(lengths),
-        nll=tuple(map(fmean, nll)),
-        perplexity=tuple(_exp(fmean(values)) for values in nll),
-        bits_per_byte=tuple(fmean(column("bits_per_byte", n)) for n in lengths),
-        tokens_scored=tuple(column("tokens_scored", n)[0] for n in lengths),
-        documents=tuple(column("documents", n)[0] for n in lengths),
-        by_position=_by_position([each.by_position for each in held]),
-        half_widths=tuple(map(half_width, nll)),
-    )
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
-
-
-def _by_position(held: Sequence[ByPosition | None]) -> ByPosition | None:
-    first = held[0]
-    places = [each for each in held if each is not None and first and each.edges == first.edges]
-    if first is None or len(places) < len(held):
-        return None
-    columns = zip(*(each.nll for each in places), strict=True)
-    return replace(first, nll=tuple(map(fmean, columns)))
-
-
-def _passkeys(held: Sequence[Passkey | None]) -> Passkey | None:
-    first = held[0]
-    alike = [
-        each for each in held
-        if each and first and (each.lengths, each.depths) == (first.lengths, first.depths)
-    ]  # fmt: skip
-    if first is None or len(alike) < len(held):
-        return None
-
-    def mean(grids: Sequence[Sequence[Sequence[float]]]) -> tuple[tuple[float, ...], ...]:
-        return tuple(
-            tuple(map(fmean, zip(*lines, strict=True))) for lines in zip(*grids, strict=True)
-        )
-
-    return replace(
-        first,
-        accuracy=mean([each.accuracy for each in alike]),
-        exact=mean([each.exact for each in alike]),
-        trials=sum(each.trials for each in alike),
-    )
+def _unique(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Where a label comes again, its number behind it."""
+    seen: Counter[str] = Counter()
+    made = []
+    for run in runs:
+        seen[run.label] += 1
+        again = seen[run.label] > 1
+        made.append(replace(run, label=f"{run.label} ({seen[run.label]})") if again else run)
+    return tuple(made)

@@ -167,4 +167,5 @@ def _machine(run: Run) -> str:
     if told.get("gpu"):
         return str(told["gpu"])
     cpu = told.get("cpu") or told.get("platform") or "an unnamed machine"
-    return f"{cpu} ({told['threads']} threads)" if told.get("threads") else str(cpu)
+    threads = told.get("threads")
+    return f"{cpu} ({threads} thread{'s' * (threads != 1)})" if threads else str(cpu)

@@ -35,8 +35,10 @@ a { color: inherit; text-decoration-color: var(--rule); text-underline-offset: 3
   margin: 18px 0 24px; }
 .seen dt { font-weight: 650; max-width: 16ch; overflow-wrap: anywhere; }
 .seen dd { margin: 0; overflow-wrap: anywhere; }
-nav { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; margin: 14px 0 0; }
-header + section h2 { margin-top: 28px; }
+nav { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; margin: 10px 0 0;
+  padding: 8px 0; position: sticky; top: 0; z-index: 1; background: var(--paper); }
+nav + section h2 { margin-top: 24px; }
+section { scroll-margin-top: 40px; }
 figure { margin: 20px 0 26px; min-width: 0; }
 figcaption { margin: 0 0 6px; max-width: 90ch; overflow-wrap: anywhere; }
 .pair { display: grid; grid-template-columns: minmax(0, 1.18fr) minmax(0, 1fr); gap: 4px 40px;
@@ -91,6 +93,9 @@ td small { display: block; color: var(--muted); font-size: 11.5px; }
   min-width: 90px; }
 .maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr));
   gap: 8px 28px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr));
+  gap: 14px 40px; margin: 16px 0; }
+.charts .chart { max-width: 640px; }
 .maps figure { margin: 8px 0; max-width: 360px; }
 .map-name { color: var(--ink); font-weight: 600; }
 .scale-line { display: flex; gap: 10px; align-items: center; }
@@ -114,6 +119,8 @@ details pre { background: var(--panel); padding: 12px 16px; font-size: 12px; lin
   white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; }
 @media (max-width: 980px) {
   body { padding: 24px 18px 48px; }
+  nav { position: static; }
+  section { scroll-margin-top: 0; }
   .pair { grid-template-columns: minmax(0, 1fr); }
   .pair .drawing { max-width: 680px; }
   table { font-size: 12.5px; }

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 
 from rich.table import Table
-from rich.text import Text
 
 from train.report.compare import highest, lowest
-from train.report.formats import DASH, count, percent, short
-from train.report.markup import visible
+from train.report.formats import count, percent, short
 from train.report.records import Run
+from train.report.terminal import block
 
 
 def stretch_table(runs: Sequence[Run]) -> Table:
@@ -32,11 +31,11 @@ def stretch_table(runs: Sequence[Run]) -> Table:
             for run in held
         ]  # fmt: skip
         for run, values in blocks:
-            _block(table, f"perplexity, {source}: {run.label}", values, best=lowest, write=short)
+            block(table, f"perplexity, {source}: {run.label}", values, best=lowest, write=short)
     for run in held:
         shares = {line.name: _at(line, line.passkey, columns) for line in run.stretched}
         if any(share is not None for line in shares.values() for share in line):
-            _block(table, f"passkey found: {run.label}", shares, best=highest, write=percent)
+            block(table, f"passkey found: {run.label}", shares, best=highest, write=percent)
     return table
 
 
@@ -45,15 +44,3 @@ def _at(line, values, columns: Sequence[int]) -> list[float | None]:
     known = dict(zip(line.lengths, values or (), strict=False))
     found = (known.get(length) for length in columns)
     return [None if value is None or math.isnan(value) else value for value in found]
-
-
-def _block(table: Table, title: str, values, *, best, write) -> None:
-    table.add_section()
-    table.add_row(Text(visible(title), style="dim"))
-    bests = [best(column, write) for column in zip(*values.values(), strict=True)]
-    for name, numbers in values.items():
-        cells = [DASH if number is None else write(number) for number in numbers]
-        table.add_row(
-            Text(visible(name)),
-            *(Text(c, style="bold" if c == b else "") for c, b in zip(cells, bests, strict=True)),
-        )

@@ -15,6 +15,7 @@ from train.report.load import load_runs, load_statistics
 from train.report.load_growth import load_growth
 from train.report.numbers import as_csv, as_json, rows
 from train.report.page import page
+from train.report.scrolls import load_scrolls
 from train.report.seeds import arms
 
 
@@ -50,7 +51,8 @@ def write_report(
     out = Path(out)
     html = out if out.suffix == ".html" else out / "report.html"
     files = ReportFiles(html=html, csv=html.with_suffix(".csv"), json=html.with_suffix(".json"))
-    table = rows(loaded, statistics)
+    scored = load_scrolls(runs)
+    table = rows(loaded, statistics, scored)
     texts = {
         files.csv: as_csv(table),
         files.json: as_json(table, title=title),
@@ -59,6 +61,7 @@ def write_report(
             statistics=statistics,
             title=title,
             growth=load_growth(counted) if counted is not None else None,
+            scrolls=scored,
         ),
     }
     html.parent.mkdir(parents=True, exist_ok=True)

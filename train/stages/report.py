@@ -7,9 +7,15 @@ from pathlib import Path
 from rich.console import Console
 
 from train import runs
-from train.report import ReportFiles, load_runs, write_report
+from train.report import ReportFiles, load_runs, load_scrolls, write_report
 from train.report.seeds import arms
-from train.report.terminal import arithmetic_table, summary_table
+from train.report.terminal import (
+    arithmetic_table,
+    probes_table,
+    scrolls_table,
+    summary_table,
+)
+from train.report.terminal_stretch import stretch_table
 from train.study import Study
 
 
@@ -26,7 +32,14 @@ def report(study: Study) -> ReportFiles:
         counted=counted if counted.is_file() else None,
     )
     shown = arms(load_runs(folders))
-    for table in (summary_table(shown), arithmetic_table(shown)):
+    tables = (
+        summary_table(shown),
+        arithmetic_table(shown),
+        probes_table(shown),
+        scrolls_table(load_scrolls(folders)),
+        stretch_table(shown),
+    )
+    for table in tables:
         if table is not None and table.row_count:
             Console().print(table)
     print(f"\nreport: {files.html}\nnumbers: {files.csv}, {files.json}")

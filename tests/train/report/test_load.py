@@ -69,7 +69,8 @@ def test_runs_of_one_name_are_told_apart_by_seed_and_then_by_order(make):
     ],
 )
 def test_a_wrong_value_is_named_by_file_and_key(make, key, value, rule):
-    (folder,) = make.runs(broken(make.evaluation(), key, value))
+    content = make.evaluation(passkey=key != "perplexity.sources")
+    (folder,) = make.runs(broken(content, key, value))
     with pytest.raises(ReportError) as caught:
         load_runs([folder])
     message = str(caught.value)

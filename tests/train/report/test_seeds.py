@@ -6,9 +6,10 @@ from statistics import fmean
 
 import pytest
 
+from train.report.intervals import half_width
 from train.report.page import page
 from train.report.palette import styles
-from train.report.seeds import arms, difference, half_width
+from train.report.seeds import arms, difference
 from train.report.sentences import observations
 
 

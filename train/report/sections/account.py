@@ -6,7 +6,7 @@ from typing import Any
 
 from train.report.compare import flatten
 from train.report.formats import DASH
-from train.report.markup import Markup, tag
+from train.report.markup import Markup, join, tag
 from train.report.records import Run
 from train.report.tables import section, table
 
@@ -14,8 +14,8 @@ _SECRETS = ("api_key", "apikey", "password", "secret", "access_token", "auth_tok
 _LIMITS = (
     "The models are as small and as briefly trained as the first paragraph says. Which encoding "
     "is ahead can change with size and with training; nothing here is a claim about large models.",
-    "Each curve is one training run, unless models appear with several seeds. No error bars are "
-    "drawn for perplexity, because one run gives none.",
+    "A curve without bars is one training run; bars are 95% intervals over seeds, or of Wilson for "
+    "the right answers of a single run.",
     "Perplexity beyond the training length rewards a model that looks only at the nearest tokens. "
     "Read it beside retrieval and beside the loss at each position.",
     "A bilevel encoding extrapolates over segments: how far it carries depends on how many "
@@ -26,6 +26,8 @@ _LIMITS = (
 
 def account(runs: Sequence[Run]) -> Markup:
     """How the numbers were made, and what they do not say."""
+    if not runs:
+        return join([])
     return section(
         "account",
         "Protocol, configuration, limits",

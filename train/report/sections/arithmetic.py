@@ -1,26 +1,28 @@
 """Arithmetic by chains: right answers against the number of operators, and against the width."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
+from train.report.compare import highest
 from train.report.figures import Guide, Series, line_chart
 from train.report.formats import DASH, percent
 from train.report.markup import Markup, join, tag
 from train.report.palette import Style
 from train.report.records import Arithmetic, Run
+from train.report.sections.published import stated
 from train.report.tables import beside, emphasised, name_cell, section, table, with_detail
-from train.report.targets import target_of, targets
+from train.report.targets import sources_of, target_of, targets
 
 _EXPERIMENT = "arithmetic"
 
 
 def arithmetic(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """Nothing, unless some run was asked for answers."""
-    held = {run.label: found for run in runs if (found := asked(run))}
+    held = {run.label: run.arithmetic for run in runs if run.arithmetic}
     if not held:
         return join([])
     shown = [run for run in runs if run.label in held]
-    protocols = dict.fromkeys(each.protocol for found in held.values() for each in found)
+    protocols = dict.fromkeys(each.protocol for each in held.values())
     return section(
         "arithmetic",
         "Arithmetic by chains",
@@ -32,29 +34,25 @@ def arithmetic(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     )  # fmt: skip
 
 
-def asked(run: Run) -> list[Arithmetic]:
-    """What was found of a run, or of each of its seeds."""
-    found = [each.arithmetic for each in (run.members or (run,))]
-    return [each for each in found if each is not None]
+def right(held: Arithmetic, measure: str, operators: int) -> float | None:
+    """The share of what is right at a number of operators; None where it was not asked for."""
+    if operators not in held.operators:
+        return None
+    return getattr(held, measure)[held.operators.index(operators)]
 
 
-def mean(found: Sequence[Arithmetic], measure: str, operators: int) -> float | None:
-    """The mean share over seeds at a number of operators."""
-    shares = [
-        getattr(each, measure)[each.operators.index(operators)]
-        for each in found
-        if operators in each.operators
-    ]
-    return fmean(shares) if shares else None
+def asked_operators(held: Iterable[Arithmetic]) -> list[int]:
+    """All numbers of operators that some model was asked for."""
+    return sorted({n for each in held for n in each.operators})
 
 
 def _by_operators(
-    runs: Sequence[Run], held: Mapping[str, Sequence[Arithmetic]], looks: Mapping[str, Style]
+    runs: Sequence[Run], held: Mapping[str, Arithmetic], looks: Mapping[str, Style]
 ) -> Markup:
-    columns = sorted({n for found in held.values() for each in found for n in each.operators})
+    columns = asked_operators(held.values())
     chart = line_chart(
         title="Right answers against the number of operators",
-        series=[_series(run, held[run.label], looks) for run in runs],
+        series=[_series(run.label, held[run.label], looks) for run in runs],
         x_name="operators (log scale)",
         y_name="share of right answers",
         guides=_trained(held),
@@ -66,97 +64,79 @@ def _by_operators(
     for measure, name in (("answer", "right answers"), ("steps", "right steps"),
                           ("tokens", "right tokens")):  # fmt: skip
         rows.append([name])
-        means = {run.label: [mean(held[run.label], measure, n) for n in columns] for run in runs}
-        best = [_best(values) for values in zip(*means.values(), strict=True)]
+        shares = {run.label: [right(held[run.label], measure, n) for n in columns] for run in runs}
+        best = [highest(values, _percent) for values in zip(*shares.values(), strict=True)]
         for run in runs:
             cells = [
                 _cell(held[run.label], value, n, measure=measure, best=top)
-                for n, value, top in zip(columns, means[run.label], best, strict=True)
+                for n, value, top in zip(columns, shares[run.label], best, strict=True)
             ]
-            stated = _stated(run) if measure == "answer" else DASH
-            rows.append([name_cell(run.label, looks[run.label]), *cells, stated])
+            paper = _stated(run) if measure == "answer" else ""
+            rows.append([name_cell(run.label, looks[run.label]), *cells, paper])
     numbers = table(head=["operators", *map(str, columns), "paper"], rows=rows, note=_note())
     return beside(chart, table=numbers)
 
 
-def _series(run: Run, found: Sequence[Arithmetic], looks: Mapping[str, Style]) -> Series:
-    counts = sorted({n for each in found for n in each.operators})
-    points = [(n, mean(found, "answer", n)) for n in counts]
+def _percent(share: float) -> str:
+    return percent(share, 1)
+
+
+def _series(label: str, held: Arithmetic, looks: Mapping[str, Style]) -> Series:
     return Series(
-        label=run.label,
-        style=looks[run.label],
-        points=tuple((n, value) for n, value in points if value is not None),
-        bars=tuple((n, *_range(found, n)) for n in counts),
+        label=label,
+        style=looks[label],
+        points=tuple(zip(held.operators, held.answer, strict=True)),
+        bars=tuple((n, *ends) for n, ends in zip(held.operators, held.interval, strict=True)),
     )
 
 
-def _range(found: Sequence[Arithmetic], operators: int) -> tuple[float, float]:
-    """The Wilson interval of one run; the lowest to the highest of several seeds."""
-    places = [(each, each.operators.index(operators)) for each in found
-              if operators in each.operators]  # fmt: skip
-    if len(places) == 1:
-        each, at = places[0]
-        return each.interval[at]
-    shares = [each.answer[at] for each, at in places]
-    return min(shares), max(shares)
-
-
 def _cell(
-    found: Sequence[Arithmetic], value: float | None, operators: int, *, measure: str, best: str
+    held: Arithmetic, value: float | None, operators: int, *, measure: str, best: str | None
 ) -> str:
     if value is None:
         return DASH
-    shown = emphasised(percent(value, 1), best)
-    if measure != "answer":
+    shown = emphasised(_percent(value), best)
+    low, high = held.interval[held.operators.index(operators)]
+    if measure != "answer" or not math.isfinite(low):
         return shown
-    low, high = _range(found, operators)
-    return with_detail(shown, f"{percent(low, 1)}{DASH}{percent(high, 1)}")
+    return with_detail(shown, f"{_percent(low)}{DASH}{_percent(high)}")
 
 
-def _best(values: Sequence[float | None]) -> str:
-    return percent(max((value for value in values if value is not None), default=0.0), 1)
-
-
-def _trained(held: Mapping[str, Sequence[Arithmetic]]) -> list[Guide]:
-    most = sorted({max(each.trained) for found in held.values() for each in found})
+def _trained(held: Mapping[str, Arithmetic]) -> list[Guide]:
+    most = sorted({max(each.trained) for each in held.values()})
     return [Guide(at=count, label=f"trained up to {count}") for count in most]
 
 
 def _stated(run: Run) -> str:
     target = target_of(_EXPERIMENT, run.model.name)
-    if target is None:
-        return DASH
-    if target.value is not None:
-        return percent(target.value)
-    return f"below {percent(target.below)}" if target.below is not None else DASH
+    return "" if target is None else stated(target)
 
 
 def _note() -> str:
     told = targets(_EXPERIMENT)
-    sources = ", ".join(dict.fromkeys(f"{each.source} ({each.provenance})" for each in told))
     widths = ", ".join(dict.fromkeys(str(each.width) for each in told))
     return (
-        "Small: the 95% interval of Wilson of a single run, or the lowest to the highest of its "
-        f"seeds. Bold: the highest. Paper: final answers at width {widths}, {sources}, whose "
+        "Small: the 95% interval, of Wilson for a single run, by Student's t for the mean of "
+        "seeds. Bold: the highest. Paper: final answers at width "
+        f"{widths}, {sources_of(told)}, whose "
         "training is far longer than that of a small run; its numbers of operators are unread."
     )
 
 
-def _in_distribution(found: Sequence[Arithmetic]) -> int:
+def _in_distribution(held: Arithmetic) -> int:
     """The most operators that were trained on and asked for, or the fewest asked for."""
-    first = found[0]
-    known = [n for n in first.operators if n <= max(first.trained)]
-    return known[-1] if known else first.operators[0]
+    known = [n for n in held.operators if n <= max(held.trained)]
+    return known[-1] if known else held.operators[0]
 
 
 def _by_width(
-    runs: Sequence[Run], held: Mapping[str, Sequence[Arithmetic]], looks: Mapping[str, Style]
+    runs: Sequence[Run], held: Mapping[str, Arithmetic], looks: Mapping[str, Style]
 ) -> Markup:
     """Answers at the most operators of training against the width, where widths differ."""
     by_model: dict[str, list[tuple[float, float]]] = {}
     styles: dict[str, Style] = {}
     for run in runs:
-        value = mean(held[run.label], "answer", _in_distribution(held[run.label]))
+        value = right(held[run.label], "answer", _in_distribution(held[run.label]))
         if value is not None:
             by_model.setdefault(run.model.name, []).append((run.model.config["width"], value))
             styles.setdefault(run.model.name, looks[run.label])

@@ -24,6 +24,8 @@ from train.report.tables import emphasised, name_cell, section, table, with_deta
 
 def headline(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """The summary: one sentence on the training, the observations, one table."""
+    if not runs:
+        return join([])
     return section(
         "summary",
         "What is seen",

@@ -21,11 +21,15 @@ from train.report.formats import DASH, TIMES, change, count, fixed, short, sprea
 from train.report.markup import Markup, join, tag
 from train.report.palette import Style
 from train.report.records import ByPosition, Run, Scores
+from train.report.sections.published import stated
 from train.report.tables import beside, emphasised, name_cell, section, table, with_detail
+from train.report.targets import published
 
 
 def perplexity(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
-    """One chart and table a source, then bilevel against flat."""
+    """One chart and table a source, then bilevel against flat; nothing without a source."""
+    if not sources(runs):
+        return join([])
     return section(
         "perplexity",
         "Perplexity against length",
@@ -44,6 +48,8 @@ def perplexity(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
 
 def bits(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """Bits per byte: the same measurement, comparable between tokenizers and sources."""
+    if not sources(runs):
+        return join([])
     columns = sorted({n for source in sources(runs) for n in lengths(runs, source)})
     rows: list[Sequence[str]] = []
     for source in sources(runs):
@@ -61,6 +67,8 @@ def bits(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
 
 def positions(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """Loss at each place of the longest documents."""
+    if not sources(runs):
+        return join([])
     drawn = [_positions_on(runs, looks, source) for source in sources(runs)]
     empty = tag("p", "These runs were evaluated without the loss at each position.")
     return section(
@@ -104,12 +112,28 @@ def _on_source(runs: Sequence[Run], looks: Mapping[str, Style], source: str) -> 
     columns = lengths(runs, source)
     rows = _by_length(runs, looks, source, columns, field="perplexity", write=short)
     rows.append(["tokens scored", *(_scored(runs, source, n) for n in columns)])
+    rows += _published(runs, looks, source, columns)
     numbers = table(
         head=[source, *map(count, columns)],
         rows=rows,
         note=f"{TIMES}: ratio to the model's own training length. Bold: the lowest.",
     )
     return beside(chart, table=numbers)
+
+
+def _published(
+    runs: Sequence[Run], looks: Mapping[str, Style], source: str, columns: Sequence[int]
+) -> list[list[str]]:
+    """A row a model of which something was published on this source, blank where nothing was."""
+    rows: dict[str, list[str]] = {}
+    for run in runs:
+        found = published(data=source, model=run.model.name, trained_at=run.training.row_length)
+        if run.model.name in rows or source not in run.scores or not {*found} & {*columns}:
+            continue
+        cells = [with_detail(stated(found[n]), found[n].provenance) if n in found else ""
+                 for n in columns]  # fmt: skip
+        rows[run.model.name] = [name_cell(run.model.name, looks[run.label]), *cells]
+    return [["published (provenance below)"], *rows.values()] if rows else []
 
 
 def _bars(scores: Scores) -> Iterator[tuple[float, float, float]]:

@@ -1,16 +1,15 @@
 """Probes of retrieval, copying and long contexts: a heat map a model and probe, and the means."""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from train.report.figures import Series, heat_map, line_chart
 from train.report.formats import DASH, count, percent, short
 from train.report.markup import Markup, join, tag
 from train.report.palette import Style
-from train.report.probes import Grid, Probe, mean_probe
+from train.report.probes import Curve, Grid, Probe, probe_mean
 from train.report.records import Run
+from train.report.spans import probe_span
 from train.report.tables import name_cell, section, table, with_detail
 
 _TITLE = "Probes of retrieval and copying"
@@ -20,7 +19,6 @@ _LEVELS = {"token": "place in the document, tokens", "inter": "segment of the do
 
 def probes(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """One part a probe; nothing where no run was probed."""
-    runs = [_of_seeds(run) for run in runs]
     names = list(dict.fromkeys(name for run in runs for name in run.probes))
     if not names:
         return join([])
@@ -34,20 +32,12 @@ def probes(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     )  # fmt: skip
 
 
-def _of_seeds(run: Run) -> Run:
-    """A mean over seeds with the means of its probes."""
-    shared = [name for name in run.probes if all(name in one.probes for one in run.members)]
-    if not run.members:
-        return run
-    means = {name: mean_probe([one.probes[name] for one in run.members]) for name in shared}
-    return replace(run, probes=means)
-
-
 def _part(name: str, runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     first = runs[0].probes[name]
     parts = [tag("h3", name), tag("p", first.protocol)]
     if first.curves:
-        return join([*parts, *(_curves(level, runs, looks) for level in first.curves)])
+        drawn = (_curves(level, runs, looks) for level in first.curves)
+        return join([*parts, tag("div", *drawn, class_="charts")])
     for grid, called in (("accuracy", "likeliest"), ("written", "written")):
         held = [run for run in runs if _known(run.probes[name].grids.get(grid, ()))]
         if held:
@@ -75,42 +65,44 @@ def _means(name: str, runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup
     lengths = sorted({length for run in runs for length in run.probes[name].lengths})
     if not lengths:
         return tag("p", "No length had room for it.")
-    rows = [[name_cell(run.label, looks[run.label]), *_cells(run.probes[name], lengths)]
-            for run in runs]  # fmt: skip
+    rows = [[name_cell(run.label, looks[run.label]), *_cells(run, name, lengths)] for run in runs]
     probe = runs[0].probes[name]
     rows.append(["distance", *(_distance(probe, n) for n in lengths)])
     chance = f" Guessing finds {percent(probe.chance)}." if math.isfinite(probe.chance) else ""
     losses = "first" in probe.grids
     small = "loss of the first and second appearance, nats" if losses else "written by the model"
+    if any(run.members for run in runs):
+        small = f"the 95% interval over seeds by Student's t, then {small}"
     note = f"Means over depths. Small: {small}; distance in tokens, small in segments.{chance}"
     return table(head=["found", *map(count, lengths)], rows=rows, note=note)
 
 
-def _cells(probe: Probe, lengths: Sequence[int]) -> list[str]:
-    return [_cell(probe, length) if length in probe.lengths else DASH for length in lengths]
+def _cells(run: Run, name: str, lengths: Sequence[int]) -> list[str]:
+    known = run.probes[name].lengths
+    return [_cell(run, name, length) if length in known else DASH for length in lengths]
 
 
-def _cell(probe: Probe, length: int) -> str:
-    accuracy, written = _mean(probe, "accuracy", length), _mean(probe, "written", length)
+def _cell(run: Run, name: str, length: int) -> str:
+    """What was found; under it its interval over seeds, losses, or what the model wrote."""
+    probe = run.probes[name]
+    shown = percent(probe_mean(probe, "accuracy", length))
+    ends = probe_span(run, name, length)
+    if ends is not None:
+        shown = with_detail(shown, f"{percent(ends[0])}{DASH}{percent(ends[1])}")
     if "first" in probe.grids:
-        first, second = (short(_mean(probe, name, length)) for name in ("first", "second"))
-        return with_detail(percent(accuracy), f"{first}, {second}")
-    return percent(accuracy) if math.isnan(written) else with_detail(
-        percent(accuracy), percent(written)
-    )  # fmt: skip
+        first, second = (short(probe_mean(probe, grid, length)) for grid in ("first", "second"))
+        return with_detail(shown, f"{first}, {second}")
+    written = probe_mean(probe, "written", length)
+    return shown if math.isnan(written) else with_detail(shown, percent(written))
 
 
 def _distance(probe: Probe, length: int) -> str:
     if length not in probe.lengths:
         return DASH
-    tokens, segments = (_mean(probe, f"distance_{unit}", length) for unit in ("tokens", "segments"))
+    tokens, segments = (
+        probe_mean(probe, f"distance_{unit}", length) for unit in ("tokens", "segments")
+    )
     return with_detail(short(tokens), short(segments))
-
-
-def _mean(probe: Probe, grid: str, length: int) -> float:
-    row = probe.grids.get(grid, ((),) * len(probe.lengths))[probe.lengths.index(length)]
-    known = [value for value in row if math.isfinite(value)]
-    return statistics.fmean(known) if known else math.nan
 
 
 def _curves(level: str, runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
@@ -121,13 +113,13 @@ def _curves(level: str, runs: Sequence[Run], looks: Mapping[str, Style]) -> Mark
             for run in runs
         ],
         x_name=f"{_LEVELS.get(level, level)} (log scale, counted from 1)",
-        y_name="loss, nats a token",
+        y_name=f"loss, nats a token, by {_LEVELS.get(level, level).partition(',')[0]}",
         x_scale="octaves",
     )
 
 
 def _points(run: Run, level: str) -> tuple[tuple[float, float], ...]:
-    (probe,) = (probe for probe in run.probes.values() if level in probe.curves)
-    curve = probe.curves[level]
+    curves = (probe.curves[level] for probe in run.probes.values() if level in probe.curves)
+    curve = next(curves, Curve(edges=(0,), nll=()))
     places = zip(curve.edges, curve.nll, strict=False)  # the last edge ends the last bin
     return tuple((edge + 1.0, nll) for edge, nll in places if math.isfinite(nll))

@@ -1,15 +1,16 @@
 """Passkey retrieval: a heat map a model, and the mean over depths against length."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from train.report.compare import found, highest, passkey_lengths, retrievals
+from train.report.compare import found, highest, passkey_lengths, retrievals, sources
 from train.report.figures import Guide, Series, heat_map, line_chart
 from train.report.formats import DASH, count, percent, spread
-from train.report.markup import Markup, tag
+from train.report.markup import Markup, join, tag
 from train.report.palette import HEAT_STEPS, Style
 from train.report.records import Passkey, Run
 from train.report.sections.perplexity import guides
+from train.report.spans import found_span
 from train.report.tables import beside, emphasised, name_cell, section, table, with_detail
 
 _TITLE = "Passkey retrieval"
@@ -18,6 +19,8 @@ _TITLE = "Passkey retrieval"
 def retrieval(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """What a model can still find, which perplexity alone does not show."""
     held = retrievals(runs)
+    if not held and not sources(runs):
+        return join([])
     if not held:
         return section("retrieval", _TITLE, tag("p", "These runs were evaluated without it."))
     trials = spread((passkey.trials for passkey in held.values()), count)
@@ -64,12 +67,18 @@ def _scale() -> Markup:
 
 def _means(runs: Sequence[Run], held: Mapping[str, Passkey], looks: Mapping[str, Style]) -> Markup:
     columns = passkey_lengths(runs)
+    by_label = {run.label: run for run in runs}
     shares = {label: found(passkey) for label, passkey in held.items()}
     whole = {label: found(passkey, "exact") for label, passkey in held.items()}
     chart = line_chart(
         title="Passkey retrieval, mean over depths, against document length",
         series=[
-            Series(label=label, style=looks[label], points=tuple(means.items()))
+            Series(
+                label=label,
+                style=looks[label],
+                points=tuple(means.items()),
+                bars=tuple(_bars(by_label[label], means)),
+            )
             for label, means in shares.items()
         ],
         x_name="tokens (log scale)",
@@ -84,15 +93,30 @@ def _means(runs: Sequence[Run], held: Mapping[str, Passkey], looks: Mapping[str,
     rows = [
         [name_cell(label, looks[label])]
         + [
-            with_detail(emphasised(percent(means[n]), best[n]), percent(whole[label][n]))
+            _cell(emphasised(percent(means[n]), best[n]), by_label[label], n, whole[label][n])
             if n in means
             else DASH
             for n in columns
         ]
         for label, means in shares.items()
     ]
-    numbers = table(head=["found", *map(count, columns)], rows=rows, note=_uncertainty(held))
+    numbers = table(head=["found", *map(count, columns)], rows=rows, note=_uncertainty(runs, held))
     return beside(chart, table=numbers)
+
+
+def _bars(run: Run, lengths: Iterable[int]) -> Iterator[tuple[float, float, float]]:
+    """The intervals of the means over seeds."""
+    for length in lengths:
+        ends = found_span(run, length)
+        if ends is not None:
+            yield length, *ends
+
+
+def _cell(shown: str, run: Run, length: int, whole: float) -> str:
+    ends = found_span(run, length)
+    if ends is not None:
+        shown = with_detail(shown, f"{percent(ends[0])}{DASH}{percent(ends[1])}")
+    return with_detail(shown, percent(whole))
 
 
 def _chance(held: Mapping[str, Passkey]) -> Guide | None:
@@ -103,11 +127,13 @@ def _chance(held: Mapping[str, Passkey]) -> Guide | None:
     return Guide(at=level, label="guessing")
 
 
-def _uncertainty(held: Mapping[str, Passkey]) -> str:
+def _uncertainty(runs: Sequence[Run], held: Mapping[str, Passkey]) -> str:
     trials = min(passkey.trials * len(passkey.depths) for passkey in held.values())
     error = percent(2 * math.sqrt(0.25 / trials))
+    several = any(run.members for run in runs)
+    spread = "the 95% interval over seeds by Student's t, then the " if several else ""
     return (
-        "Large: share of the key found. Small: share of trials with the whole key. Bold: the "
-        f"highest. Each is a mean of {count(trials)} trials, so two standard errors are up to "
+        f"Large: share of the key found. Small: {spread}share of trials with the whole key. Bold: "
+        f"the highest. Each is a mean of {count(trials)} trials, so two standard errors are up to "
         f"{error.removesuffix('%')} points."
     )

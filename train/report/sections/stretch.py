@@ -1,27 +1,31 @@
 """Ways to stretch the trained models: perplexity and retrieval against length, one line a way."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from train.report.compare import highest, lowest
 from train.report.figures import Series, line_chart
 from train.report.formats import DASH, count, percent, short
+from train.report.intervals import Interval
 from train.report.markup import Markup, join, tag
 from train.report.palette import HUES, Style
 from train.report.records import Run, Stretched
 from train.report.sections.perplexity import guides
-from train.report.tables import beside, emphasised, name_cell, section, table
+from train.report.spans import stretched_found_span, stretched_span
+from train.report.tables import beside, emphasised, name_cell, section, table, with_detail
 
 _TITLE = "Stretched beyond the training length"
+_Cell = tuple[float, Interval | None]
+Write = Callable[[float], str]
+Best = Callable[[Iterable[float | None], Write], str | None]
 _SHAPES = ("circle", "square", "diamond", "triangle")
 
 
 def stretch(runs: Sequence[Run]) -> Markup:
-    """A figure and table a run and source, then what was retrieved."""
+    """A figure and table a run and source, then what was retrieved; nothing without a sweep."""
     held = [run for run in runs if run.stretched]
     if not held:
-        told = "These runs were not stretched: bipe evaluate sweep=stretch compares ways to."
-        return section("stretch", _TITLE, tag("p", told))
+        return join([])
     return section(
         "stretch",
         _TITLE,
@@ -33,9 +37,14 @@ def stretch(runs: Sequence[Run]) -> Markup:
             "the model as it is.",
         ),
         tag("p", held[0].stretched[0].protocol, class_="note"),
-        *(_on_source(run, source) for run in held for source in run.stretched[0].perplexity),
-        *(_retrieved(run) for run in held),
+        *(part for run in held for part in _of_run(run)),
     )
+
+
+def _of_run(run: Run) -> list[Markup]:
+    sources = dict.fromkeys(name for line in run.stretched for name in line.perplexity)
+    drawn = [_on_source(run, source) for source in sources]
+    return [tag("h3", run.label), *drawn, _retrieved(run)]
 
 
 def line_styles(lines: Sequence[Stretched]) -> dict[str, Style]:
@@ -61,6 +70,11 @@ def _on_source(run: Run, source: str) -> Markup:
                 label=line.name,
                 style=looks[line.name],
                 points=tuple(zip(line.lengths, line.perplexity[source], strict=True)),
+                bars=tuple(
+                    (length, *ends)
+                    for length in line.lengths
+                    if (ends := stretched_span(run, line.name, source, length)) is not None
+                ),
             )
             for line in lines
         ],
@@ -68,27 +82,57 @@ def _on_source(run: Run, source: str) -> Markup:
         y_name=f"perplexity, {source}, {run.label}",
         guides=guides([run]),
     )
-    values = {line.name: line.perplexity[source] for line in lines}
-    numbers = _table(run, f"{run.label}, {source}", values, best=lowest, write=short)
-    return beside(chart, table=numbers)
+    return beside(chart, table=_perplexities(run, source, lines))
+
+
+def _perplexities(run: Run, source: str, lines: Sequence[Stretched]) -> Markup:
+    return _table(
+        run,
+        f"{source}, perplexity",
+        {
+            line.name: _at(line, line.perplexity[source], lambda name, length: stretched_span(
+                run, name, source, length))
+            for line in lines
+        },
+        best=lowest,
+        write=short,
+    )  # fmt: skip
 
 
 def _retrieved(run: Run) -> Markup:
-    values = {line.name: line.passkey for line in run.stretched}
-    if all(math.isnan(share) for shares in values.values() for share in shares):
+    if all(math.isnan(share) for line in run.stretched for share in line.passkey):
         return join([])
-    return _table(run, f"{run.label}, passkey found", values, best=highest, write=percent)
+    shares = {
+        line.name: _at(line, line.passkey, lambda name, n: stretched_found_span(run, name, n))
+        for line in run.stretched
+    }
+    return _table(run, "passkey found", shares, best=highest, write=percent)
 
 
-def _table(run: Run, title: str, values, *, best, write) -> Markup:
+def _at(
+    line: Stretched, values: Sequence[float], span: Callable[[str, int], Interval | None]
+) -> dict[int, _Cell]:
+    """Each length with its value and the interval of it."""
+    return {n: (value, span(line.name, n)) for n, value in zip(line.lengths, values, strict=True)}
+
+
+def _table(
+    run: Run, title: str, cells: Mapping[str, Mapping[int, _Cell]], *, best: Best, write: Write
+) -> Markup:
     looks = line_styles(run.stretched)
-    bests = [best(column, write) for column in zip(*values.values(), strict=True)]
+    columns = sorted({length for line in cells.values() for length in line})
+    tops = {n: best([line[n][0] for line in cells.values() if n in line], write) for n in columns}
     rows = [
-        [name_cell(name, looks[name])]
-        + [
-            DASH if math.isnan(number) else emphasised(write(number), top)
-            for number, top in zip(numbers, bests, strict=True)
-        ]
-        for name, numbers in values.items()
+        [name_cell(name, looks[name])] + [_cell(line.get(n), tops[n], write) for n in columns]
+        for name, line in cells.items()
     ]
-    return table(head=[title, *map(count, run.stretched[0].lengths)], rows=rows)
+    seeds = f"Small: 95% intervals over {len(run.members)} seeds." if run.members else ""
+    return table(head=[title, *map(count, columns)], rows=rows, note=seeds)
+
+
+def _cell(cell: _Cell | None, top: str | None, write: Write) -> str:
+    if cell is None or math.isnan(cell[0]):
+        return DASH
+    value, ends = cell
+    shown = emphasised(write(value), top)
+    return with_detail(shown, f"{write(ends[0])}{DASH}{write(ends[1])}") if ends else shown

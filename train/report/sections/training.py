@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from train.report.figures import Series, line_chart
 from train.report.formats import DAGGER, DASH, amount, count, duration, fixed, percent
-from train.report.markup import Markup, tag
+from train.report.markup import Markup, join, tag
 from train.report.palette import Style
 from train.report.records import Run
 from train.report.tables import beside, name_cell, section, table
@@ -13,6 +13,8 @@ from train.report.tables import beside, name_cell, section, table
 
 def training(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     """Loss against tokens seen, beside steps, time and what went wrong."""
+    if not runs:
+        return join([])
     chart = line_chart(
         title="Training loss against tokens seen",
         series=[
