@@ -41,8 +41,8 @@ class LMDataModule(lightning.LightningDataModule):
     global_batch: rows of an optimizer step; micro_batch: rows of a device at once.
     sources, temperature: see `chosen_weights`. packing, split_documents: see `Rows`.
     curriculum, budget: see `Curriculum`.
-    steps: of the run. With packing long_first, and no epochs, it reads the rows of the longest
-    documents of each source, as many as it needs.
+    steps: of the run. With packing long_first, and no epochs, it reads the rows of documents of
+    at least row_length in each source, and shorter ones where those do not suffice.
     epochs: passes over as many rows as all sources have, where steps are to follow from them;
     drop_last: whether their last batch is left out where it is short, or filled with padding.
     max_epochs, if_repeated: what to do about a source that a run reads more often than that.
@@ -270,7 +270,7 @@ class LMDataModule(lightning.LightningDataModule):
             "row_length": self.row_length,
             "global_batch": self.global_batch,
             "packing": self.packing,
-            "first_rows": self._first,
+            "first_rows": None if self._first is None else self.mixture().sizes,
             "split_documents": self.split_documents,
             "curriculum": self._asked_curriculum,
             "epochs": self.epochs,

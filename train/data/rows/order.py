@@ -95,8 +95,8 @@ class Mixture:
     weights: share of rows of each named source (any scale; a source of weight 0 or not named is
     left out); by default each source has as many shares as rows.
     seed: another one gives another order.
-    first: global rows of a run, in which each source gives its first rows alone, as many as it is
-    asked for; None: all of them, in each epoch.
+    first: global rows of a run, in which each source gives its rows of long documents alone, and
+    where it is asked for more, its first rows; None: all of them, in each epoch.
     """
 
     def __init__(
@@ -120,7 +120,9 @@ class Mixture:
         self._seeds = [_source_seed(seed, index) for index in range(len(self.names))]
         self.sizes = [len(each) for each in self.rows]
         if first is not None:
-            asked = self.deal.counts(first)
+            # All rows of long documents are dealt from, however few are asked for: the first ones
+            # alone would be of the very longest documents, which are of a kind of their own.
+            asked = map(max, self.deal.counts(first), (each.long_rows() for each in self.rows))
             self.sizes = [min(n, max(1, k)) for n, k in zip(self.sizes, asked, strict=True)]
         self._shapes = np.array([_shape(size) for size in self.sizes], np.int64).T
 

@@ -9,7 +9,8 @@ exactly once. A row is a list of spans (start, stop) of the token stream:
                 longer ones are cut, their ends packed like documents (2404.10830)
     long_first  as concat, over documents sorted by length, longest first: rows hold as few
                 documents as they can, and a document shares a row with others of its length;
-                a run of less than an epoch reads the first rows alone, shuffled
+                a run of less than an epoch reads, shuffled, the rows of documents of at least
+                row_length alone, or more of the first rows if those are too few
     single      one document a row, the rest of it padding; longer ones are cut
 
 Documents are masked from each other in all of them (a span that begins inside a document is given
@@ -128,6 +129,13 @@ class Rows:
         """Of the inputs of the first rows: the share from documents of at least `row_length`."""
         found = self.packed.long_inputs(count, at_least=self.row_length)
         return found / self.packed.inputs(count)
+
+    def long_rows(self) -> int:
+        """How many of the first rows are whole from documents of at least `row_length`.
+
+        Of packing long_first: there these documents come before all others.
+        """
+        return self.packed.long_inputs(len(self), at_least=self.row_length) // self.row_length
 
     def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
         """Read a row, or one of its equal parts, each of `row_length` / parts inputs."""

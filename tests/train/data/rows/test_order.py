@@ -15,19 +15,22 @@ class Counted:
     row_length = 8
     continues = False
 
-    def __init__(self, number):
-        self.number = number
+    def __init__(self, number, long=0):
+        self.number, self.long = number, long
 
     def __len__(self):
         return self.number
+
+    def long_rows(self):
+        return self.long
 
     def targets(self, index):
         return np.asarray(index) % 5
 
 
-def mixture(sizes, weights=None, seed=0, first=None):
+def mixture(sizes, weights=None, seed=0, first=None, long=0):
     names = "abcdef"[: len(sizes)]
-    rows = {name: Counted(size) for name, size in zip(names, sizes, strict=True)}
+    rows = {name: Counted(size, min(size, long)) for name, size in zip(names, sizes, strict=True)}
     shares = dict(zip(names, weights, strict=True)) if weights else None
     return Mixture(rows=rows, weights=shares, seed=seed, first=first)
 
@@ -63,6 +66,22 @@ def test_a_run_that_needs_few_rows_reads_the_first_of_each_source_once(sizes, sh
         assert np.array_equal(np.unique(own), np.arange(min(asked, size)))
         if asked <= size:
             assert np.array_equal(np.sort(own), np.arange(asked))
+
+
+@given(sizes=st.lists(st.integers(1, 200), min_size=1, max_size=3), long=st.integers(0, 250))
+def test_a_run_that_needs_few_rows_reads_from_all_that_are_of_long_documents(sizes, long):
+    """Each at most once, and others only where these do not suffice."""
+    first = min(sizes)
+    made = mixture(sizes, first=first, long=long)
+    asked = made.deal.counts(first)
+    assert made.sizes == [
+        max(1, few, min(size, long)) for size, few in zip(sizes, asked, strict=True)
+    ]
+    source, row = made.global_rows(np.arange(first))
+    for index, size in enumerate(made.sizes):
+        own = row[source == index]
+        assert len(np.unique(own)) == len(own) == asked[index]
+        assert (own < size).all()
 
 
 def test_orders_differ_by_seed_and_epoch_and_look_random():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
 from train.data.reading.documents import DataError
+from train.data.rows.order import Mixture
 from train.data.rows.packing import PACKINGS, Rows
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
@@ -144,6 +145,30 @@ def test_long_first_sorts_documents(make):
     first = np.concatenate([rows.row(n).tokens[:9] for n in range(2)])
     assert first.tolist() == [*range(3, 12), *range(14, 23)]
     assert len(rows) == 3
+
+
+@options
+@given(lengths=lengths, row_length=st.integers(1, 40))
+def test_long_rows_come_first_and_hold_nothing_else(tmp_path_factory, lengths, row_length):
+    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+    rows = Rows(data=data, row_length=row_length, packing="long_first")
+    of = np.repeat(lengths, lengths)  # the length of the document of each token
+    whole = [
+        row.padding <= 1 and bool((of[row.tokens[:row_length]] >= row_length).all())
+        for row in map(rows.row, range(len(rows)))
+    ]
+    assert rows.long_rows() == sum(whole)
+    assert all(whole[: sum(whole)])
+
+
+def test_few_rows_are_of_many_long_documents(make):
+    """A run that needs a tenth of them does not take all from the one that is longest."""
+    rows = Rows(data=make([2000, *[200] * 30, *[9] * 100]), row_length=100, packing="long_first")
+    mixture = Mixture(rows={"x": rows}, first=8)
+    _, read = mixture.global_rows(np.arange(8))
+    assert rows.long_rows() == 80
+    assert ((read >= 0) & (read < 80)).all()
+    assert (read >= 20).sum() >= 3
 
 
 def test_a_row_may_be_longer_than_the_corpus(make):
