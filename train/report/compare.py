@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from train.report.records import ByPosition, Passkey, Run
+from train.report.records import Arithmetic, ByPosition, Passkey, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,30 @@ def found(passkey: Passkey, field: str = "accuracy") -> dict[int, float]:
 def passkey_lengths(runs: Sequence[Run]) -> list[int]:
     """All lengths in tokens at which some run was asked for a key."""
     return sorted({length for held in retrievals(runs).values() for length in held.lengths})
+
+
+def right(held: Arithmetic, measure: str, operators: int) -> float | None:
+    """The share of what is right at a number of operators; None where it was not asked for."""
+    if operators not in held.operators:
+        return None
+    return getattr(held, measure)[held.operators.index(operators)]
+
+
+def asked_operators(held: Iterable[Arithmetic]) -> list[int]:
+    """All numbers of operators that some model was asked for."""
+    return sorted({n for each in held for n in each.operators})
+
+
+def in_distribution(held: Arithmetic) -> int:
+    """The most operators that were trained on and asked for, or the fewest asked for."""
+    known = [n for n in held.operators if n <= max(held.trained)]
+    return known[-1] if known else held.operators[0]
+
+
+def asked_at(runs: Sequence[Run]) -> list[int]:
+    """The most operators of training, and the most that were asked for; none without arithmetic."""
+    held = [run.arithmetic for run in runs if run.arithmetic]
+    return sorted({in_distribution(each) for each in held} | set(asked_operators(held)[-1:]))
 
 
 def placed(runs: Sequence[Run], source: str) -> dict[str, ByPosition]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from train.report.compare import (
     above_chance,
+    asked_at,
     found,
     highest,
     lengths,
@@ -19,6 +20,7 @@ from train.report.compare import (
     pairs,
     passkey_lengths,
     retrievals,
+    right,
     sources,
     trained_length,
 )
@@ -57,6 +59,7 @@ def observations(runs: Sequence[Run]) -> list[Observation]:
     """What is seen on each source, then of retrieval, then what a single run cannot tell."""
     seen = [
         *((source, _on_source(runs, source)) for source in sources(runs)),
+        ("Arithmetic", _arithmetic(runs)),
         ("Retrieval", _retrieval(runs)),
         ("Certainty", _seeds(runs)),
     ]
@@ -99,6 +102,24 @@ def _extremes(runs: Sequence[Run], source: str, length: int, trained: int | None
     if broken:
         parts.append(f"{listed(broken)} {_has(broken)} no finite value")
     return f"{_place(length, trained)} {'; '.join(parts) or 'nothing was measured'}."
+
+
+def _arithmetic(runs: Sequence[Run]) -> str:
+    return " ".join(_answers(runs, operators) for operators in asked_at(runs))
+
+
+def _answers(runs: Sequence[Run], operators: int) -> str:
+    held = {run.label: right(run.arithmetic, "answer", operators) for run in runs if run.arithmetic}
+    shares = {k: share for k, share in held.items() if share is not None and math.isfinite(share)}
+    at = f"Of problems with {operators} operator{'s' * (operators > 1)},"
+    if not shares:
+        return f"{at} no model has a finite share of right answers."
+    low, high = percent(min(shares.values())), percent(max(shares.values()))
+    tops = [label for label, share in shares.items() if percent(share) == high]
+    lows = [label for label, share in shares.items() if percent(share) == low]
+    if low == high:
+        return f"{at} {listed(tops)} {_has(tops)} {high} right."
+    return f"{at} {listed(tops)} {_has(tops)} the most right, {high}; {listed(lows)} {low}."
 
 
 def _retrieval(runs: Sequence[Run]) -> str:

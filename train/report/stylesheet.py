@@ -80,7 +80,11 @@ thead [scope="colgroup"] span { display: block; border-bottom: 1px solid var(--g
 tbody tr + tr > * { border-top: 1px solid var(--grid); }
 .across th { padding-top: 14px; font-weight: 650; }
 td b { font-weight: 700; }
-td small { display: block; color: var(--muted); font-size: 11.5px; }
+td small, tbody th small { display: block; color: var(--muted); font-size: 11.5px; }
+.table + .table { margin-top: 26px; }
+.side { display: flex; flex-wrap: wrap; gap: 22px 64px; align-items: flex-start; }
+.side > .table { margin: 0; max-width: 100%; }
+.side + .table { margin-top: 26px; }
 .table .note { margin: 8px 0 0; max-width: 68ch; }
 .model { display: inline-flex; align-items: baseline; gap: 8px; }
 .model { white-space: nowrap; }

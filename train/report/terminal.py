@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from train.report.compare import (
+    asked_operators,
     found,
     highest,
     lengths,
@@ -16,6 +17,7 @@ from train.report.compare import (
     measured,
     passkey_lengths,
     retrievals,
+    right,
     sources,
     trained_length,
 )
@@ -24,7 +26,6 @@ from train.report.markup import visible
 from train.report.probes import Probe, probe_mean
 from train.report.records import Run
 from train.report.scrolls import ScrollsModel, task_names
-from train.report.sections.arithmetic import asked_operators, right
 
 
 def summary_table(runs: Sequence[Run]) -> Table:

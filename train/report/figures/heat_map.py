@@ -13,6 +13,7 @@ from train.report.palette import heat_step
 
 WIDTH = 300
 _LEFT, _TOP, _ROW, _BOTTOM = 44, 22, 26, 38
+_WORDS = 112  # pixels of "longer than trained"
 
 
 def heat_map(
@@ -85,7 +86,8 @@ def _trained(inside: int, total: int, column: float, rows: int) -> list[Markup]:
         return []
     at = _LEFT + inside * column
     bottom = _TOP + _ROW * rows
+    words = "longer than trained" if WIDTH - at > _WORDS else "longer"
     return [
         tag("line", x1=at, y1=_TOP - 14, x2=at, y2=bottom, class_="guide"),
-        tag("text", "longer than trained", x=at + 5, y=_TOP - 6, class_="note"),
+        tag("text", words, x=at + 5, y=_TOP - 6, class_="note"),
     ]

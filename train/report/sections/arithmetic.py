@@ -1,9 +1,9 @@
 """Arithmetic by chains: right answers against the number of operators, and against the width."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from train.report.compare import highest
+from train.report.compare import asked_operators, highest, in_distribution, right
 from train.report.figures import Guide, Series, line_chart
 from train.report.formats import DASH, percent
 from train.report.markup import Markup, join, tag
@@ -32,18 +32,6 @@ def arithmetic(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
         _by_operators(shown, held, looks),
         _by_width(shown, held, looks),
     )  # fmt: skip
-
-
-def right(held: Arithmetic, measure: str, operators: int) -> float | None:
-    """The share of what is right at a number of operators; None where it was not asked for."""
-    if operators not in held.operators:
-        return None
-    return getattr(held, measure)[held.operators.index(operators)]
-
-
-def asked_operators(held: Iterable[Arithmetic]) -> list[int]:
-    """All numbers of operators that some model was asked for."""
-    return sorted({n for each in held for n in each.operators})
 
 
 def _by_operators(
@@ -123,12 +111,6 @@ def _note() -> str:
     )
 
 
-def _in_distribution(held: Arithmetic) -> int:
-    """The most operators that were trained on and asked for, or the fewest asked for."""
-    known = [n for n in held.operators if n <= max(held.trained)]
-    return known[-1] if known else held.operators[0]
-
-
 def _by_width(
     runs: Sequence[Run], held: Mapping[str, Arithmetic], looks: Mapping[str, Style]
 ) -> Markup:
@@ -136,7 +118,7 @@ def _by_width(
     by_model: dict[str, list[tuple[float, float]]] = {}
     styles: dict[str, Style] = {}
     for run in runs:
-        value = right(held[run.label], "answer", _in_distribution(held[run.label]))
+        value = right(held[run.label], "answer", in_distribution(held[run.label]))
         if value is not None:
             by_model.setdefault(run.model.name, []).append((run.model.config["width"], value))
             styles.setdefault(run.model.name, looks[run.label])

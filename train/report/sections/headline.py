@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from train.report.compare import (
+    asked_at,
     found,
     highest,
     lengths,
@@ -10,6 +11,7 @@ from train.report.compare import (
     measured,
     passkey_lengths,
     retrievals,
+    right,
     sources,
     to_trained,
     trained_length,
@@ -56,6 +58,11 @@ def _summary(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
         groups.append(("passkey found", len(ends)))
         head += [count(length) for length in ends]
         columns += [_found(runs, length) for length in ends]
+    asked = asked_at(runs)
+    if asked:
+        groups.append(("right answers, operators", len(asked)))
+        head += map(count, asked)
+        columns += [_answered(runs, operators) for operators in asked]
     rows = [
         [name_cell(run.label, looks[run.label]), amount(run.model.parameters)]
         + [column[index] for column in columns]
@@ -64,6 +71,8 @@ def _summary(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
     note = (
         f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's own "
         "training length. Bold: the best of its column."
+        if columns
+        else ""
     )
     return table(head=head, groups=groups, rows=rows, note=note)
 
@@ -91,3 +100,10 @@ def _found(runs: Sequence[Run], length: int) -> list[str]:
     best = highest(shares.values(), percent)
     values = [shares.get(run.label) for run in runs]
     return [DASH if v is None else emphasised(percent(v), best) for v in values]
+
+
+def _answered(runs: Sequence[Run], operators: int) -> list[str]:
+    shares = [right(run.arithmetic, "answer", operators) if run.arithmetic else None
+              for run in runs]  # fmt: skip
+    best = highest(shares, percent)
+    return [DASH if share is None else emphasised(percent(share), best) for share in shares]

@@ -32,10 +32,11 @@ def scrolls(models: Sequence[ScrollsModel]) -> Markup:
 
 
 def _split(split: str, models: Sequence[ScrollsModel]) -> Markup:
-    parts = [tag("h3", f"{split} split"), _scores(models)]
+    scores = [_scores(models)]
     if any(len(found) > 1 for model in models for found in model.tasks.values()):
-        parts.append(_seeds(models))
-    return join([*parts, _outputs(models)])
+        scores.append(_seeds(models))
+    title = tag("h3", f"{split} split")
+    return join([title, tag("div", *scores, class_="side"), _outputs(models)])
 
 
 def _scores(models: Sequence[ScrollsModel]) -> Markup:

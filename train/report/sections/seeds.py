@@ -13,9 +13,9 @@ from train.report.tables import emphasised, name_cell, section, table, with_deta
 
 
 def seeds(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
-    """Nothing, unless some model was trained with several seeds."""
+    """Nothing, unless some model was trained with several seeds and measured on a source."""
     several = [run for run in runs if run.members]
-    if not several:
+    if not sources(several):
         return join([])
     first, *others = several
     parts = [_means(several, looks)]

@@ -16,6 +16,7 @@ from train.report.records import Bucket, Sample, SourceStatistics
 from train.report.tables import beside, section, table
 
 _SAMPLE = 1400  # characters shown, up to the end of a segment
+_LINES = 24  # and lines
 _BLANKS = re.compile(r"[\n\t]|^ +| +$|(?<= ) +(?= )|  +")
 
 
@@ -106,7 +107,11 @@ def _range(bucket: Bucket) -> str:
 
 def _sample(name: str, sample: Sample) -> Markup:
     shown = 1
-    while shown + 1 < len(sample.cuts) and sample.cuts[shown + 1] <= _SAMPLE:
+    while (
+        shown + 1 < len(sample.cuts)
+        and sample.cuts[shown + 1] <= _SAMPLE
+        and sample.text.count("\n", 0, sample.cuts[shown + 1]) <= _LINES
+    ):
         shown += 1
     spans = [_span(sample, index) for index in range(shown)]
     caption = (

@@ -18,6 +18,7 @@ _TITLE = "Stretched beyond the training length"
 _Cell = tuple[float, Interval | None]
 Write = Callable[[float], str]
 Best = Callable[[Iterable[float | None], Write], str | None]
+_MOST_BARS = 6  # lines beyond which intervals would hide them; the table has them
 _SHAPES = ("circle", "square", "diamond", "triangle")
 
 
@@ -70,11 +71,7 @@ def _on_source(run: Run, source: str) -> Markup:
                 label=line.name,
                 style=looks[line.name],
                 points=tuple(zip(line.lengths, line.perplexity[source], strict=True)),
-                bars=tuple(
-                    (length, *ends)
-                    for length in line.lengths
-                    if (ends := stretched_span(run, line.name, source, length)) is not None
-                ),
+                bars=_bars(run, line, source) if len(lines) <= _MOST_BARS else (),
             )
             for line in lines
         ],
@@ -83,6 +80,11 @@ def _on_source(run: Run, source: str) -> Markup:
         guides=guides([run]),
     )
     return beside(chart, table=_perplexities(run, source, lines))
+
+
+def _bars(run: Run, line: Stretched, source: str) -> tuple[tuple[float, float, float], ...]:
+    spans = ((n, stretched_span(run, line.name, source, n)) for n in line.lengths)
+    return tuple((length, *ends) for length, ends in spans if ends is not None)
 
 
 def _perplexities(run: Run, source: str, lines: Sequence[Stretched]) -> Markup:
