@@ -23,6 +23,8 @@ from bipe.stretch.hugging_face import read_stretch, write_stretch
 
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
+_BILEVEL, _FLAT = "bipe.encodings.Bilevel", "bipe.encodings.Flat"
+_LOG_N = "bipe.far.LogN"
 _INTRA_TABLE = ("scheme.intra.table.weight", "model.embeds.0.weight")
 _OUTSIDE = {
     "tokens.weight": "model.embed_tokens.weight",
@@ -47,11 +49,10 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     """Read a released BiPE config.json, or a plain LLaMA one (whose `rpe_type` is rope).
 
     `rope_scaling` or `rope_parameters` become the stretch of RoPE. Under bipe_rope they count what
-    turns it, segments, whatever number of tokens they were written for.
+    turns it, segments, whatever number of tokens they were written for. `log_scale` becomes LogN
+    without a floor, whose original length is `train_scale`, a row, as the release has it.
     intra_length: rows of the intra-segment table in the checkpoint, in tokens.
     """
-    if config.get("log_scale"):
-        raise CheckpointError("log_scale of an official config is not supported: true")
     width, n_head = config["hidden_size"], config["num_attention_heads"]
     return DecoderConfig(
         vocab_size=config["vocab_size"],
@@ -63,7 +64,9 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
         norm_eps=config.get("rms_norm_eps", 1e-6),
         init_std=config.get("initializer_range", 0.02),
         tied_head=config.get("tie_word_embeddings", False),
-        encoding=_encoding(config, width=width, n_head=n_head, intra_length=intra_length),
+        encoding=_with_log_scale(
+            _encoding(config, width=width, n_head=n_head, intra_length=intra_length), config
+        ),
     )
 
 
@@ -94,11 +97,8 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
     for another encoding, or a stretch that transformers does not have.
     """
     encoding = dict(config.encoding)
-    if encoding.get("far") is not None:
-        raise CheckpointError(
-            f"the official layout has no name for a far method: {encoding['far']}"
-        )
-    kind = "bipe_rope" if encoding.get(TARGET) == "bipe.encodings.Bilevel" else "rope"
+    log_scale = _log_scale(encoding.get("far"))
+    kind = "bipe_rope" if encoding.get(TARGET) == _BILEVEL else "rope"
     intra, rope = encoding.get("intra", {}), encoding.get("inter", encoding.get("encoding"))
     rope = dict(encoding if rope is None else rope)
     released = {TARGET: _LEARNED, "width": config.width, "length": intra.get("length")}
@@ -128,7 +128,7 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
         "rope_theta": rotary["rope_theta"],
         "rope_scaling": None if rotary["rope_type"] == "default" else rotary,
         "rope_parameters": rotary,
-    }
+    } | log_scale
 
 
 def _names(model: Decoder) -> dict[str, str]:
@@ -145,6 +145,30 @@ def _names(model: Decoder) -> dict[str, str]:
         else:
             raise CheckpointError(f"the official layout has no place for {ours!r}")
     return names
+
+
+def _with_log_scale(encoding: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    if not config.get("log_scale"):
+        return encoding
+    length = config.get("train_scale")
+    if not isinstance(length, int) or length < 2:
+        raise CheckpointError(
+            f"log_scale needs train_scale, the tokens of a training row, at least 2; was: {length}"
+        )
+    if encoding[TARGET] != _BILEVEL:
+        encoding = {TARGET: _FLAT, "encoding": encoding}
+    return encoding | {"far": {TARGET: _LOG_N, "original_length": length, "clip": False}}
+
+
+def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keys of a released config for a far method; none without one."""
+    if far is None:
+        return {}
+    known = {TARGET: _LOG_N, "clip": False, "unit": None}
+    length = far.get("original_length")
+    if {**known, **far} != known | {"original_length": length}:
+        raise CheckpointError(f"the official layout has no name for a far method: {dict(far)}")
+    return {"log_scale": True, "train_scale": length}
 
 
 def _encoding(
@@ -167,7 +191,7 @@ def _encoding(
         rope["stretch"] = stretch
     alibi = {"_target_": "bipe.encodings.ALiBi", "n_head": n_head}
     intra = {"_target_": "bipe.encodings.Learned", "width": width, "length": intra_length}
-    bilevel = {"_target_": "bipe.encodings.Bilevel", "intra": intra}
+    bilevel = {TARGET: _BILEVEL, "intra": intra}
     known: dict[str, dict[str, Any]] = {
         "rope": rope,
         "alibi": alibi,

@@ -80,8 +80,9 @@ def test_an_official_config_that_needs_more_is_refused():
     }  # fmt: skip
     with pytest.raises(CheckpointError, match=r"rope_scaling.rope_type must be .*was: 'ntk-yarn'"):
         config_from_official({**base, "rope_scaling": {"type": "ntk-yarn", "factor": 4.0}})
-    with pytest.raises(CheckpointError, match=r"log_scale .* is not supported"):
-        config_from_official({**base, "log_scale": True})
+    for length in (None, 1, "64"):
+        with pytest.raises(CheckpointError, match=rf"log_scale needs train_scale.*was: {length}"):
+            config_from_official({**base, "log_scale": True, "train_scale": length})
     with pytest.raises(CheckpointError, match=r"rpe_type must be one of rope, .*was: 'xpos'"):
         config_from_official({**base, "rpe_type": "xpos"})
 

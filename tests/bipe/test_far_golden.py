@@ -11,7 +11,7 @@ from bipe import Decoder, Positions
 from bipe.far import LogN, Window
 from bipe.far.base import log_n_scale
 from bipe.far.keys import members
-from bipe.layouts import from_official
+from bipe.layouts import config_to_official, from_official, to_official
 from bipe.loss import token_nll
 from tests.bipe.test_golden import DTYPES, FOLDER, arrays, close, positions_of, present, read
 
@@ -88,8 +88,14 @@ def test_log_n_equals_its_release(key):
 @torch.no_grad()
 def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case, dtype):
     """Which takes the segment for the position under BiPE, and a row of tokens for its length."""
-    length = read(f"bipe/{case['model']}.config.json")["train_scale"]
-    far = {"_target_": "bipe.far.LogN", "original_length": length, "clip": False}
-    data, model = arrays(case), with_far(case["model"], far, dtype)
+    official = read(f"bipe/{case['model']}.config.json") | case["config_override"]
+    state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
+    data, model = arrays(case), from_official(official, state).to(dtype)
     hidden = model(data["input_ids"].long(), positions_of(data))
     close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
+    close(model.head(hidden)[:, data["logits_pos"].long()], data["logits"], case)
+    if "alibi" not in case["kind"]:  # which transformers does not have
+        written = config_to_official(model.config, max_length=64)
+        assert (written["log_scale"], written["train_scale"]) == (True, official["train_scale"])
+        again = from_official(written, to_official(model))
+        assert torch.equal(again(data["input_ids"].long(), positions_of(data)), hidden)
