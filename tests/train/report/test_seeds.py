@@ -5,10 +5,13 @@ import random
 from statistics import fmean
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from train.report.intervals import half_width
 from train.report.page import page
 from train.report.palette import styles
+from train.report.records import Model, Run, Training
 from train.report.seeds import arms, difference
 from train.report.sentences import observations
 
@@ -71,6 +74,65 @@ def test_other_configurations_and_lone_seeds_stay_apart(make):
     unknown = [make.evaluation(seed=None), make.evaluation(seed=None)]
     loaded = make.loaded(make.evaluation(seed=0), other, *unknown)
     assert arms(loaded) == loaded
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["positions", "stretch", "task", "scrolls", "extend", "trainer2"]),
+            st.sampled_from([None, {}, {"a": None}]),
+        ),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_keys_that_say_nothing_do_not_split_an_arm(told):
+    runs = [run_of(seed=seed, config={"width": 8} | extra) for seed, extra in enumerate(told)]
+    (arm,) = arms(runs)
+    assert len(arm.members) == len(told)
+
+
+@pytest.mark.parametrize("said", [0, False, "", [], {"a": 0}, "x"])
+def test_keys_that_say_something_do(said):
+    runs = [run_of(seed=0, config={}), run_of(seed=1, config={"positions": said})]
+    assert len(arms(runs)) == 2
+
+
+@given(st.permutations([0, 2, 3, 10, 11, 100]))
+def test_seeds_stand_in_the_order_of_their_numbers(order):
+    (arm,) = arms([run_of(seed=seed) for seed in order])
+    assert [run.training.seed for run in arm.members] == [0, 2, 3, 10, 11, 100]
+
+
+def test_checkpoints_that_differ_by_the_seed_are_of_one_arm():
+    def run(seed, parent):
+        return run_of(seed=seed, config={"checkpoint": parent, "extend": {"unit": "segments"}})
+
+    assert len(arms([run(0, "runs/rope_0"), run(1, "runs/rope_1")])) == 1
+    assert len(arms([run(0, "runs/rope_0"), run(1, "runs/alibi_1")])) == 2
+
+
+def test_no_seed_counts_twice():
+    runs = [run_of(seed=seed, folder=f"{name}_{seed}") for name in "ab" for seed in (0, 1)]
+    one, two = arms(runs)
+    assert [run.folder for run in one.members] == ["a_0", "a_1"]
+    assert [run.folder for run in two.members] == ["b_0", "b_1"]
+    again = arms([run_of(seed=seed, folder="c") for seed in (0, 1, 0, 1)])
+    assert [[run.training.seed for run in arm.members] for arm in again] == [[0, 1], [0, 1]]
+    assert len({arm.label for arm in again}) == 2
+
+
+def run_of(*, seed, config=None, folder=None):
+    """A run of which nothing was measured."""
+    return Run(
+        label=f"RoPE (seed {seed})",
+        folder=folder or f"rope_{seed}",
+        model=Model(name="RoPE", family="RoPE", levels="flat", parameters=1, encoding={},
+                    config={}),
+        training=Training(row_length=8, tokens=1, steps=1, seconds=1, seed=seed, sources={},
+                          curve=(), skipped_steps=0, clipped_share=0.0),
+        protocol="", scores={}, passkey=None, environment={}, config=config or {},
+    )  # fmt: skip
 
 
 def test_arms_of_one_model_are_told_apart_by_their_folders(make):
