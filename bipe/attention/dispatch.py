@@ -29,6 +29,7 @@ from bipe.attention.fused import (
     bias_row_works,
     causal_attention,
 )
+from bipe.attention.kernel import kernel_dtype
 from bipe.bias import Bias, BiasSum, LinearBias, TableBias
 from bipe.positions import Positions
 
@@ -41,6 +42,10 @@ Path = Literal[
 PATHS = get_args(Path)
 # Tokens from which a dense bias costs more memory than a second forward pass costs time.
 CHUNKED_FROM = 1024
+# Tokens from which documents that attend on their own, on the CPU, make up for as many kernels.
+# Time of a mask over theirs, 2 to 16 documents a row, forward and backward: 0.15 to 0.5 at 64
+# tokens, 0.4 to 1.2 at 128, 1.5 to 3.2 at 256.
+BY_DOCUMENT_FROM = 128
 # Tokens from which blocks that are skipped make up for a kernel that is not torch's own.
 FLEX_FROM = 2048
 _LINEAR = {
@@ -102,6 +107,7 @@ RULES = (
     Rule("masked", lambda c: c.queries == "several", "cached keys of several documents"),
     Rule("flex", lambda c: c.in_blocks, "skips blocks of other documents and of keys too far"),
     Rule("masked", lambda c: c.packed and c.device != "cpu", "a mask keeps documents apart"),
+    Rule("masked", lambda c: c.packed and c.time < BY_DOCUMENT_FROM, "one kernel for short rows"),
     Rule("causal", lambda c: c.bias == "none", "torch's own kernel, document by document"),
     Rule("exact_banded", lambda c: c.bias == "linear" and c.on_row_kernel and not c.gradients,
          "skips keys too far away; as exact as no bias"),
@@ -248,7 +254,9 @@ def _masked_attention(
     grouped = q.shape[1] != k.shape[1]
     mask = allowed[:, None]
     if bias is not None:
-        mask = bias.dense(q.dtype).masked_fill(~mask, float("-inf"))
+        # The CPU's kernel takes a mask wider than q, whose places steep slopes need.
+        dtype = kernel_dtype(q) if q.device.type == "cpu" else q.dtype
+        mask = bias.dense(dtype).masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
 
 

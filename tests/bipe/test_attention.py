@@ -81,7 +81,8 @@ def test_a_row_of_one_document_may_say_so():
     for kind, bias in biases(at).items():
         out = choose_attention(bias=bias, q_at=unpacked, k_at=unpacked)(*qkv)
         same = choose_attention(bias=biases(at)[kind], q_at=at, k_at=at)(*qkv)
-        assert torch.equal(out, same)
+        # Paths may differ by the rounding of a bias row.
+        torch.testing.assert_close(out, same, atol=3e-4, rtol=3e-4)
 
 
 def test_queries_may_be_the_last_of_the_keys():

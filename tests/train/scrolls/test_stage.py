@@ -143,11 +143,14 @@ def test_faults_are_told_before_anything_is_written(parent, tmp_path):
 
 
 def test_a_small_task_is_learned_from_scratch(parent, tmp_path):
-    """From three steps of another task to answers that are right: copying a digit."""
+    """From three steps of another task to answers that are right: copying a digit.
+
+    At this rate three other seeds came to 100; at thrice the rate some stayed near 40.
+    """
     run = fine_tune(
-        f"checkpoint={parent}", f"out={tmp_path}", "steps=120", "optimizer.lr=1e-2",
+        f"checkpoint={parent}", f"out={tmp_path}", "steps=200", "optimizer.lr=3e-3",
         "rows.global_batch=16", "rows.micro_batch=16", "task.train=300", "row_length=32",
-        "validate_every=40", "checkpoint_every=120", "schedule.warmup=10",
+        "validate_every=50", "checkpoint_every=200", "schedule.warmup=20",
     )  # fmt: skip
     assert told(run)["score"] >= 60  # chance: 12.5
 
