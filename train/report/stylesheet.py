@@ -131,6 +131,9 @@ details pre { background: var(--panel); padding: 12px 16px; font-size: 12px; lin
   th, td { padding-left: 4px; padding-right: 4px; }
   thead [scope="colgroup"] { padding-left: 12px; }
 }
+@media (max-width: 600px) {
+  .maps { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px 14px; }
+}
 @page { margin: 14mm; }
 @media print {
   body { max-width: none; padding: 0; font-size: 9.5pt; }
