@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -117,8 +117,11 @@ def opened(word: str) -> str:
     """Let a nested key be set whether or not the YAML spells it out.
 
     Hydra wants "++" for the latter; whether the key exists is for check.py to say, which knows
-    the parameters of what is called.
+    the parameters of what is called. For stretch=null, no choice of a group, it wants ~stretch.
     """
+    name, _, value = word.partition("=")
+    if value == "null" and resources.files("conf").joinpath(name).is_dir():
+        return f"~{name}"
     return f"++{word}" if _NESTED.match(word) else word
 
 

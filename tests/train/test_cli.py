@@ -280,6 +280,13 @@ def test_the_composed_configuration_is_shown(bipe):
     assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
 
 
+def test_no_choice_of_a_group(bipe):
+    words = ("experiment=yarn_demo", "stretch=null", "limit=null", "--cfg", "job")
+    status, out, _ = bipe("extend", *words)
+    shown = yaml.safe_load(out)
+    assert (status, shown["stretch"], shown["limit"]) == (0, None, None)
+
+
 def test_a_sweep_makes_one_run_each(bipe, tmp_path):
     status, _, err = bipe("pretrain", "-m", "encoding=rope,alibi", "steps=1")
     assert status == 0, err
