@@ -95,6 +95,7 @@ td small, tbody th small { display: block; color: var(--muted); font-size: 11.5p
 .swatch { flex: none; align-self: flex-start; margin-top: 3px; }
 .words td, .words th { text-align: left; white-space: normal; overflow-wrap: anywhere;
   min-width: 90px; }
+.kept { white-space: nowrap; }
 .maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr));
   gap: 8px 28px; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr));

@@ -31,9 +31,7 @@ def account(runs: Sequence[Run]) -> Markup:
     return section(
         "account",
         "Protocol, configuration, limits",
-        tag("h3", "How it was measured"),
-        *_protocols("Perplexity", runs, lambda run: run.protocol),
-        *_protocols("Retrieval", runs, lambda run: run.passkey.protocol if run.passkey else ""),
+        *_measured(runs),
         tag("h3", "How to read it, and its limits"),
         tag("ul", *(tag("li", limit) for limit in _LIMITS)),
         tag("h3", "Where it ran"),
@@ -42,6 +40,17 @@ def account(runs: Sequence[Run]) -> Markup:
         _differences(runs),
         *(_details(run) for run in runs),
     )
+
+
+def _measured(runs: Sequence[Run]) -> list[Markup]:
+    told = [
+        *_protocols("Perplexity", runs, lambda run: run.protocol),
+        *_protocols("Retrieval", runs, lambda run: run.passkey.protocol if run.passkey else ""),
+        *_protocols(
+            "Arithmetic", runs, lambda run: run.arithmetic.protocol if run.arithmetic else ""
+        ),
+    ]
+    return [tag("h3", "How it was measured"), *told] if told else []
 
 
 def _protocols(name: str, runs: Sequence[Run], read: Callable[[Run], str]) -> list[Markup]:

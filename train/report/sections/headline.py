@@ -68,12 +68,10 @@ def _summary(runs: Sequence[Run], looks: Mapping[str, Style]) -> Markup:
         + [column[index] for column in columns]
         for index, run in enumerate(runs)
     ]
-    note = (
-        f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's own "
-        "training length. Bold: the best of its column."
-        if columns
-        else ""
-    )
+    ratio = f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's "
+    ratio += "own training length. "
+    best = "Bold: the best of its column." if columns else ""
+    note = f"{ratio if sources(runs) else ''}{best}"
     return table(head=head, groups=groups, rows=rows, note=note)
 
 

@@ -1,5 +1,7 @@
 """What is published: every number of the papers that the report knows, and where it was read."""
 
+from collections.abc import Sequence
+
 from train.report.formats import count, percent, tick
 from train.report.markup import Markup, tag
 from train.report.tables import section, table
@@ -17,31 +19,34 @@ def published() -> Markup:
     rows: list[list[str]] = []
     for experiment, held in experiments().items():
         rows.append([experiment])
-        rows += [_row(target) for target in held]
+        rows += _rows(held)
     told = "; ".join(f"{name}: {meaning}" for name, meaning in _PROVENANCE.items())
-    head = ["measure", "model", "data", "trained at", "length", "published", "source", "provenance"]
+    head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
     return section(
         "published",
         "What is published",
-        tag("p", "Numbers stand beside ours above only where source, training length and context "
-            "length are the same, or where a column says what they are. They were measured on "
-            "other models, trained on other amounts of text."),
+        tag("p", "These were measured on other models, trained on other amounts of text. "
+            "Perplexities stand beside ours above where the source of the text, the training "
+            "length and the context length are the same."),
         tag("div", table(head=head, rows=rows, note=f"Provenance: {told}."), class_="words"),
     )  # fmt: skip
 
 
-def _row(target: Target) -> list[str]:
-    width = "" if target.width is None else f" (width {target.width})"
-    return [
-        f"{target.measure}{width}",
-        target.model or ("every other encoding" if target.below is not None else ""),
-        target.data,
-        "" if target.trained_at is None else count(target.trained_at),
-        "" if target.length is None else count(target.length),
-        stated(target),
-        target.source,
-        target.provenance,
-    ]
+def _rows(held: Sequence[Target]) -> list[list[str]]:
+    """One row for all the lengths of one model on one source."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for target in held:
+        width = "" if target.width is None else f" (width {target.width})"
+        key = (
+            f"{target.measure}{width}",
+            target.model or ("every other encoding" if target.below is not None else ""),
+            target.data,
+            "" if target.trained_at is None else count(target.trained_at),
+            tag("span", f"{target.source} ({target.provenance})", class_="kept"),
+        )
+        length = "" if target.length is None else f" at {count(target.length)}"
+        rows.setdefault(key, []).append(f"{stated(target)}{length}")
+    return [[*told, ", ".join(values), source] for (*told, source), values in rows.items()]
 
 
 def stated(target: Target) -> str:
