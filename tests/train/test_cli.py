@@ -282,7 +282,7 @@ def test_the_composed_configuration_is_shown(bipe):
 
 def test_no_choice_of_a_group(bipe):
     words = ("experiment=yarn_demo", "stretch=null", "limit=null", "--cfg", "job")
-    status, out, _ = bipe("extend", *words)
+    status, out, _ = bipe("extend", *words, study=False)
     shown = yaml.safe_load(out)
     assert (status, shown["stretch"], shown["limit"]) == (0, None, None)
 
