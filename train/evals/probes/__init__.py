@@ -4,7 +4,7 @@ One file a kind of probe; `KINDS` are laid among held-out text and asked for, `C
 random tokens, "positions" is the loss of plain text. measure.py runs them.
 """
 
-from train.evals.probes import copied, counted, key, niah, variables
+from train.evals.probes import copied, counted, key, niah, passages, variables
 from train.evals.probes.draft import Kind
 
 KINDS: dict[str, Kind] = {
@@ -17,6 +17,7 @@ KINDS: dict[str, Kind] = {
     "variables": variables.VARIABLES,
     "common_words": counted.COMMON_WORDS,
     "frequent_words": counted.FREQUENT_WORDS,
+    "qa": passages.QUESTIONS,
 }
 COPIES = {"copy": copied.copy, "induction": copied.induction}
 NAMES = (*KINDS, *COPIES, "positions")

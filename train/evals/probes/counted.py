@@ -18,7 +18,8 @@ _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 _SAMPLE = 50  # words that tell how many tokens a word has
 
 
-def _words(draw: Draw, count: int) -> list[str]:
+def made_up_words(draw: Draw, count: int) -> list[str]:
+    """Different words of three syllables."""
     found = dict[str, None]()
     while len(found) < count:
         found["".join(draw.sample(_SYLLABLES, 3))] = None
@@ -27,7 +28,7 @@ def _words(draw: Draw, count: int) -> list[str]:
 
 def _left(room: Room, intro: str, question: str) -> tuple[int, int]:
     """Tokens left for words, and the tokens of the longest of a sample of words."""
-    sample = [f" {word}" for word in _words(Draw("tokens of words"), _SAMPLE)]
+    sample = [f" {word}" for word in made_up_words(Draw("tokens of words"), _SAMPLE)]
     return room.tokens - sum(room.count([f"\n{intro}", f"\n{question}"])), max(room.count(sample))
 
 
@@ -40,7 +41,7 @@ def _common(draw: Draw, room: Room) -> Draft | None:
     others = (left // each - COMMON * often) // rarely
     if often < 2 or others < COMMON:
         return None
-    words = _words(draw, COMMON + others)
+    words = made_up_words(draw, COMMON + others)
     common, rare = words[:COMMON], words[COMMON:]
     listed = [Piece(f" {word}", sought=True) for word in common for _ in range(often)]
     listed += [Piece(f" {word}") for word in rare for _ in range(rarely)]
@@ -61,7 +62,7 @@ def _frequent(draw: Draw, room: Room) -> Draft | None:
     often = [max(1, left // each * weight // sum(weights)) for weight in weights]
     if often[FREQUENT - 1] == often[FREQUENT] or sum(often) * each > left:
         return None
-    words = _words(draw, RANKS)
+    words = made_up_words(draw, RANKS)
     listed = [
         Piece(f" {word}", sought=rank < FREQUENT)
         for rank, word in enumerate(words)
