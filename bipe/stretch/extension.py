@@ -41,8 +41,8 @@ class Report:
 
     strategy: its description. original: the length that it starts from, None where the strategy
     asks for none. length: positions that the rest is told for. attention_factor: on cosines and
-    sines. kept, blended, interpolated: indices of the pairs, fastest first, that turn as before,
-    slower, and slower by the whole factor.
+    sines. kept, blended, interpolated, stopped: indices of the pairs, fastest first, that turn as
+    before, slower, slower by the whole factor, and not at all.
     """
 
     strategy: Mapping[str, Any]
@@ -52,6 +52,7 @@ class Report:
     kept: tuple[int, ...]
     blended: tuple[int, ...]
     interpolated: tuple[int, ...]
+    stopped: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         given = {k: v for k, v in self.strategy.items() if k not in (TARGET, "original_length")}
@@ -62,8 +63,9 @@ class Report:
         if self.length is not None:
             lines.append(f"  told for           {self.length} positions")
         lines.append(f"  attention factor   {self.attention_factor:.6g}")
-        pairs = sum(map(len, (self.kept, self.blended, self.interpolated)))
-        for kind in ("kept", "blended", "interpolated"):
+        kinds = ["kept", "blended", "interpolated"] + ["stopped"] * bool(self.stopped)
+        pairs = sum(len(getattr(self, kind)) for kind in kinds)
+        for kind in kinds:
             found = getattr(self, kind)
             lines.append(f"  {kind:18} {len(found)} of {pairs} rotary pairs{_ranges(found)}")
         return "\n".join(lines)
@@ -122,11 +124,13 @@ def extended(
             )
         original = None
         filled = {key: value for key, value in _plain(stretch).items() if key != PARTIAL}
-        if "original_length" in inspect.signature(find(filled[TARGET], allowed=allowed)).parameters:
+        parameters = inspect.signature(kind).parameters
+        if "original_length" in parameters:
             given = filled.get("original_length")
             counted = given if given is not None else unit if unit is not None else driven_by
             original = original_length(notes, unit=counted)
             filled["original_length"] = original.length
+        _refuse_missing(filled, parameters)
         reports.append(_report(rope, filled, original, allowed=allowed))
         rope["stretch"] = filled
     if not reports:
@@ -135,6 +139,18 @@ def extended(
             "document, and what is stretched are rotary frequencies"
         )
     return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
+
+
+def _refuse_missing(stretch: _Node, parameters: Mapping[str, inspect.Parameter]) -> None:
+    missing = [
+        name
+        for name, each in parameters.items()
+        if each.default is each.empty and each.kind is each.KEYWORD_ONLY and name not in stretch
+    ]
+    if missing:
+        name = str(stretch[TARGET]).rpartition(".")[2]
+        cure = " ".join(f"stretch.{each}=..." for each in missing)
+        raise ValueError(f"{name} also needs {', '.join(missing)}; set {cure}")
 
 
 def _rotations(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[tuple[_Node, Unit]]:
@@ -166,7 +182,7 @@ def _report(
         length = round(factor * original.length)
     at = None if length is None else torch.tensor(length)
     after, attention_factor = strategy.frequencies(before, theta=theta, length=at)
-    slowdown = before / after
+    slowdown, turns = before / after, after > 0
     return Report(
         strategy=stretch,
         original=original,
@@ -174,7 +190,8 @@ def _report(
         attention_factor=float(attention_factor),
         kept=_indices((slowdown - 1).abs() <= _SAME),
         blended=_indices((slowdown > 1 + _SAME) & (slowdown < factor * (1 - _SAME))),
-        interpolated=_indices((slowdown > 1 + _SAME) & (slowdown >= factor * (1 - _SAME))),
+        interpolated=_indices(turns & (slowdown > 1 + _SAME) & (slowdown >= factor * (1 - _SAME))),
+        stopped=_indices(~turns),
     )
 
 

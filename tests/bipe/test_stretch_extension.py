@@ -52,6 +52,20 @@ def test_a_strategy_without_a_length_needs_no_notes():
     assert stretched(done.config) == stretch("Linear")
 
 
+def test_what_a_strategy_lacks_is_named():
+    model = small_decoder("flat_rope")
+    told = r"LongRoPE also needs short_factor, long_factor; set stretch.short_factor=... stretch.l"
+    with pytest.raises(ValueError, match=told):
+        extended(model.config, {"_target_": "bipe.stretch.LongRoPE", "factor": 2.0}, notes=NOTES)
+
+
+def test_pairs_that_turn_no_more_are_told_as_such():
+    done = extended(small_decoder("flat_rope").config, {"_target_": "bipe.stretch.DroPE"}, notes={})
+    pairs = len(done.reports[0].stopped)
+    assert pairs and not done.reports[0].interpolated
+    assert f"  stopped            {pairs} of {pairs} rotary pairs: 0-{pairs - 1}" in done.report
+
+
 @pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope", "chain"])
 @torch.no_grad()
 def test_a_checkpoint_of_a_stretched_model_knows_what_was_done(scheme, tmp_path):

@@ -191,6 +191,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
         ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),
         ("rope", ("stretch.factor=2.0",), "stretch.factor is of no strategy"),
+        ("rope", ("stretch=longrope",), "LongRoPE also needs short_factor, long_factor; set"),
         ("rope", ("stretch=yran",), "Could not find 'stretch/yran'"),
         (
             "rope",
@@ -231,6 +232,8 @@ def test_data_of_another_tokenizer_is_refused(bipe, tmp_path, capsys):
     capsys.readouterr()
     status, told = bipe("rope", *SHORT, f"data={tmp_path / 'data'}")
     assert status == 2 and "another tokenizer than" in told
+    assert "model=tiny of the experiment is left: the checkpoint decides it" in told
+    assert "encoding=" not in told
 
 
 def test_rows_that_no_document_reaches_are_told(bipe, caplog):

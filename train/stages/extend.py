@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hydra.core.hydra_config import HydraConfig
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 
@@ -53,6 +54,7 @@ def completed(config: DictConfig) -> DictConfig:
             f"extend.sha256 is {known}, that of {checkpoint} is {parent.sha256}: it holds other "
             "weights. Name the checkpoint that is meant, or set extend.sha256=null"
         )
+    _tell_choices_left()
     sizes = dataclasses.asdict(parent.decoder)
     encoding = sizes.pop("encoding")
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
@@ -71,6 +73,16 @@ def completed(config: DictConfig) -> DictConfig:
             raise ValueError(f"{checkpoint} does not say what it was trained on; set data=FOLDER")
         OmegaConf.update(config, "data", "${out}/data")  # from which nothing is read
     return config
+
+
+def _tell_choices_left() -> None:
+    """Say which choices of an experiment are not followed; those of the command line are refused"""
+    if not HydraConfig.initialized():  # --config-file, or composed in Python
+        return
+    chosen = HydraConfig.get().runtime.choices
+    for group, default in (("model", "small"), ("encoding", "bipe_rope")):
+        if chosen.get(group) not in (None, default):
+            _say(f"{group}={chosen[group]} of the experiment is left: the checkpoint decides it")
 
 
 def extend(study: Study, *, config: Mapping[str, Any]) -> Path:
