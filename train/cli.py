@@ -120,9 +120,15 @@ def opened(word: str) -> str:
     the parameters of what is called. For stretch=null, no choice of a group, it wants ~stretch.
     """
     name, _, value = word.partition("=")
-    if value == "null" and resources.files("conf").joinpath(name).is_dir():
+    if value == "null" and name in _optional_groups():
         return f"~{name}"
     return f"++{word}" if _NESTED.match(word) else word
+
+
+def _optional_groups() -> set[str]:
+    """Groups of which nothing is chosen unless asked for."""
+    defaults = resources.files("conf").joinpath("config.yaml").read_text()
+    return set(re.findall(r"^  - (\w+): null\b", defaults, re.MULTILINE))
 
 
 def _is_override(word: str) -> bool:
