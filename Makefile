@@ -6,7 +6,7 @@ BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo arithmetic test check format clean
+.PHONY: demo arithmetic segmentation test check format clean
 
 demo: .venv/demo.done
 	$(BIPE) prepare experiment=demo if_exists=resume
@@ -21,6 +21,19 @@ arithmetic: .venv/demo.done
 	$(BIPE) evaluate experiment=arithmetic_small
 	$(BIPE) report experiment=arithmetic_small
 	$(BIN)/python -m benchmarks.arithmetic runs/arithmetic_small
+
+# An hour or two on two cores.
+SEGMENTATIONS := natural shuffled newline stride random clauses official flat
+COMMA := ,
+EMPTY :=
+CUT := experiment=$(subst $(EMPTY) $(EMPTY),$(COMMA),$(SEGMENTATIONS:%=segmentation_%))
+segmentation: .venv/demo.done
+	$(BIPE) prepare -m $(CUT:,segmentation_flat=) if_exists=resume
+	$(BIPE) pretrain -m $(CUT) seed=0,1,2 if_exists=resume
+	$(BIPE) evaluate -m $(CUT)
+	$(BIPE) report experiment=segmentation
+	PYTHONPATH=. $(BIN)/python -m benchmarks.seeds $(foreach cut,$(SEGMENTATIONS),\
+		$(cut)=runs/segmentation/$(cut)_0,runs/segmentation/$(cut)_1,runs/segmentation/$(cut)_2)
 
 test: .venv/dev.done
 	$(BIN)/python -m pytest
