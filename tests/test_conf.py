@@ -133,6 +133,8 @@ def test_every_stretch_makes_a_model_that_runs(name, encoding):
     if "_partial_" in node:
         assert done.reports[0].original.length == (16 if encoding == "rope" else 8)
     assert (rope.stretch is None) == (decoder.scheme.far is not None)
+    changed = node["_target_"].rpartition(".")[2]
+    assert encoding_name(done.config.encoding) == f"{NAMES[encoding]} + {changed}"
     tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
     marks = torch.full((2, 16), 2, dtype=torch.uint8)
     assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)

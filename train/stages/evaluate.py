@@ -192,7 +192,9 @@ def _passkeys(
 def _describe_model(model: Decoder) -> dict[str, Any]:
     encoding = model.config.encoding
     name = encoding_name(encoding)
-    inter = encoding.get("inter") if isinstance(model.scheme, Bilevel) else encoding
+    inter = encoding
+    if isinstance(model.scheme, Bilevel):
+        inter = encoding["inter"] | {"far": encoding.get("far")}
     return {
         "name": name,
         "encoding": encoding,

@@ -152,13 +152,17 @@ def stretched(parent: Parent, study: Study) -> Extension | None:
 
 
 def default_name(parent: Parent, study: Study) -> str:
-    """bipe_rope_yarn16, bipe_rope_yarn16_tokens; bipe_rope_2048 where only rows are longer."""
+    """bipe_rope_yarn16, bipe_rope_yarn16_tokens; bipe_rope_2048 where only rows are longer.
+
+    A seed that is not the first stands behind it: bipe_rope_yarn16_seed1.
+    """
+    seed = f"_seed{study.seed}" if study.seed else ""
     if not study.stretch:
-        return f"{parent.name}_{study.row_length}"
+        return f"{parent.name}_{study.row_length}{seed}"
     words = slug(str(study.stretch[TARGET]).rpartition(".")[2])
     factor, unit = study.stretch.get("factor"), study.extend.unit
     words += "" if factor is None else slug(f"{factor:g}")
-    return f"{parent.name}_{words}" + ("" if unit is None else f"_{unit}")
+    return f"{parent.name}_{words}" + ("" if unit is None else f"_{unit}") + seed
 
 
 def _refuse_short_table(decoder: DecoderConfig, study: Study) -> None:

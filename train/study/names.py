@@ -12,14 +12,18 @@ def encoding_name(encoding: Any) -> str:
     """What papers call an encoding: RoPE, BiPE-RoPE + YaRN, or Bilevel(Sinusoidal, RoPE)."""
     if not isinstance(encoding, Mapping) or TARGET not in encoding:
         return "encoding"
+    changes = [encoding_name(encoding[key]) for key in ("stretch", "far") if encoding.get(key)]
+    return " + ".join([_unchanged_name(encoding), *changes])
+
+
+def _unchanged_name(encoding: Mapping[str, Any]) -> str:
     kind = str(encoding[TARGET]).rpartition(".")[2]
     if kind == "Flat":
         return encoding_name(encoding.get("encoding"))
     if kind == "Chain":
         return f"Chain({', '.join(map(encoding_name, encoding.get('links', [])))})"
     if kind != "Bilevel":
-        changes = [encoding_name(encoding[key]) for key in ("stretch", "far") if encoding.get(key)]
-        return " + ".join([kind, *changes])
+        return kind
     intra, inter = encoding_name(encoding.get("intra")), encoding_name(encoding.get("inter"))
     return f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"
 
