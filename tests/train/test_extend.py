@@ -107,11 +107,10 @@ def test_the_unit_can_be_asked_for(bipe, tmp_path, encoding, unit, length):
 
 
 def test_seeds_and_row_lengths_have_folders_of_their_own(bipe, tmp_path):
-    for seed in (0, 2):
-        assert bipe("rope", *YARN, "steps=0", f"seed={seed}")[0] == 0
-        assert bipe("rope", "row_length=96", "steps=0", f"seed={seed}")[0] == 0
+    assert bipe("rope", *YARN, "steps=0", "seed=2")[0] == 0
+    assert bipe("rope", "row_length=96", "steps=0", "seed=2")[0] == 0
     made = {path.name for path in tmp_path.iterdir()}
-    assert made == {"rope_yarn4", "rope_yarn4_seed2", "rope_96", "rope_96_seed2"}
+    assert made == {"rope_yarn4_seed2", "rope_96_seed2"}
 
 
 def test_without_steps_the_weights_are_those_of_the_checkpoint(bipe, parents, tmp_path):
