@@ -17,7 +17,7 @@ def written() -> Segmenter:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict = {"__name__": "yours"}
     exec(compile(code, "segmenters.md", "exec", dont_inherit=True), names)
-    return names["Clauses"]()
+    return names["Pauses"]()
 
 
 @given(text=any_text)
