@@ -17,8 +17,8 @@ from train.check import check, section_of
 from train.study.evaluate import Evaluate
 from train.study.extend import Extend
 from train.study.generate import Generate
-from train.study.statistics import Statistics
 from train.study.scrolls import Scrolls
+from train.study.statistics import Statistics
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
