@@ -82,6 +82,9 @@ def _key(run: Run) -> str:
     kept = {name: value for name, value in run.config.items() if name not in _FREE}
     if isinstance(parent := kept.get("checkpoint"), str):
         kept["checkpoint"] = stem(parent.rstrip("/"), seed)
+        told = kept.get("extend")
+        if isinstance(told, Mapping):  # whose weights they are is told by the seed
+            kept["extend"] = {name: value for name, value in told.items() if name != "sha256"}
     else:
         kept.pop("extend", None)  # says how a checkpoint is extended
     told = [run.model.name, run.model.encoding, run.model.config, kept]

@@ -106,7 +106,10 @@ def test_seeds_stand_in_the_order_of_their_numbers(order):
 
 def test_checkpoints_that_differ_by_the_seed_are_of_one_arm():
     def run(seed, parent):
-        return run_of(seed=seed, config={"checkpoint": parent, "extend": {"unit": "segments"}})
+        return run_of(
+            seed=seed,
+            config={"checkpoint": parent, "extend": {"unit": "segments", "sha256": parent}},
+        )
 
     assert len(arms([run(0, "runs/rope_0"), run(1, "runs/rope_1")])) == 1
     assert len(arms([run(0, "runs/rope_0"), run(1, "runs/alibi_1")])) == 2
