@@ -87,7 +87,11 @@ def _key(run: Run) -> str:
             kept["extend"] = {name: value for name, value in told.items() if name != "sha256"}
     else:
         kept.pop("extend", None)  # says how a checkpoint is extended
-    told = [run.model.name, run.model.encoding, run.model.config, kept]
+    model: dict[str, Any] = {**run.model.config, "encoding": run.model.encoding}
+    if "checkpoint" in kept:  # lengths that its parent's training was measured to have stand there
+        del model["encoding"]
+        kept.pop("encoding", None)
+    told = [run.model.name, model, kept]
     return json.dumps(_without_nulls(told), sort_keys=True, default=str)
 
 

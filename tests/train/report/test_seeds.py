@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -112,6 +113,11 @@ def test_checkpoints_that_differ_by_the_seed_are_of_one_arm():
         )
 
     assert len(arms([run(0, "runs/rope_0"), run(1, "runs/rope_1")])) == 1
+    longer = run(1, "runs/rope_1")
+    encoding = {"stretch": {"original_length": 88}}
+    config = {**longer.config, "encoding": encoding}
+    longer = replace(longer, model=replace(longer.model, encoding=encoding), config=config)
+    assert len(arms([run(0, "runs/rope_0"), longer])) == 1
     assert len(arms([run(0, "runs/rope_0"), run(1, "runs/alibi_1")])) == 2
 
 
