@@ -200,6 +200,8 @@ def test_names_are_those_of_the_configuration():
         (["a.txt", "--segmenter", "stride:lenght=3"], "did you mean 'length'"),
         (["a.txt", "--segmenter", "stride:length=0"], "length must be"),
         (["a.txt", "--segmenter", "stride:7"], "KEY=VALUE"),
+        (["a.txt", "--segmenter", "matched:of=lnies"], "did you mean 'lines'"),
+        (["a.txt", "--segmenter", "matched:kind=other"], "kind must be one of"),
         (["a.txt", "--segmenter", "pattern"], "--segmenter pattern: "),
         (["a.txt", "--kind", "cod"], "did you mean 'code'"),
         (["a.txt", "--language", "pyton"], "did you mean 'python'"),

@@ -1,8 +1,8 @@
 """Which segmenter `bipe segment` uses: the one that is named, or that of `segmenter: auto`.
 
 A name is that of a file in conf/segmenter, or of a class in other words, with its parameters behind
-a colon: `stride:length=100`, `lines:granularity=block,language=python`. Without one each document
-is asked for its kind, as `bipe prepare segmenter=auto` does.
+a colon: `stride:length=100`, `lines:granularity=block,language=python`, `matched:of=lines`. Without
+one each document is asked for its kind, as `bipe prepare segmenter=auto` does.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ NAMES: dict[str, tuple[type[Segmenter], dict[str, Any]]] = {
     "arithmetic": (segmenters.ArithmeticSteps, {}),
     "auto": (Auto, {"granularity": "logical"}),
     "chain_of_thought": (segmenters.ChainOfThought, {}),
+    "clauses": (segmenters.Clauses, {"of": Sentences(backend="rules")}),
     "coq": (segmenters.Coq, {}),
     "isabelle": (segmenters.Isabelle, {}),
     "latex": (segmenters.LaTeXProofs, {}),
@@ -32,6 +33,7 @@ NAMES: dict[str, tuple[type[Segmenter], dict[str, Any]]] = {
     "lines": (Lines, {}),
     "logical": (Lines, {"granularity": "logical", "fallback": True}),
     "block": (Lines, {"granularity": "block", "fallback": True}),
+    "matched": (segmenters.Matched, {"of": Sentences(backend="rules"), "kind": "shuffled"}),
     "metamath": (segmenters.Metamath, {}),
     "mixed": (Mixed, {}),
     "mizar": (segmenters.Mizar, {}),
@@ -110,7 +112,7 @@ def built(wish: str) -> Segmenter:
                 if equals
                 else f"--segmenter {name}: parameters are KEY=VALUE,..., was: {pair!r}"
             )
-        given = {**given, key: _value(value)}
+        given = {**given, key: built(value) if key == "of" else _value(value)}
     try:
         return kind(**given)
     except (TypeError, ValueError) as fault:
