@@ -88,7 +88,7 @@ def _key(run: Run) -> str:
     else:
         kept.pop("extend", None)  # says how a checkpoint is extended
     model: dict[str, Any] = {**run.model.config, "encoding": run.model.encoding}
-    if "checkpoint" in kept:  # lengths that its parent's training was measured to have stand there
+    if kept.get("checkpoint"):  # lengths that its parent's training was measured to have stand there
         del model["encoding"]
         kept.pop("encoding", None)
     told = [run.model.name, model, kept]
