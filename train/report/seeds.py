@@ -82,13 +82,14 @@ def _key(run: Run) -> str:
     kept = {name: value for name, value in run.config.items() if name not in _FREE}
     if isinstance(parent := kept.get("checkpoint"), str):
         kept["checkpoint"] = stem(parent.rstrip("/"), seed)
-        told = kept.get("extend")
-        if isinstance(told, Mapping):  # whose weights they are is told by the seed
-            kept["extend"] = {name: value for name, value in told.items() if name != "sha256"}
+        how = kept.get("extend")
+        if isinstance(how, Mapping):  # whose weights they are is told by the seed
+            kept["extend"] = {name: value for name, value in how.items() if name != "sha256"}
     else:
         kept.pop("extend", None)  # says how a checkpoint is extended
     model: dict[str, Any] = {**run.model.config, "encoding": run.model.encoding}
-    if kept.get("checkpoint"):  # lengths that its parent's training was measured to have stand there
+    if kept.get("checkpoint"):
+        # Lengths stand there that the training of its parent was measured to have.
         del model["encoding"]
         kept.pop("encoding", None)
     told = [run.model.name, model, kept]
