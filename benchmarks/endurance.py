@@ -38,7 +38,7 @@ _SOURCE = """
 _CORPUS = """
 _target_: train.data.preparing.prepare.prepare
 _partial_: true
-split: {{_target_: train.data.preparing.split.Split, validation: 0.05, test: 0.05}}
+split: {{_target_: train.data.reading.split.Split, validation: 0.05, test: 0.05}}
 tokenizer:
   _target_: train.data.tokenizing.vocabulary.TrainBPE
   vocab_size: 8192

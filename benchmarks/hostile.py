@@ -46,7 +46,7 @@ from segmenters import (
     Stride,
 )
 from segmenters.code.languages import LANGUAGES
-from segmenters.mixed.mixed import FORMATS
+from segmenters.documents.mixed import FORMATS
 from tests.segmenters import snippets_braces, snippets_other
 
 UNITS = (

@@ -42,10 +42,10 @@ from segmenters import (
     mark,
 )
 from segmenters.align import SEGMENT, byte_alphabet
-from segmenters.id_table import IdTable
-from train.data.reading.chains import ArithmeticChains
+from segmenters.streaming.id_table import IdTable
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.tasks.arithmetic.chains import ArithmeticChains
 
 _CHARACTERS_A_TOKEN = 8  # read so many characters for each token that is asked for
 _SPAN = 1_000  # tokens at the start of a text, and at its end, whose cost is compared

@@ -40,10 +40,10 @@ from segmenters import Lines, Segmenter, Sentences, mark
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.part_writer import BATCH_CHARACTERS, PartWriter
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document
 from train.data.reading.files import JSONL
+from train.data.reading.split import Split
 from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer, one_thread
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE

@@ -9,11 +9,9 @@ Back ends such as spaCy are imported when a segmenter that needs them first cuts
 
 from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
-from segmenters.derived import Clauses, Matched
-from segmenters.id_table import IdTable
-from segmenters.lines import Lines
-from segmenters.mixed import Auto, Mixed, route
-from segmenters.online import Online
+from segmenters.code.lines import Lines
+from segmenters.controls import Clauses, Matched
+from segmenters.documents import Auto, Mixed, route
 from segmenters.pattern import Newline, Official, Pattern, RandomCuts, Stride, official_marks
 from segmenters.proofs import (
     ArithmeticSteps,
@@ -25,8 +23,10 @@ from segmenters.proofs import (
     Metamath,
     Mizar,
 )
-from segmenters.sentences import Sentences
-from segmenters.token_marker import TokenMarker
+from segmenters.prose.sentences import Sentences
+from segmenters.streaming.id_table import IdTable
+from segmenters.streaming.online import Online
+from segmenters.streaming.token_marker import TokenMarker
 
 __all__ = [
     "ArithmeticSteps",

@@ -18,12 +18,12 @@ from bipe.build import ALLOWED, build
 from bipe.layouts import to_official
 from bipe.stretch.extension import extended
 from segmenters import Segmenter
-from train.check import check
 from train.cli import register_resolvers
+from train.commands.pretrain import decoder_config
+from train.config import Study, encoding_name, slug
+from train.config.check import check
 from train.data.reading.documents import Reader
 from train.data.rows.packing import PACKINGS
-from train.stages.pretrain import decoder_config
-from train.study import Study, encoding_name, slug
 
 ROOT = Path(conf.__file__).parent
 CHOICES = {
@@ -195,9 +195,9 @@ def test_the_recipe_of_scrolls_is_that_of_the_paper(words):
     made = study(*{"command=scrolls": None, **dict.fromkeys(words)}, "task=qmsum", "data=x")
     assert (made.row_length, made.steps, made.validate_every) == (8192, 5000, 50)
     assert made.rows["global_batch"] == 64
-    assert made.rows["_target_"] == "train.scrolls.rows.ExampleDataModule"
+    assert made.rows["_target_"] == "train.tasks.scrolls.rows.ExampleDataModule"
     assert (made.optimizer["lr"], made.optimizer["weight_decay"]) == (1e-5, 0.01)
-    assert made.schedule["_target_"] == "train.optim.linear"
+    assert made.schedule["_target_"] == "train.fit.optim.linear"
     assert (made.schedule["warmup"], made.schedule["steps"]) == (50, 5000)
     assert (made.scrolls.select, made.scrolls.search.beams) == ("best", 1)
 
@@ -261,7 +261,7 @@ def test_the_pile_experiments_hold_the_recipe_of_the_paper(experiment):
     assert made.clip == 1.0
     assert made.optimizer["lr"] == 1e-4
     assert made.optimizer["weight_decay"] == 0.01
-    assert made.schedule["_target_"] == "train.optim.linear"
+    assert made.schedule["_target_"] == "train.fit.optim.linear"
     assert (made.schedule["warmup"], made.schedule["steps"]) == (10_000, 500_000)
     assert made.corpus["sources"]["pile"]["documents"]["path"] == "monology/pile-uncopyrighted"
     factor = build(made.schedule)

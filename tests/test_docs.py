@@ -8,7 +8,7 @@ from hypothesis import given
 
 from segmenters import Segmenter
 from tests.segmenters.texts import any_text
-from train.stages.segment_choice import NAMES
+from train.commands.segment_choice import NAMES
 
 PAGE = (Path(__file__).parent.parent / "docs" / "segmenters.md").read_text(encoding="utf-8")
 

@@ -30,7 +30,7 @@ COMMANDS = {
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
-# Commands that take keys: their module in train/stages, and the function there.
+# Commands that take keys: their module in train/commands, and the function there.
 _STAGES = {
     "prepare": "prepare:prepare_study",
     "pretrain": "pretrain:pretrain",
@@ -64,15 +64,15 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     command = words[0]
     if command not in COMMANDS:
-        from train.nearest import nearest
+        from train.errors import nearest
 
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
     if command in _PLAIN:  # has options of its own, and no configuration
-        return int(import_module(f"train.stages.{command}").main(words[1:]))
+        return int(import_module(f"train.commands.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
-        return int(import_module("train.stages.scrolls_files").main(words[1:]))
+        return int(import_module("train.commands.scrolls_files").main(words[1:]))
     if words[:2] == ["evaluate", "statistics"]:
         command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]
@@ -81,11 +81,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     """Run one command on a composed and resolved configuration."""
-    from train.study import Study
+    from train.config import Study
 
     study = Study.from_config(config)
     module, _, name = _STAGES[command].partition(":")
-    stage = getattr(import_module(f"train.stages.{module}"), name)
+    stage = getattr(import_module(f"train.commands.{module}"), name)
     return stage(study, config=config) if command in _TRAINS else stage(study)
 
 
@@ -97,7 +97,7 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     if command in _GO_ON:
-        from train.stages.extend import completed
+        from train.commands.extend import completed
 
         config = completed(config)
     plain: Any = OmegaConf.to_container(config, resolve=True)
@@ -105,8 +105,8 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
         return dict(plain)
     if command == "scrolls":
         raise ValueError("epochs must be null for bipe scrolls; set steps instead")
-    from train.stages.pretrain import data_of
-    from train.study import Study
+    from train.commands.pretrain import data_of
+    from train.config import Study
 
     config = config.copy()
     OmegaConf.update(config, "steps", data_of(Study.from_config(plain)).epoch_steps())
@@ -143,12 +143,12 @@ def register_resolvers() -> None:
         return int(width) // max(1, int(n_head))
 
     def run_name(encoding: Any) -> str:
-        from train.study.names import encoding_name, slug
+        from train.config.names import encoding_name, slug
 
         return slug(encoding_name(encoding))
 
     def precision() -> str:
-        from train.machine import fast_precision
+        from train.fit.machine import fast_precision
 
         return fast_precision()
 
@@ -227,7 +227,7 @@ def _going_on(command: str, words: list[str]) -> list[str]:
 
 
 def _is_prepared(config: DictConfig) -> bool:
-    from train.stages.prepare import prepare_again
+    from train.commands.prepare import prepare_again
 
     return prepare_again(config)
 
@@ -312,8 +312,8 @@ def _explain(error: Exception) -> str:
         return text + quoting * ("override_grammar" in text)
     from dataclasses import fields
 
-    from train.nearest import nearest
-    from train.study import Study
+    from train.config import Study
+    from train.errors import nearest
 
     known = [*(field.name for field in fields(Study)), "experiment"]
     return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"

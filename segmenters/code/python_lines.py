@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from segmenters.machine import Machine
+from segmenters.streaming.machine import Machine
 
 # An indentation deeper than this is not looked through for a word that starts a statement.
 _INDENT = 20

@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from segmenters import sentence_rules
 from segmenters.base import Segmenter
-from segmenters.machine import Machine
-from segmenters.sentence_machine import SentenceMachine
+from segmenters.prose import rules as sentence_rules
+from segmenters.streaming.machine import Machine
+from segmenters.streaming.sentence_machine import SentenceMachine
 
 _LINE_END = re.compile(r"[\n\r\u2028\u2029]\s*+")
 _LABEL = re.compile(

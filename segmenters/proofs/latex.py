@@ -20,8 +20,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from segmenters import sentence_rules
 from segmenters.base import Segmenter
+from segmenters.prose import rules as sentence_rules
 
 DISPLAYS = (
     *("equation", "align", "gather", "multline", "eqnarray", "alignat", "flalign", "displaymath"),

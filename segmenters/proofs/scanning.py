@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from segmenters.machine import Machine
+from segmenters.streaming.machine import Machine
 
 _SPACE = re.compile(r"\s*+")
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Positions
-from bipe.draws import PoSE, Randomised, Shifted, row_keys
-from bipe.draws.keys import mixed, uniform
+from bipe.random_positions import PoSE, Randomised, Shifted, row_keys
+from bipe.random_positions.keys import mixed, uniform
 from tests.bipe.conftest import random_marks
 
 DRAWS = {

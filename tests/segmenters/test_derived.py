@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bipe.build import build
 from segmenters import Clauses, Lines, Matched, Newline, Sentences, Stride
-from segmenters.derived import KINDS
+from segmenters.controls import KINDS
 from tests.segmenters.texts import any_text
 
 INNER = [Sentences(backend="rules"), Newline(), Stride(length=3), Stride(length=1)]

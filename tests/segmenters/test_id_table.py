@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Newline, Pattern, Sentences, official_marks
-from segmenters.id_table import IdTable
-from segmenters.online import Online
+from segmenters.streaming.id_table import IdTable
+from segmenters.streaming.online import Online
 
 PIECES = [
     *("", "\n", "\n\n", " ", "  ", "He", " he", " He", ".", ".\n", "!", "\nNo", " .", ",", ")"),

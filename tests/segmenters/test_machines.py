@@ -21,11 +21,11 @@ from segmenters import (
     Segmenter,
     Sentences,
     Stride,
-    sentence_machine,
 )
-from segmenters.machine import Machine
-from segmenters.machines import machine_of
-from segmenters.sentence_rules import sentence_ends
+from segmenters.prose.rules import sentence_ends
+from segmenters.streaming import sentence_machine
+from segmenters.streaming.machine import Machine
+from segmenters.streaming.machines import machine_of
 from tests.segmenters.proofs.test_laws import PIECES
 from tests.segmenters.texts import any_text
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import Lines, Mixed, Sentences
-from segmenters.mixed.mixed import FORMATS
+from segmenters.documents.mixed import FORMATS
 from tests.segmenters.texts import any_text
 
 _PIECES = [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import Lines, Mixed
-from segmenters.mixed.notebook import parts
+from segmenters.documents.notebook import parts
 from tests.segmenters.texts import any_text
 
 MARKDOWN = [

@@ -26,9 +26,9 @@ from segmenters import (
     mark,
 )
 from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
-from segmenters.machine import Machine
-from segmenters.machines import machine_of
-from segmenters.online import Online
+from segmenters.streaming.machine import Machine
+from segmenters.streaming.machines import machine_of
+from segmenters.streaming.online import Online
 from tests.segmenters.texts import any_text, utf8_text
 
 SEGMENTERS = [

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmenters import Sentences, candidates, sentence_rules
-from segmenters.next_word import REACH
+from segmenters import Sentences
+from segmenters.prose import candidates
+from segmenters.prose import rules as sentence_rules
+from segmenters.prose.next_word import REACH
 from tests.segmenters.texts import any_text
 
 RULES = Sentences(backend="rules")

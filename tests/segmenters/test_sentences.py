@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from segmenters import Sentences, sentence_rules
+from segmenters import Sentences
+from segmenters.prose import rules as sentence_rules
 from tests.segmenters.texts import any_text
 
 spacy = pytest.importorskip("spacy")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from segmenters import Sentences, sentences
+from segmenters import Sentences
+from segmenters.prose import sentences
 
 spacy = pytest.importorskip("spacy")
 ROOT = Path(__file__).parents[2]
@@ -89,7 +90,7 @@ def test_a_model_that_is_installed_serves_by_its_name(tmp_path, monkeypatch):
 
 
 def test_the_component_serves_in_any_pipeline():
-    import segmenters.spacy_pipeline as spacy_pipeline
+    import segmenters.prose.spacy_pipeline as spacy_pipeline
 
     nlp = spacy.blank("en")
     nlp.add_pipe(spacy_pipeline.COMPONENT)

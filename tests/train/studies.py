@@ -10,9 +10,9 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from safetensors.numpy import load_file
 
-from train import runs
-from train.callbacks import read_metrics
 from train.cli import opened, register_resolvers, run_stage, settled
+from train.fit import runs
+from train.fit.callbacks import read_metrics
 
 TIMES = ("tokens_per_second", "seconds")
 

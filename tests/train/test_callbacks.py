@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from train.callbacks import COLUMNS, Clock, MetricsFile, ProgressBar, read_metrics
-from train.data.reading.documents import DataError
+from train.errors import DataError
+from train.fit.callbacks import COLUMNS, Clock, MetricsFile, ProgressBar, read_metrics
 
 
 class Run:
@@ -158,7 +158,7 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
 def test_on_a_terminal_there_is_a_bar(monkeypatch):
     from rich.console import Console
 
-    from train import callbacks
+    from train.fit import callbacks
 
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.build import build
-from train.check import ConfigError, check, fits
-from train.study import allowed_prefixes
+from train.config import allowed_prefixes
+from train.config.check import check, fits
+from train.errors import ConfigError
 
 ALLOWED = allowed_prefixes([])
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}

@@ -9,9 +9,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from train.checkpoints import AtomicCheckpointIO, SaveCheckpoints, checkpoints, latest_checkpoint
-from train.data.reading.documents import DataError
-from train.data.store.disk import Output
+from train.disk.files import Output
+from train.errors import DataError
+from train.fit.checkpoints import (
+    AtomicCheckpointIO,
+    SaveCheckpoints,
+    checkpoints,
+    latest_checkpoint,
+)
 
 IO = AtomicCheckpointIO()
 
@@ -136,7 +141,7 @@ def test_a_kill_between_file_and_manifest_leaves_the_one_before(tmp_path, monkey
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("train.checkpoints.write_whole", killed)
+    monkeypatch.setattr("train.fit.checkpoints.write_whole", killed)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path, 4)
     assert latest_checkpoint(tmp_path) == path(tmp_path, 2)

@@ -312,7 +312,7 @@ def test_a_full_disk_is_told(bipe, monkeypatch, tmp_path, after):
             raise OSError(errno.ENOSPC, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr("train.data.store.disk.os.fsync", full)
+    monkeypatch.setattr("train.disk.files.os.fsync", full)
     status, _, err = bipe("pretrain")
     assert status == 2
     assert (
@@ -347,7 +347,7 @@ def test_an_interruption_says_how_to_go_on(bipe, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("train.module.LMModule.training_step", interrupted)
+    monkeypatch.setattr("train.fit.module.LMModule.training_step", interrupted)
     status, _, err = bipe("pretrain")
     assert status == 130
     assert "if_exists=resume goes on from the last checkpoint" in err
@@ -357,13 +357,13 @@ def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("train.module.LMModule.training_step", broken)
+    monkeypatch.setattr("train.fit.module.LMModule.training_step", broken)
     with pytest.raises(ZeroDivisionError):
         bipe("pretrain")
 
 
 def test_divergence_is_told_in_one_message(bipe, monkeypatch):
-    step = "train.module.summed_cross_entropy"
+    step = "train.fit.module.summed_cross_entropy"
     monkeypatch.setattr(step, lambda hidden, *_, **__: hidden.sum() * float("nan"))
     status, _, err = bipe("pretrain", "patience=2")
     assert status == 2

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
-from train.callbacks import read_metrics
-from train.checkpoints import checkpoints
-from train.runs import CHECKPOINTS, METRICS, MODEL
+from train.fit.callbacks import read_metrics
+from train.fit.checkpoints import checkpoints
+from train.fit.runs import CHECKPOINTS, METRICS, MODEL
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -6,14 +6,14 @@ import math
 import pytest
 
 from tests.train.studies import composed, pretrain
-from train import runs
 from train.cli import run_stage
+from train.commands.evaluate_clock import Clock
+from train.commands.evaluate_sweep import FOLDER
+from train.fit import runs
 from train.report import load_runs
 from train.report.numbers import rows
 from train.report.page import page
 from train.report.terminal_stretch import stretch_table
-from train.stages.evaluate_clock import Clock
-from train.stages.evaluate_sweep import FOLDER
 
 METHODS = "evaluate.sweep.methods=[none,linear,yarn,dynamic_ntk]"
 

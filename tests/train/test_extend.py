@@ -15,9 +15,9 @@ from bipe.positions import Reach
 from tests.train.studies import curve, losses, pretrain, same_weights, weights
 from tests.train.test_resume import Crash
 from train.cli import main, register_resolvers
-from train.module import LMModule
-from train.runs import read_config
-from train.study import Study
+from train.config import Study
+from train.fit.module import LMModule
+from train.fit.runs import read_config
 
 YARN = ("stretch=yarn", "stretch.factor=4.0")
 SHORT = ("row_length=128", "steps=4")

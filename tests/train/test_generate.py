@@ -9,16 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import train.stages.generate as stage
+import train.commands.generate as stage
 from bipe import Positions
 from bipe.checkpoint import load_model
 from segmenters import ArithmeticSteps, TokenMarker, anchors_from_offsets, mark
 from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS
 from tests.train.studies import pretrain
 from train.cli import main
+from train.commands.generate_stream import Stream, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.stages.generate_stream import Stream, Text
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 

@@ -12,9 +12,9 @@ from bipe.stretch.extension import extended
 from tests.train.studies import composed, indices_seen, pretrain
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.index_counts import IndexCounts, bin_of, largest_in
-from train.module import LMModule, positions_of
-from train.runs import MODEL
+from train.fit.index_counts import IndexCounts, bin_of, largest_in
+from train.fit.module import LMModule, positions_of
+from train.fit.runs import MODEL
 
 CPU = torch.device("cpu")
 

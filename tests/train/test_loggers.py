@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from tests.train.studies import pretrain, same_weights
-from train import loggers
 from train.cli import main
-from train.runs import CONFIG
+from train.fit import loggers
+from train.fit.runs import CONFIG
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from bipe import Decoder, Positions
 from bipe.checkpoint import load_model
 from tests.train.studies import composed, curve, losses, pretrain, weights
+from train.commands.pretrain import decoder_config
+from train.config import Study
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.module import LMModule, positions_of
-from train.runs import CHECKPOINTS, MODEL
-from train.skipping import TrainingDiverged
-from train.stages.pretrain import decoder_config
-from train.study import Study
+from train.fit.module import LMModule, positions_of
+from train.fit.runs import CHECKPOINTS, MODEL
+from train.fit.skipped_steps import TrainingDiverged
 
 ENCODINGS = ("rope", "bipe_rope", "bipe_alibi")
 

@@ -7,15 +7,15 @@ import torch.nn.functional as F
 
 from bipe import Decoder
 from bipe.build import build
-from bipe.draws import row_keys
+from bipe.random_positions import row_keys
 from tests.train.studies import composed, curve, losses, pretrain, same_weights, weights
+from train.commands.pretrain import decoder_config
+from train.config import Study
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.metrics import Metrics
-from train.module import positions_of
-from train.stages.pretrain import decoder_config
-from train.study import Study
+from train.fit.metrics import Metrics
+from train.fit.module import positions_of
 
 
 def first_batch(words):

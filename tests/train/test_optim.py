@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bipe.build import build
-from train.optim import adamw, constant, cosine, linear, wsd
+from train.fit.optim import adamw, constant, cosine, linear, wsd
 
 ALL = {"constant": constant, "cosine": cosine, "linear": linear, "wsd": wsd}
 FALLING = {"cosine": cosine, "linear": linear, "wsd": wsd}
@@ -128,6 +128,6 @@ def test_without_a_gradient_only_the_decay_would_move_and_vectors_stay():
 
 
 def test_betas_may_be_a_list_as_yaml_has_them():
-    description = {"_target_": "train.optim.adamw", "_partial_": True, "lr": 0.1}
+    description = {"_target_": "train.fit.optim.adamw", "_partial_": True, "lr": 0.1}
     optimizer = build(description | {"betas": [0.8, 0.9]})(nn.Linear(2, 2).parameters())
     assert optimizer.defaults["betas"] == (0.8, 0.9)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.train.studies import curve, losses, pretrain, same_weights
-from train.checkpoints import checkpoints
-from train.module import LMModule
-from train.runs import CHECKPOINTS, METRICS
+from train.fit.checkpoints import checkpoints
+from train.fit.module import LMModule
+from train.fit.runs import CHECKPOINTS, METRICS
 
 
 class Crash(Exception):

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from tests.train.studies import composed, curve, losses, pretrain, same_weights
 from tests.train.test_resume import crashing  # noqa: F401
 from train.cli import main, run_stage
-from train.runs import MODEL
+from train.fit.runs import MODEL
 
 CURRICULUM = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 2}]"
 

@@ -5,8 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train import runs
-from train.runs import RunError, claim, find_runs, read_config, redacted, withdrawn_on_failure
+from train.errors import RunError
+from train.fit import runs
+from train.fit.runs import claim, find_runs, read_config, redacted, withdrawn_on_failure
 
 CONFIG = {"seed": 0, "optimizer": {"lr": 0.1}, "rows": {"micro_batch": 4}, "out": "here"}
 

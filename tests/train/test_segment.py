@@ -18,7 +18,7 @@ from segmenters.show import CutText, coloured, page, plain, printable, statistic
 from segmenters.show.terminal import colours_of
 from tests.segmenters.texts import any_text
 from train.cli import main
-from train.stages.segment_choice import NAMES, Choice, built
+from train.commands.segment_choice import NAMES, Choice, built
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Dr. Brown came. He left!\n\nOne\n"
@@ -110,7 +110,7 @@ def test_tokens_of_segments_are_those_that_a_loop_counts(text, data, tmp_path_fa
     fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     path = tmp_path_factory.getbasetemp() / "tokenizer.json"
     fast.save(str(path))
-    from train.stages.segment import _counter
+    from train.commands.segment import _counter
 
     cut = cut_of(text)
     found = _counter(str(path))(cut)

@@ -11,7 +11,7 @@ from bipe import Positions
 from bipe.checkpoint import load_model
 from tests.train.studies import curve, losses, pretrain, same_weights, weights
 from train.cli import main
-from train.runs import CONFIG, EVALUATION, METRICS, MODEL, read_config
+from train.fit.runs import CONFIG, EVALUATION, METRICS, MODEL, read_config
 
 ENCODINGS = ("rope", "bipe_rope", "alibi", "bipe_alibi")
 NAMES = {"rope": "RoPE", "bipe_rope": "BiPE-RoPE", "alibi": "ALiBi", "bipe_alibi": "BiPE-ALiBi"}

@@ -23,13 +23,13 @@ import torch
 from bipe import Decoder, Positions
 from bipe.generate import generate
 from segmenters import Segmenter, TokenMarker, mark
-from train.arithmetic.expression import parse, reduce, reducible, spell
-from train.arithmetic.problems import EQUALS, Problem, Problems
-from train.arithmetic.reader import ArithmeticProblems
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError
+from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
+from train.errors import DataError
 from train.evals.wilson import wilson
+from train.tasks.arithmetic.expression import parse, reduce, reducible, spell
+from train.tasks.arithmetic.problems import EQUALS, Problem, Problems
+from train.tasks.arithmetic.reader import ArithmeticProblems
 
 PROTOCOL = (
     "Up to {problems} problems modulo {modulus} of each number of operators, no two alike, from "

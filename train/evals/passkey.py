@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 from bipe import Decoder, Positions
-from train.data.reading.documents import DataError
 from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
+from train.errors import DataError
 
 STATEMENT = " The pass key is {key}."
 QUESTION = " The pass key is"

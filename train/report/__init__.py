@@ -11,7 +11,7 @@
 It deliberately measures nothing: every number was made by an evaluation or by data preparation.
 """
 
-from train.report.entry import ReportError
+from train.errors import ReportError
 from train.report.load import load_runs, load_statistics
 from train.report.scrolls import load_scrolls
 from train.report.write import ReportFiles, write_report

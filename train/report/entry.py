@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from train.errors import ReportError
+
 _SHOWN = 80  # characters of an offending value that an error repeats
-
-
-class ReportError(ValueError):
-    """The report cannot be made from these inputs; the message names file, key and cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from train import runs
-from train.report.entry import Entry, ReportError, open_json
+from train.errors import ReportError
+from train.fit import runs
+from train.report.entry import Entry, open_json
 from train.report.load_stretch import stretched
 from train.report.probes import load_probes
 from train.report.records import (

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
-from train import runs
+from train.errors import ReportError
 from train.evals.scoring.scrolls import means
-from train.report.entry import Entry, ReportError, open_json
+from train.fit import runs
+from train.report.entry import Entry, open_json
 from train.report.intervals import Interval, interval
-from train.scrolls.official import TASKS
-from train.scrolls.seeds import FORMAT, SCORES
+from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.seeds import FORMAT, SCORES
 
 _CUT = ("prompts_cut", "prompt_tokens_cut", "outputs_cut", "output_tokens_cut")
 

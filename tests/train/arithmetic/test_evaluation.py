@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
-from train import runs
-from train.arithmetic.problems import EQUALS, Problems
-from train.arithmetic.rows import ChainDataModule
-from train.arithmetic.symbols import Symbols
 from train.cli import opened, register_resolvers, run_stage, settled
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError
+from train.data.reading.split import Split
 from train.data.rows.batch import IGNORED, collate
 from train.data.tokenizing.vocabulary import END
+from train.errors import DataError
 from train.evals.arithmetic import Task, arithmetic, right_steps, right_tokens, task_of, written
 from train.evals.wilson import wilson
+from train.fit import runs
+from train.tasks.arithmetic.problems import EQUALS, Problems
+from train.tasks.arithmetic.rows import ChainDataModule
+from train.tasks.arithmetic.symbols import Symbols
 
 TOKENIZER = Symbols(modulus=7).build()
 TASK = Task(

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from segmenters import ArithmeticSteps
 from tests.train.arithmetic import independent
-from train.arithmetic.expression import ExpressionError, parse, spell
-from train.arithmetic.problems import Problems
-from train.arithmetic.reader import ArithmeticProblems, write_problems
-from train.arithmetic.symbols import Symbols
-from train.data.preparing.split import SPLITS, Split
-from train.data.reading.documents import DataError
+from train.data.reading.split import SPLITS, Split
+from train.errors import DataError
+from train.tasks.arithmetic.expression import ExpressionError, parse, spell
+from train.tasks.arithmetic.problems import Problems
+from train.tasks.arithmetic.reader import ArithmeticProblems, write_problems
+from train.tasks.arithmetic.symbols import Symbols
 
 PRIMES = st.sampled_from([2, 3, 5, 7, 11, 13, 97, 101])
 ORDERS = st.sampled_from(["leftmost", "random"])

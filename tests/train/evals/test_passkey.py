@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from train.data.reading.documents import DataError
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
+from train.errors import DataError
 from train.evals.passkey import QUESTION, WORDS, make_keys, passkey
 
 LENGTHS, DEPTHS = [64, 128], [0.0, 0.5, 1.0]

@@ -7,10 +7,10 @@ import pytest
 
 from segmenters.pattern import Newline
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
 from train.data.reading.files import JSONL
+from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
-from train.report.entry import ReportError
+from train.errors import ReportError
 from train.report.load import load_runs, load_statistics
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from train.report.entry import ReportError
+from train.errors import ReportError
 from train.report.load import load_runs
 from train.report.load_growth import FORMAT, load_growth
 from train.report.page import page

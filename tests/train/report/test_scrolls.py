@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.report import ReportError, load_runs, load_scrolls, write_report
+from train.errors import ReportError
+from train.report import load_runs, load_scrolls, write_report
 from train.report.intervals import half_width
 from train.report.numbers import rows
 from train.report.page import page
 from train.report.sections import scrolls
 from train.report.terminal import scrolls_table
-from train.scrolls.official import TASKS
+from train.tasks.scrolls.official import TASKS
 
 
 def scores(*, model="bipe_rope", task="qmsum", seed=0, score=20.0, split="validation"):
@@ -134,7 +135,8 @@ def test_a_run_that_was_scored_and_evaluated_for_nothing_else_is_read(make, tmp_
     (folder,) = write(tmp_path / "tuned", [scores()])
     (folder / "evaluation.json").write_text(json.dumps(content))
     (run,) = load_runs([folder])
-    page(runs=[run], statistics={}, title="t", scrolls=load_scrolls([folder]))
+    text = page(runs=[run], statistics={}, title="t", scrolls=load_scrolls([folder]))
+    assert not run.scores and 'href="#scrolls"' in text and 'href="#perplexity"' not in text
 
 
 def test_predictions_without_references_are_unscored(tmp_path):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from train.report import ReportError, write, write_report
+from train.errors import ReportError
+from train.report import write, write_report
 
 
 def test_the_report_is_three_files_of_one_name(make, tmp_path):

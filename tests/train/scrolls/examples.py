@@ -9,9 +9,9 @@ from tokenizers import decoders, models, pre_tokenizers
 from segmenters import Sentences
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import END
-from train.scrolls.encoding import Encoder
-from train.scrolls.example import Example, Part
-from train.scrolls.truncation import Truncation
+from train.tasks.scrolls.encoding import Encoder
+from train.tasks.scrolls.example import Example, Part
+from train.tasks.scrolls.truncation import Truncation
 
 WORDS = ["he", "ran.", "She", "won!", "The", "cat", "sat\n\nOn", "it.", "No?", "Yes.", "ab", "cd"]
 

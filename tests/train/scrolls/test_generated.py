@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
 from train.data.reading.files import TextFiles
-from train.scrolls.example import SPLITS
-from train.scrolls.generated.base import window, word
-from train.scrolls.generated.docstrings import docstrings_of
-from train.scrolls.generated.lemmas import identity
-from train.scrolls.tasks import find_task
+from train.errors import DataError
+from train.tasks.scrolls.example import SPLITS
+from train.tasks.scrolls.generated.base import window, word
+from train.tasks.scrolls.generated.docstrings import docstrings_of
+from train.tasks.scrolls.generated.lemmas import identity
+from train.tasks.scrolls.tasks import find_task
 
 SMALL = {
     "fact_lookup": {},

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.train.scrolls.archives import archive, row
-from train.data.reading.documents import DataError
-from train.scrolls.official import TASKS, split_input
-from train.scrolls.tasks import find_task, tasks
+from train.errors import DataError
+from train.tasks.scrolls.official import TASKS, split_input
+from train.tasks.scrolls.tasks import find_task, tasks
 
 WORDS = st.text(alphabet="abc DE.\n(", min_size=1).filter(lambda text: text.strip())
 

@@ -9,12 +9,12 @@ import torch
 from bipe import Positions
 from tests.bipe.conftest import small_decoder
 from tests.train.scrolls.examples import DrawnTask, drawn_examples, encoder
-from train.data.reading.documents import DataError
 from train.data.rows.batch import IGNORED, collate
 from train.data.rows.sets import DataSets
 from train.data.store.verify import data_faults
-from train.scrolls.prepared import prepare_examples
-from train.scrolls.rows import ExampleDataModule, ExampleRows
+from train.errors import DataError
+from train.tasks.scrolls.prepared import prepare_examples
+from train.tasks.scrolls.rows import ExampleDataModule, ExampleRows
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from tests.train.studies import pretrain, same_weights
 from train.cli import main, opened, register_resolvers, run_stage, settled
-from train.scrolls.journal import Journal, Prediction
-from train.scrolls.seeds import Spread, collected, find_scores, table
+from train.tasks.scrolls.journal import Journal, Prediction
+from train.tasks.scrolls.seeds import Spread, collected, find_scores, table
 
 TASK = (
     "task=fact_lookup",

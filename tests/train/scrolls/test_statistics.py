@@ -2,8 +2,8 @@
 
 import json
 
-from train.scrolls.statistics import prediction_statistics
-from train.scrolls.truncation import Counts
+from train.tasks.scrolls.statistics import prediction_statistics
+from train.tasks.scrolls.truncation import Counts
 
 
 def test_lengths_are_those_of_predictions_and_of_their_references():

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
-from train.scrolls.official import TASKS
-from train.scrolls.submission import (
+from train.errors import DataError
+from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.submission import (
     check_submission,
     refuse_faults,
     write_predictions,

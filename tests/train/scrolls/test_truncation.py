@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
-from train.scrolls.truncation import Counts, Truncation, counted
+from train.errors import DataError
+from train.tasks.scrolls.truncation import Counts, Truncation, counted
 
 
 @pytest.mark.parametrize(("output", "last", "first"), [(1000, 7, 7184), (200, 0, 7991)])

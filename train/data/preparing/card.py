@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from train.data.preparing.split import SPLITS
+from train.data.reading.split import SPLITS
 
 
 def card_data(manifest: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any]:

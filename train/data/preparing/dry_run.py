@@ -16,10 +16,10 @@ import numpy as np
 
 from segmenters.align import mark
 from train.data.preparing.engine.engines import Engine, Local
-from train.data.preparing.parts import Part
 from train.data.preparing.prepare import Request, asked
 from train.data.preparing.source import Source
 from train.data.reading.documents import Document
+from train.data.reading.parts import Part
 from train.data.store import folder
 from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.tokenizers import Tokenizer

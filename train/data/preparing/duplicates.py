@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from train.data.preparing.engine.work import Work
-from train.data.store.disk import write_whole, writing
+from train.disk.files import write_whole, writing
 
 HASHES = "hashes.npy"
 # Sorted by hash, then by place: the number of the document among those that the reader yields.

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from train.data.reading.documents import DataError
+from train.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)

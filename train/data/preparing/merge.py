@@ -12,11 +12,11 @@ from typing import Any
 
 from train.data.preparing.engine.work import Work
 from train.data.preparing.progress import Meter
-from train.data.preparing.split import SPLITS
 from train.data.preparing.statistics import Lengths, Sample
-from train.data.reading.documents import DataError
+from train.data.reading.split import SPLITS
 from train.data.store.shards import open_dataset
 from train.data.store.writer import SHARD_TOKENS, ShardWriter
+from train.errors import DataError
 
 _EXAMPLES = 5
 

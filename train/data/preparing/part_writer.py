@@ -18,9 +18,9 @@ import numpy as np
 from segmenters.align import mark
 from segmenters.base import Cuts, Segmenter, SegmenterError
 from train.data.preparing.source import Source
-from train.data.preparing.split import SPLITS
 from train.data.preparing.statistics import Lengths, Sample
 from train.data.reading.documents import Document
+from train.data.reading.split import SPLITS
 from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer
 

@@ -22,17 +22,17 @@ from train.data.preparing.duplicates import list_duplicates
 from train.data.preparing.engine.engines import Engine, Local
 from train.data.preparing.engine.work import Task, Work
 from train.data.preparing.merge import merge_source, tallies
-from train.data.preparing.parts import Part
 from train.data.preparing.progress import Meter, Watch
 from train.data.preparing.source import Source, completed, plain
-from train.data.preparing.split import Split
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES
-from train.data.reading.documents import DataError
+from train.data.reading.parts import Part
+from train.data.reading.split import Split
 from train.data.store import folder
-from train.data.store.disk import write_whole
 from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import TokenizerSource
+from train.disk.files import write_whole
+from train.errors import DataError
 
 __all__ = ["Prepared", "Source", "prepare"]
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from segmenters.base import Segmenter
 from train.data.preparing.filters import Filter
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError, Reader
+from train.data.reading.documents import Reader
+from train.data.reading.split import Split
+from train.errors import DataError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

@@ -17,8 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
-from train.data.preparing.parts import Part, grouped, part_size
-from train.data.reading.documents import DataError, Document, Reader, decode
+from train.data.reading.documents import Document, Reader, decode
+from train.data.reading.parts import Part, grouped, part_size
+from train.errors import DataError
 
 STANDARD_LIBRARY = "stdlib"
 _TESTS = {"test", "tests", "testing", "idlelib"}

@@ -16,17 +16,14 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from train.data.preparing.parts import Bad, Part
-from train.data.reading.redact import redacted
+from train.data.reading.parts import Bad, Part
+from train.disk.redact import redacted
+from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
-
-
-class DataError(ValueError):
-    """Data, or a request for data, that cannot be served; the message names what and the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,14 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from train.data.preparing.conditions import check_conditions, keeps
-from train.data.preparing.parts import Bad, OnBad, Part, grouped, part_size
-from train.data.reading.documents import DataError, Document, Reader, decode, dig, text_of
+from train.data.reading.conditions import check_conditions, keeps
+from train.data.reading.documents import Document, Reader, decode, dig, text_of
 from train.data.reading.fields import columns_of, fields_of
 from train.data.reading.lines import Span, lines_of, spans
-from train.data.reading.redact import redacted
+from train.data.reading.parts import Bad, OnBad, Part, grouped, part_size
 from train.data.reading.storage import File, PackingFault, listed, opened, raw
+from train.disk.redact import redacted
+from train.errors import DataError
 
 
 class _Unreadable(DataError):

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from train.data.preparing.conditions import check_conditions, keeps
-from train.data.preparing.parts import Bad, OnBad, Part, part_size, ranges
-from train.data.reading.documents import DataError, Document, Reader, dig, text_of
+from train.data.reading.conditions import check_conditions, keeps
+from train.data.reading.documents import Document, Reader, dig, text_of
 from train.data.reading.fields import fields_of
+from train.data.reading.parts import Bad, OnBad, Part, part_size, ranges
+from train.errors import DataError
 
 _SCRIPT_CURE = (
     "a data set that is a loading script is not supported by datasets >= 4. Name its files "

@@ -22,8 +22,8 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import IO, Any
 
-from train.data.reading.documents import DataError
-from train.data.reading.redact import redacted
+from train.disk.redact import redacted
+from train.errors import DataError
 
 if sys.version_info >= (3, 14):
     from compression import zstd

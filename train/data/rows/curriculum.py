@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from train.data.reading.documents import DataError
+from train.errors import DataError
 
 BUDGETS = ("tokens", "rows")
 

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import lightning
 import torch
 
-from train.data.reading.documents import DataError
 from train.data.rows.batch import Batch
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.loader import RowLoader
@@ -29,6 +28,7 @@ from train.data.rows.sets import DataSets
 from train.data.rows.validation import ValidationLoader
 from train.data.rows.weights import chosen_weights
 from train.data.store.verify import data_faults
+from train.errors import DataError
 
 log = logging.getLogger("bipe")
 

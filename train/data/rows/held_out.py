@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from train.data.reading.documents import DataError
 from train.data.store.shards import DataSet
+from train.errors import DataError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

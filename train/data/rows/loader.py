@@ -13,12 +13,12 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from train.data.reading.documents import DataError
-from train.data.rows.ahead import ahead
 from train.data.rows.batch import Batch, collate
 from train.data.rows.curriculum import Curriculum, Stage
 from train.data.rows.order import Mixture
 from train.data.rows.packing import Row, blank_row
+from train.data.rows.prefetch import ahead
+from train.errors import DataError
 
 
 class RowLoader:

@@ -20,9 +20,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from train.data.reading.documents import DataError
-from train.data.rows.dealing import Deal, Integers
+from train.data.rows.interleave import Deal, Integers
 from train.data.rows.packing import Row, Rows
+from train.errors import DataError
 
 _ROUNDS = 4
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))

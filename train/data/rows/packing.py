@@ -29,11 +29,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from train.data.reading.documents import DataError
 from train.data.rows.bins import Bins
 from train.data.rows.stream import Stream
 from train.data.store.shards import DataSet
 from train.data.store.windows import window_marks
+from train.errors import DataError
 
 PACKINGS = ("concat", "best_fit", "long_first", "single")
 SPLIT_DOCUMENTS = ("restart", "continue")

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from train.data.reading.documents import DataError
 from train.data.rows.order import require_known
 from train.data.store.folder import TOKENIZER, differences, read_top
 from train.data.store.shards import DataSet, open_dataset
+from train.errors import DataError
 
 Folders = str | Path | Sequence[str] | Mapping[str, str]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from train.data.reading.documents import DataError
-from train.data.rows.dealing import by_temperature
+from train.data.rows.interleave import by_temperature
 from train.data.rows.order import require_known, require_weights
 from train.data.rows.sets import DataSets
+from train.errors import DataError
 
 Sources = Mapping[str, float] | Sequence[str]
 

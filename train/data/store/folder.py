@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from train.data.preparing.split import SPLITS
-from train.data.reading.documents import DataError
-from train.data.store.checksum import checksum
-from train.data.store.disk import remove, sync_folder, write_whole, writing
-from train.data.store.lock import locked
-from train.data.store.manifest import load, store
+from train.data.reading.split import SPLITS
+from train.disk.checksum import checksum
+from train.disk.files import remove, sync_folder, write_whole, writing
+from train.disk.lock import locked
+from train.disk.manifest import load, store
+from train.errors import DataError
 
 FORMAT = "bipe-data"
 VERSION = 2

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from train.data.reading.documents import DataError
 from train.data.store.integrity import file_faults
-from train.data.store.manifest import load
+from train.disk.manifest import load
+from train.errors import DataError
 
 FORMAT = "bipe-shards"
 VERSION = 2

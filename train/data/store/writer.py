@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from train.data.reading.documents import DataError
-from train.data.store.disk import Output, remove, sync_folder, writing
-from train.data.store.manifest import store
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
+from train.disk.files import Output, remove, sync_folder, writing
+from train.disk.manifest import store
+from train.errors import DataError
 
 MAX_LEVELS = 7
 SHARD_TOKENS = 1 << 28

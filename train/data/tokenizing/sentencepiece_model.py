@@ -25,8 +25,8 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from segmenters.align import SPACE_MARK
-from train.data.reading.documents import DataError
 from train.data.tokenizing.chunks import EDGE_SPACES
+from train.errors import DataError
 
 _UNIGRAM, _BPE = 1, 2
 _KINDS = {3: "WORD", 4: "CHAR"}

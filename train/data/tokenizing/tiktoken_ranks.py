@@ -18,8 +18,8 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 
 from segmenters.align import byte_alphabet
-from train.data.reading.documents import DataError
 from train.data.tokenizing.chunks import GPT2
+from train.errors import DataError
 
 _CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

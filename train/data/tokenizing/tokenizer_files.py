@@ -15,9 +15,9 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
-from train.data.reading.documents import DataError
 from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.chunks import steps_of
+from train.errors import DataError
 
 CONFIG = "tokenizer_config.json"
 # In a folder, the first of these that is there.

@@ -28,10 +28,10 @@ import numpy as np
 import tokenizers
 
 from segmenters.align import ByteTable, anchors_from_offsets
-from train.data.reading.documents import DataError
 from train.data.tokenizing.chunks import ChunkRule, chunk_rule, continued, cut
 from train.data.tokenizing.exact import OFFSET_SAMPLE, offset_fault
 from train.data.tokenizing.spelling import Spelling, spelling, unknown_piece
+from train.errors import DataError
 
 CHUNK_CHARACTERS = 4096
 # Beyond, a text without a place to cut is cut all the same: a bound on memory.

@@ -18,7 +18,6 @@ from typing import Any, Literal, Protocol
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from train.data.reading.documents import DataError
 from train.data.tokenizing.chunks import steps_of
 from train.data.tokenizing.tiktoken_ranks import PATTERNS
 from train.data.tokenizing.tokenizer_files import (
@@ -29,6 +28,7 @@ from train.data.tokenizing.tokenizer_files import (
     read_config,
 )
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
+from train.errors import DataError
 
 END = "<|endoftext|>"
 NORMALISERS = ("keep", "drop", "refuse")

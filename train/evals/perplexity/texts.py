@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from train.data.reading.documents import DataError
 from train.data.rows.held_out import LongDocuments
 from train.data.store.shards import DataSet
+from train.errors import DataError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from train.data.reading.documents import DataError
 from train.data.store.shards import DataSet
+from train.errors import DataError
 from train.evals.probes.draw import Draw
 from train.evals.probes.text import Texts
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from train.data.reading.documents import DataError
+from train.errors import DataError
 from train.evals.scoring.answers import exact_match, f1
 from train.evals.scoring.rouge import aggregated, rouge
-from train.scrolls.example import Metric
-from train.scrolls.official import TASKS
+from train.tasks.scrolls.example import Metric
+from train.tasks.scrolls.official import TASKS
 
 UNSTEADY = "quality"
 _PLACES = 4

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from segmenters.pattern import Newline
-from train.data.preparing import parts
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
+from train.data.reading import parts
 from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
 
 PART_BYTES = 4000

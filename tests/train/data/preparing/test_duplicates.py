@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from segmenters.pattern import Newline
 from tests.train.data.preparing.disturbed import content
-from train.data.preparing import duplicates, parts
+from train.data.preparing import duplicates
 from train.data.preparing.duplicates import ROW, hash_of
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.filters import Length
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import SPLITS, Split
+from train.data.reading import parts
 from train.data.reading.files import JSONL
+from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import TrainBPE
 

@@ -11,9 +11,9 @@ import dill
 import pytest
 
 from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, content, run, write_corpus
-from train.data.preparing import parts
 from train.data.preparing.engine.engines import Local, Ray, Slurm
-from train.data.reading.documents import DataError
+from train.data.reading import parts
+from train.errors import DataError
 
 SBATCH = """#!{python}
 import os, re, subprocess, sys

@@ -5,10 +5,10 @@ import pytest
 from segmenters.pattern import Newline
 from train.data.preparing.filters import Datatrove, Language, Length
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.errors import DataError
 
 
 def prepared(folder, filters):

@@ -18,8 +18,8 @@ from tests.train.data.preparing.disturbed import (
     run,
     write_corpus,
 )
-from train.data.preparing import parts
-from train.data.preparing.split import SPLITS
+from train.data.reading import parts
+from train.data.reading.split import SPLITS
 from train.data.store.shards import open_dataset
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

@@ -9,13 +9,13 @@ import pytest
 from segmenters.base import SegmenterError
 from segmenters.pattern import Newline
 from tests.train.data.preparing.disturbed import PART_BYTES, content, run, sources, write_corpus
-from train.data.preparing import parts
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import SPLITS, Split
-from train.data.reading.documents import DataError
+from train.data.reading import parts
+from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.errors import DataError
 
 
 @pytest.fixture(autouse=True)

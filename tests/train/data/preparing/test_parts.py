@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.preparing import parts
-from train.data.preparing.conditions import check_conditions, keeps
-from train.data.preparing.parts import Bad, Part, grouped, part_size, ranges
-from train.data.reading.chains import ArithmeticChains
+from train.data.reading import parts
+from train.data.reading.conditions import check_conditions, keeps
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import DataError
 from train.data.reading.files import JSONL, Parquet
 from train.data.reading.hub import HuggingFace
+from train.data.reading.parts import Bad, Part, grouped, part_size, ranges
+from train.errors import DataError
+from train.tasks.arithmetic.chains import ArithmeticChains
 
 
 @pytest.fixture(autouse=True)

@@ -8,15 +8,15 @@ import pytest
 
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
-from segmenters.mixed import Auto
+from segmenters.documents import Auto
 from segmenters.pattern import Newline, Pattern
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import SPLITS, Split
-from train.data.reading.documents import DataError
 from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.split import SPLITS, Split
 from train.data.store.folder import read_top
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
+from train.errors import DataError
 
 SPLIT = Split(validation=0.2, test=0.3)
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading.chains import ArithmeticChains, chain
 from train.data.reading.corpora import KingJamesBible, PackageCode
-from train.data.reading.documents import DataError
+from train.errors import DataError
+from train.tasks.arithmetic.chains import ArithmeticChains, chain
 
 MODULUS = 11
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading.documents import REPLACEMENT, DataError, clean, decode, unwrap
+from train.data.reading.documents import REPLACEMENT, clean, decode, unwrap
 from train.data.reading.files import JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
+from train.errors import DataError
 
 TEXTS = ["One.\r\nTwo.\n", "", "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{GRINNING FACE}\n\n x"]
 

@@ -7,11 +7,11 @@ import pytest
 from segmenters.pattern import Newline
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import SPLITS, Split
-from train.data.reading.documents import DataError
 from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.errors import DataError
 
 LINES = {
     "not JSON": [b"{", b'{"text": "a"', b"{} {}", b'{"text": ' + b"9" * 5000 + b"}", b"[" * 9999],

@@ -15,12 +15,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.preparing import parts
-from train.data.preparing.parts import Bad
-from train.data.reading import lines
-from train.data.reading.documents import DataError
+from train.data.reading import lines, parts
 from train.data.reading.files import JSONL, Parquet, TextFiles
-from train.data.reading.redact import redacted
+from train.data.reading.parts import Bad
+from train.disk.redact import redacted
+from train.errors import DataError
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
 from train.data.rows.curriculum import Curriculum
+from train.errors import DataError
 
 stages = st.lists(st.sampled_from([4, 8, 16, 32]), unique=True, max_size=3).map(sorted)
 options = settings(deadline=None)

@@ -9,12 +9,12 @@ import torch
 
 from segmenters.pattern import Newline
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
-from train.data.store.manifest import store
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.disk.manifest import store
+from train.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
-from train.data.rows.dealing import Deal, by_temperature
+from train.data.rows.interleave import Deal, by_temperature
+from train.errors import DataError
 
 BOUND = 2  # rows; proved in dealing.py
 whole = st.lists(st.integers(1, 10**6), min_size=1, max_size=40)

@@ -8,12 +8,12 @@ import torch
 
 from bipe.positions import Carry, Positions
 from tests.train.data.streams import Stream
-from train.data.reading.documents import DataError
 from train.data.rows.batch import IGNORED
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.loader import RowLoader
 from train.data.rows.order import Mixture
 from train.data.rows.packing import PACKINGS, Rows
+from train.errors import DataError
 
 LENGTH, BATCH = 32, 8
 CURRICULA = {

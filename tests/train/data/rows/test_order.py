@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
 from train.data.rows.order import Mixture, permute
+from train.errors import DataError
 
 
 class Counted:

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
-from train.data.reading.documents import DataError
 from train.data.rows.order import Mixture
 from train.data.rows.packing import PACKINGS, Rows
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
+from train.errors import DataError
 
 lengths = st.lists(st.integers(2, 60), min_size=1, max_size=12)
 options = settings(max_examples=40, deadline=None)

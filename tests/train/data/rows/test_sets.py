@@ -8,13 +8,13 @@ import torch
 
 from segmenters.pattern import Newline
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.rows.weights import chosen_weights
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
+from train.errors import DataError
 
 
 def texts(folder, number, words):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from train.data.reading.documents import DataError
-from train.data.store.disk import Output, write_whole
+from train.disk.files import Output, write_whole
+from train.errors import DataError
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

@@ -9,11 +9,11 @@ import pytest
 
 from tests.train.data.faulty import OPERATIONS, FaultyDisk
 from tests.train.data.store.test_export import make
-from train.data.reading.documents import DataError
-from train.data.store.disk import write_whole
 from train.data.store.export import export
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
+from train.disk.files import write_whole
+from train.errors import DataError
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS]
 

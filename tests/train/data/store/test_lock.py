@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tests.train.data.preparing.disturbed import run, write_corpus
-from train.data.reading.documents import DataError
-from train.data.store.lock import locked
+from train.disk.lock import locked
+from train.errors import DataError
 
 
 def test_a_held_lock_names_its_holder(tmp_path):
@@ -29,7 +29,7 @@ def test_a_held_lock_names_its_holder(tmp_path):
 
 def test_a_lock_of_another_process_counts_until_it_dies(tmp_path):
     program = (
-        "import sys, time; from pathlib import Path; from train.data.store.lock import locked\n"
+        "import sys, time; from pathlib import Path; from train.disk.lock import locked\n"
         "with locked(Path(sys.argv[1]), what=''): print('held', flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.reading.documents import DataError
-from train.data.store.manifest import store
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
+from train.disk.manifest import store
+from train.errors import DataError
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 options = settings(max_examples=30, deadline=None)

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from segmenters.pattern import Newline
 from train.cli import main
 from train.data.preparing.prepare import Source, prepare
-from train.data.preparing.split import Split
-from train.data.reading.documents import DataError
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
-from train.data.store.checksum import BLOCK, Checksum, checksum, differing
 from train.data.store.folder import write_top
-from train.data.store.manifest import store
 from train.data.store.verify import data_faults
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.disk.checksum import BLOCK, Checksum, checksum, differing
+from train.disk.manifest import store
+from train.errors import DataError
 
 
 @pytest.fixture(scope="module")

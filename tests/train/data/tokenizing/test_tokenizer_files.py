@@ -14,13 +14,13 @@ from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 
 from segmenters.align import byte_alphabet
 from tests.train.data.tokenizer_kinds import CORPUS, FRAGMENTS, kind
-from train.data.reading.documents import DataError
 from train.data.tokenizing import sentencepiece_model
 from train.data.tokenizing import tokenizers as module
 from train.data.tokenizing.sentencepiece_model import merge, read_model
 from train.data.tokenizing.tiktoken_ranks import PATTERNS, read_ranks
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.errors import DataError
 
 texts = st.lists(st.sampled_from([*FRAGMENTS, "</s>", "<unk>", "aaa", "    "]), max_size=14)
 MODELS = {

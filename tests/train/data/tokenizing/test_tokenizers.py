@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from segmenters.align import anchors_from_offsets
-from train.data.reading.documents import DataError
 from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
 from train.data.tokenizing.vocabulary import END, LoadTokenizer, TrainBPE
+from train.errors import DataError
 
 CORPUS = [SAMPLE, "def f(x):\n    return x + 12\n\nThe cat sat. It slept.\n" * 50]
 

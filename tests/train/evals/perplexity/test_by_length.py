@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
-from train.data.reading.documents import DataError
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.errors import DataError
 from train.evals.perplexity import Measure, Texts, long_documents, perplexity_by_length
 from train.evals.perplexity.protocol import score
 from train.evals.perplexity.windows import Windows

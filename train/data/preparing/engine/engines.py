@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from train.data.preparing.engine.work import Watch, Work
-from train.data.reading.documents import DataError
+from train.errors import DataError
 
 
 class Engine(Protocol):

@@ -27,8 +27,8 @@ from datatrove.executor.local import LocalPipelineExecutor
 
 from train.data.preparing.engine.steps import pipeline
 from train.data.preparing.engine.work import Watch, Work
-from train.data.reading.documents import DataError
 from train.data.tokenizing.tokenizers import one_thread
+from train.errors import DataError
 
 _LOSSES = 3  # pools that may break one after the other without a part done
 _SECONDS_BETWEEN_LOOKS = 0.25
@@ -139,7 +139,7 @@ def _import_spacy_alone() -> None:
         return
     sys.modules["torch"] = None  # type: ignore[assignment]
     try:
-        import segmenters.spacy_pipeline  # noqa: F401
+        import segmenters.prose.spacy_pipeline  # noqa: F401
     finally:
         del sys.modules["torch"]
 

@@ -19,8 +19,8 @@ from datatrove.utils.stats import PipelineStats
 from train.data.preparing.engine.engines import Ray, Slurm
 from train.data.preparing.engine.steps import pipeline
 from train.data.preparing.engine.work import Watch, Work
-from train.data.reading.documents import DataError
 from train.data.tokenizing.tokenizers import one_thread
+from train.errors import DataError
 
 _LOOKS = 3  # at which a job must be gone from the queue: one look may fail
 _SECONDS_BETWEEN_LOOKS = 0.5

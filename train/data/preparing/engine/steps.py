@@ -17,8 +17,8 @@ from datatrove.pipeline.base import PipelineStep
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.engine.work import Work
 from train.data.preparing.part_writer import BATCH_CHARACTERS, PartWriter
-from train.data.preparing.parts import Bad
 from train.data.reading.documents import Document
+from train.data.reading.parts import Bad
 
 _EXAMPLES = 3
 _REPORTED = 1000  # documents

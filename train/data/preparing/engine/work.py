@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from train.data.preparing.parts import Part
 from train.data.preparing.source import Source
-from train.data.reading.documents import DataError
-from train.data.store.disk import unsynced, write_whole, writing
+from train.data.reading.parts import Part
 from train.data.tokenizing.tokenizers import Tokenizer
+from train.disk.files import unsynced, write_whole, writing
+from train.errors import DataError
 
 RESULT = "part.json"
 Watch = Callable[[], None]

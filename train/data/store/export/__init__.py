@@ -7,13 +7,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from train.data.reading.documents import DataError
-from train.data.store.disk import Output, sync_folder, writing
 from train.data.store.export.megatron import SEQUENCES, write_megatron
 from train.data.store.export.parquet import write_parquet
 from train.data.store.folder import TOKENIZER, read_top
 from train.data.store.shards import open_dataset
-from train.nearest import nearest
+from train.disk.files import Output, sync_folder, writing
+from train.errors import DataError, nearest
 
 __all__ = ["FORMATS", "SEQUENCES", "Exported", "export"]
 

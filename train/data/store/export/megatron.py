@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from train.data.reading.documents import DataError
-from train.data.store.disk import Output
 from train.data.store.shards import DataSet
+from train.disk.files import Output
+from train.errors import DataError
 
 SEQUENCES = ("documents", "segments")
 _MAGIC = b"MMIDIDX\x00\x00"

@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from train.data.store.disk import Output
 from train.data.store.shards import DataSet, Shard
+from train.disk.files import Output
 
 _GROUP_TOKENS = 1 << 20
 

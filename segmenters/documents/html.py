@@ -1,0 +1,185 @@
+"""HTML, kept as it is -> parts: blocks that keep their lines (pre, script, style), and the rest.
+
+In the rest, sentences are cut by the causal rules, which see tags as closing quotes and entities as
+the characters that they stand for: a tag stays with its text. What a block-level tag opens (p, li,
+h1, td, ...) starts a segment, and so does what follows a closing one; tags without text between
+them stay together. Code in pre is read without its tags and entities, in the language that a class
+names ("language-python"). Nothing is stripped and broken tags are text. Source: the HTML Living
+Standard, "The HTML syntax".
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmenters.base import Segmenter
+from segmenters.documents.parts import Part, View
+from segmenters.prose import rules as sentence_rules
+
+_RAW = re.compile(
+    r"<!--|<(?P<name>pre|script|style|textarea)(?=[\s>/])(?P<attributes>[^<>]*+)>", re.IGNORECASE
+)
+_LANGUAGES = {"script": "javascript", "style": "css"}
+_TYPE = re.compile(r"""\btype\s*=\s*["']?([\w./+-]{1,80})""", re.IGNORECASE)
+_CLASS = re.compile(
+    r"(?:\b(?:lang|language|highlight(?:-source)?)[-:]|\bbrush:\s?|\bsourceCode )"
+    r"([A-Za-z][\w+#]{0,20})"
+)
+_CODE_TAG = re.compile(r"(?:\s|<(?:span|div|code|samp)[^<>]*+>)*+")
+_PIECE = re.compile(r"<[^<>]*+>|(?P<entity>&#?\w{1,31};)|[^<&]++|[<&]")
+_ENTITY = re.compile(r"&#?\w{1,31};")
+# A quote that is not closed before the next tag is no quote.
+_TAG = re.compile(
+    r"<!--|<(?P<slash>/?)(?P<name>[A-Za-z][\w:-]*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>"
+    r"|<[!?][^<>]*+>|(?P<text>[^<\s]++)|<"
+)
+_CLOSING_TAGS = re.compile(r"(?:</[^<>]*+>\s*+)*+")
+_SPACE = re.compile(r"\s*+")
+BLOCKS = frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd"),
+        *("details", "dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer"),
+        *("form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "legend"),
+        *("li", "link", "main", "meta", "nav", "ol", "option", "p", "section", "select", "summary"),
+        *("table", "tbody", "td", "tfoot", "th", "thead", "title", "tr", "ul", "article"),
+    )
+)
+_ALONE = frozenset(("br", "hr", "link", "meta"))
+# As the rules see a tag: what closes behind a terminator, and opens before a word.
+_MASK = "*"
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a document in HTML, in order."""
+    place = end = 0
+    missing: set[str] = set()  # names whose closing tag is not in the rest of the text
+    while opening := _RAW.search(text, place):
+        place = opening.end()
+        name = (opening["name"] or "--").lower()
+        if name in missing:
+            continue
+        pattern = rf"</{name}\s*+>" if opening["name"] else "-->"
+        closing = re.compile(pattern, re.IGNORECASE).search(text, place)
+        if closing is None:
+            missing.add(name)
+            continue
+        place = closing.end()
+        if opening["name"]:
+            if opening.start() > end:
+                yield Part(end=opening.start(), kind="tagged")
+            end = place = _after_space(text, place)
+            yield from _raw(text, opening, closing.start(), end)
+    if end < len(text):
+        yield Part(end=len(text), kind="tagged")
+
+
+def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[Part]:
+    """The code of an element, and the line of the tag that closes it."""
+    name, start = opening["name"].lower(), opening.end()
+    language = _language(text, opening, name)
+    ends_line = text[closing - 1] in "\r\n" and closing > start
+    view = _shown(text, opening.start(), start, closing) if name == "pre" else None
+    if view is None:
+        places = np.arange(start, closing, dtype=np.int64)
+        view = View(text=text[start:closing], places=places)
+    yield Part(end=closing if ends_line else end, kind="code", language=language, view=view)
+    if ends_line:
+        yield Part(end=end, kind="line")
+
+
+def _language(text: str, opening: re.Match[str], name: str) -> str | None:
+    """The programming language of what an element holds, if it is known."""
+    if name == "script":
+        kind = _TYPE.search(opening["attributes"])
+        if kind and "json" in kind[1].lower():
+            return "json"
+        is_code = kind is None or re.search("script|module", kind[1], re.IGNORECASE)
+        return _LANGUAGES[name] if is_code else None
+    if name != "pre":
+        return _LANGUAGES.get(name)
+    inner = _CODE_TAG.match(text, opening.end())
+    window = opening.group() + (inner.group() if inner else "")
+    found = _CLASS.search(window)
+    return found[1] if found else None
+
+
+def _shown(text: str, place: int, start: int, end: int) -> View:
+    """What a reader sees of the text between two places: no tags, entities as characters."""
+    seen: list[str] = []
+    places: list[int] = []
+    for piece in _PIECE.finditer(text, start, end):
+        shown = piece.group()
+        if piece["entity"]:
+            shown = html.unescape(shown)
+            seen.append(shown)
+            places += [place] * len(shown)
+            place = piece.end()
+        elif not shown.startswith("<") or shown == "<":
+            seen.append(shown)
+            places.append(place)
+            places += range(piece.start() + 1, piece.end())
+            place = piece.end()
+    return View(text="".join(seen), places=np.array(places, dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tagged(Segmenter):
+    """Sentences of text between tags; a tag stays with its text."""
+
+    @property
+    def lookahead(self) -> int | None:
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"tables": sentence_rules.tables()}
+
+    def _ends(self, text: str) -> Iterable[int]:
+        shadow: list[str] = []
+        ends: list[int] = []
+        place = copied = 0
+        has_text = closed = unclosed = False
+        while match := _TAG.search(text, place):
+            start, place = match.span()
+            if match.group() == "<!--":
+                end = -1 if unclosed else text.find("-->", place)
+                unclosed = end < 0
+                place = end + 3 if end >= 0 else place
+            name = (match["name"] or "").lower()
+            is_block = name in BLOCKS
+            is_text = match["text"] is not None or match.group() == "<"
+            opens = is_block and not match["slash"] and name not in _ALONE
+            if has_text and (opens or (closed and (is_text or (name and not match["slash"])))):
+                ends.append(start)
+                has_text = closed = False
+            has_text = has_text or is_text
+            closed = closed or (is_block and not opens)
+            if not is_text:
+                shadow += [text[copied:start], _MASK * (place - start)]
+                copied = place
+        shadow.append(text[copied:])
+        ends += sentence_rules.sentence_ends(_ENTITY.sub(_spelled, "".join(shadow)))
+        return [_after_closing_tags(text, end) for end in ends]
+
+
+def _spelled(entity: re.Match[str]) -> str:
+    """The character of an entity, as often as the entity has characters."""
+    character = html.unescape(entity.group())
+    return character * len(entity.group()) if len(character) == 1 else entity.group()
+
+
+def _after_closing_tags(text: str, place: int) -> int:
+    """A closing tag stays with the sentence before it."""
+    match = _CLOSING_TAGS.match(text, place)
+    assert match is not None
+    return match.end()
+
+
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    assert match is not None
+    return match.end()

@@ -1,0 +1,89 @@
+"""E-mail and mailboxes -> parts: headers, paragraphs, quotations, attachments.
+
+A header, with the lines that go on with it, is a segment (RFC 5322, section 2.2.3); the body is
+what its Content-Type says: HTML, Markdown or reStructuredText (the METADATA of Python packages),
+else a letter. In a letter lines that begin with ">" are read without it and are a letter again,
+lines of base64 are lines, and a patch is cut into its lines. In a mailbox each "From " line behind
+a blank line starts a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from segmenters.documents.parts import Part, spliced
+
+_HEADER = r"[A-Za-z][A-Za-z0-9-]*+:(?:[ \t][^\n]*+)?(?:\n|\Z)(?:[ \t]+[^\s][^\n]*+(?:\n|\Z))*+"
+_ENVELOPE = r"From [^\n]{1,200}\d{4}[^\n]*+\n"
+HEADERS = re.compile(rf"\s*+(?:{_ENVELOPE}(?:>?{_HEADER})++|(?:>?{_HEADER}){{2,}}+)")
+_MESSAGE = re.compile(rf"(?<=\n\n){_ENVELOPE}(?={_HEADER})")
+_ONE_HEADER = re.compile(rf"\s*+(?:{_ENVELOPE}|>?{_HEADER})")
+_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
+_TYPE = re.compile(
+    r"^(?:Description-)?Content-Type:\s*text/(html|markdown|x-rst)", re.MULTILINE | re.IGNORECASE
+)
+_BODIES = {"html": "html", "markdown": "markdown", "x-rst": "rst"}
+_SPECIAL = re.compile(
+    r"^(?:(?P<quote>(?:[ \t]?>[^\n]*+(?:\n|\Z))++)|(?P<data>(?:[A-Za-z0-9+/]{60,76}=*\n){3,}+)"
+    r"|(?P<rule>-- ?\n|[-=_]{3,}+[^\n]*+\n)"
+    r"|(?P<patch>diff --git [^\n]*+\n(?:(?:[ +@\\-]|diff |index |new |deleted |similarity |rename )"
+    r"[^\n]*+(?:\n|\Z)|\n)++))",
+    re.MULTILINE,
+)
+_QUOTED_LINE = re.compile(r"[ \t]?>[ \t]?(?P<content>[^\n]*+(?:\n|\Z))")
+_KINDS = {"data": "lines", "patch": "lines", "rule": "line"}
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a message, a mailbox, or a letter without headers, in order."""
+    starts = [0, *(match.start() for match in _MESSAGE.finditer(text))]
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        if end > start:
+            yield from _message(text, start, end)
+
+
+def _message(text: str, start: int, end: int) -> Iterator[Part]:
+    headers = HEADERS.match(text, start, end)
+    place, body = start, "letter"
+    if headers:
+        while place < headers.end() and (one := _ONE_HEADER.match(text, place, headers.end())):
+            place = one.end()
+            if place < headers.end():
+                yield Part(end=place, kind="line")
+        place = _after_blank_lines(text, headers.end(), end)
+        yield Part(end=place, kind="line")
+        if found := _TYPE.search(headers.group()):
+            body = _BODIES[found[1].lower()]
+    if place < end and body != "letter":
+        yield Part(end=end, kind=body)
+    elif place < end:
+        yield from letter(text, place, end)
+
+
+def letter(text: str, place: int = 0, end: int | None = None) -> Iterator[Part]:
+    """The parts of what somebody writes in answer to somebody."""
+    end = len(text) if end is None else end
+    for special in _SPECIAL.finditer(text, place, end):
+        kind = special.lastgroup or ""
+        if special.start() < place:
+            continue
+        if special.start() > place:
+            yield Part(end=special.start(), kind="prose")
+        place = _after_blank_lines(text, special.end(), end)
+        if kind == "quote":
+            pieces = [
+                (line.start(), *line.span("content"))
+                for line in _QUOTED_LINE.finditer(text, special.start(), special.end())
+            ]
+            yield Part(end=place, kind="letter", view=spliced(text, pieces))
+        else:
+            yield Part(end=place, kind=_KINDS[kind])
+    if place < end:
+        yield Part(end=end, kind="prose")
+
+
+def _after_blank_lines(text: str, place: int, end: int) -> int:
+    match = _BLANK_LINES.match(text, place, end)
+    assert match is not None
+    return match.end()

@@ -1,0 +1,241 @@
+"""Markdown -> parts: fenced and indented code, headings, tables, lists, quotations, paragraphs.
+
+A fence is three or more back-quotes or tildes, closed by at least as many of the same; one that is
+never closed ends with its list item, else with the document. The first word behind it names the
+language (CommonMark 0.31, section 4.5). Fence lines are segments, as are headings, rows of tables
+and link definitions; a list item starts a segment; blank lines stay with what is above. A
+quotation is read without its ">" and is Markdown again; a block of HTML is HTML. Front matter is
+YAML or TOML. A display of mathematics ($$, an environment) stays in its sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from segmenters.documents.html import BLOCKS
+from segmenters.documents.parts import Part, View, spliced
+
+_EOL = r"(?:\r\n?|\n|\Z)"
+_FENCE = r"(?P<fence>`{3,}(?=[^`\r\n]*+(?:[\r\n]|\Z))|~{3,})(?P<info>[^\r\n]*+)"
+_LINE = re.compile(
+    rf"(?P<indent>[ \t]*+)(?:{_FENCE}"
+    r"|(?P<heading>#{1,6}(?=[ \t\r\n]|\Z))|(?P<row>\|)"
+    r"|(?P<rule>(?:=+|-{3,}|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)(?=[ \t]*+(?:[\r\n]|\Z)))"
+    r"|(?P<item>(?:[-*+]|\d{1,9}[.)])[ \t]+)|(?P<quote>>)"
+    r"|(?P<link>\[[^\]\r\n]{1,200}\]:[ \t]+(?=\S))|(?P<comment><!--)"
+    r"|</?(?P<html>[A-Za-z][A-Za-z0-9]{0,20})(?=[\s/>])"
+    r"|(?P<math>\$\$|\\begin\{(?P<environment>[A-Za-z]{1,20}\*?)\})|(?P<text>[^\r\n]))?"
+    rf"[^\r\n]*+{_EOL}"
+)
+_FENCE_IN_ITEM = re.compile(_FENCE + _EOL)
+_QUOTE_LINE = re.compile(rf" {{0,3}}>[ \t]?(?P<content>[^\r\n]*+{_EOL})")
+_REST = re.compile(rf"[^\r\n]*+{_EOL}")
+_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
+_BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
+_BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*+(?:\r\n?|\n)")
+_LANGUAGE = re.compile(r"\s*\{?\s*\.?([^\s{},]+)")
+_MATTER = re.compile(
+    r"---[ \t]*\n(?=[\w\"'-]+:)(?:(?!---)[^\n]*\n)*+---[ \t]*(?:\n|\Z)"
+    r"|(?P<toml>\+\+\+)[ \t]*\n(?:(?!\+\+\+)[^\n]*\n)*+\+\+\+[ \t]*(?:\n|\Z)"
+)
+# A table without outer bars is told by the row below its head.
+_DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[ \t]*+{_EOL}")
+_RAW = frozenset(("pre", "script", "style", "textarea"))
+_CODE_INDENT = 4
+_LONGEST_DISPLAY = 5000
+_LINES = frozenset(("heading", "row", "link"))
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a document in Markdown, in order."""
+    return _Blocks(text).parts()
+
+
+class _Blocks:
+    """One pass over the lines of a document."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.in_list = 0  # how far the contents of the list item above are indented
+        self.prose = False  # whether a part of prose is open
+        self.blank = True  # whether a block may start: the line above is blank
+        self.missing: dict[str, int] = {}  # what closes nothing from here on, and from where
+
+    def parts(self) -> Iterator[Part]:
+        place = end = 0
+        if matter := _MATTER.match(self.text):
+            language = "toml" if matter["toml"] else "yaml"
+            closing = self.text.rfind("\n", 0, matter.end() - 1) + 1
+            yield Part(end=closing, kind="code", language=language)
+            place = end = self.after_blank_lines(matter.end())
+            yield Part(end=end, kind="line")
+        while place < len(self.text):
+            line = _LINE.match(self.text, place)
+            assert line is not None
+            start = line.start()
+            block = self.block(line)
+            if block:
+                # A rule below a paragraph makes a heading of it.
+                if self.prose and block[0].kind != "marked":
+                    yield Part(end=start, kind="marked")
+                yield from block
+                place = end = block[-1].end
+                self.prose, self.blank = False, True
+                continue
+            if line.lastgroup == "item" and self.prose:
+                yield Part(end=start, kind="marked")
+                end = start
+            place = self.paragraph(line)
+        if end < len(self.text):
+            yield Part(end=len(self.text), kind="marked")
+
+    def block(self, line: re.Match[str]) -> list[Part]:
+        """The parts that begin with this line, none if it is one of a paragraph or list."""
+        kind, indent = line.lastgroup, _width(line["indent"])
+        if kind is None or kind == "indent":
+            return []
+        if self.blank and indent >= self.in_list + _CODE_INDENT and kind != "item":
+            return [Part(end=self.indented(line.start()), kind="code")]
+        if kind == "info" and indent < self.in_list + _CODE_INDENT:
+            return self.fenced(line, line.end(), indent)
+        if kind == "item":
+            inner = _FENCE_IN_ITEM.match(self.text, line.end("item"))
+            width = indent + len(line["item"])
+            if inner:
+                self.in_list = width
+                return self.fenced(inner, line.end(), width)
+        if kind == "rule":
+            kind = "marked" if self.prose and line["rule"][0] in "=-" else "line"
+            return [Part(end=self.after_blank_lines(line.end()), kind=kind)]
+        if kind in _LINES:
+            return [Part(end=self.after_blank_lines(line.end()), kind="line")]
+        if kind == "text":
+            return self.table(line)
+        return self.foreign(line, kind) if indent < _CODE_INDENT + self.in_list else []
+
+    def foreign(self, line: re.Match[str], kind: str) -> list[Part]:
+        """A quotation, a comment, or a block of HTML."""
+        if kind == "quote":
+            end, view = self.quotation(line.start())
+            return [Part(end=self.after_blank_lines(end), kind="markdown", view=view)]
+        if kind == "comment":
+            end = self.line_of("-->", line.start())
+            return [Part(end=self.after_blank_lines(end), kind="html")] if end else []
+        if kind == "html" and line["html"].lower() in BLOCKS | _RAW:
+            name = line["html"].lower()
+            end = self.line_of(f"</{name}", line.start()) if name in _RAW else 0
+            return [Part(end=end or self.paragraph_end(line.start()), kind="html")]
+        return []
+
+    def paragraph(self, line: re.Match[str]) -> int:
+        """Take a line of a paragraph, a list item or a display; return where to go on."""
+        kind, place = line.lastgroup, line.end()
+        self.blank = kind is None or kind == "indent"
+        # White space at the very start goes with what follows.
+        self.prose = self.prose or not self.blank
+        if kind == "item":
+            self.in_list = _width(line["indent"]) + len(line["item"])
+        elif kind in ("math", "environment"):
+            sign = f"\\end{{{line['environment']}}}" if line["environment"] else "$$"
+            inside = line.end("math")
+            found = self.text.find(sign, inside, inside + _LONGEST_DISPLAY)
+            if found >= 0 and not _BLANK_LINE.search(self.text, inside, found):
+                place = self.line_end(found)
+        elif kind == "text" and not line["indent"]:
+            self.in_list = 0
+        return place
+
+    def fenced(self, opening: re.Match[str], line_end: int, indent: int) -> list[Part]:
+        """The line that opens, the code, and the line that closes."""
+        code_end, end = self.closing(opening, line_end, indent)
+        language = _LANGUAGE.match(opening["info"])
+        found = [Part(end=line_end, kind="line")]
+        if code_end > line_end:
+            name = language[1] if language else None
+            found.append(Part(end=code_end, kind="code", language=name))
+        return [*found, Part(end=end, kind="line")] if end > code_end else found
+
+    def closing(self, opening: re.Match[str], start: int, indent: int) -> tuple[int, int]:
+        """Where the code ends and where the line that closes it ends, blank lines included."""
+        sign, size = opening["fence"][0], min(len(opening["fence"]), 1000)
+        if size < self.missing.get(sign, size + 1):
+            pattern = rf"^[ \t]*+{sign}{{{size},}}[ \t]*+(?:\r?\n|\r|\Z)"
+            if closing := re.compile(pattern, re.MULTILINE).search(self.text, start):
+                return closing.start(), self.after_blank_lines(closing.end())
+            self.missing[sign] = size
+        if not indent or indent < self.in_list or not self.in_list:
+            return len(self.text), len(self.text)
+        place = start
+        while place < len(self.text) and self.belongs(place, self.in_list):
+            place = self.line_end(place)
+        return place, place
+
+    def indented(self, place: int) -> int:
+        """Where a block of indented code ends, blank lines included."""
+        while place < len(self.text) and self.belongs(place, self.in_list + _CODE_INDENT):
+            place = self.line_end(place)
+        return place
+
+    def belongs(self, place: int, width: int) -> bool:
+        """Whether the line is blank or indented so far."""
+        line = _LINE.match(self.text, place)
+        assert line is not None
+        return bool(_BLANK.match(self.text, place)) or _width(line["indent"]) >= width
+
+    def quotation(self, place: int) -> tuple[int, View]:
+        """The end and the view of lines that begin with ">", and of text that goes on with them."""
+        pieces = []
+        while place < len(self.text):
+            quoted = _QUOTE_LINE.match(self.text, place)
+            if quoted is None:
+                line = _LINE.match(self.text, place)
+                if line is None or line.lastgroup != "text" or line["indent"]:
+                    break
+            start, end = quoted.span("content") if quoted else (place, self.line_end(place))
+            pieces.append((place, start, end))
+            place = end
+        return place, spliced(self.text, pieces)
+
+    def table(self, line: re.Match[str]) -> list[Part]:
+        """The rows of a table whose head is this line, if the line below says so."""
+        delimiters = _DELIMITERS.match(self.text, line.end())
+        if delimiters is None or "|" not in line.group():
+            return []
+        places = [line.end(), delimiters.end()]
+        while places[-1] < len(self.text) and not _BLANK.match(self.text, places[-1]):
+            end = self.line_end(places[-1])
+            if "|" not in self.text[places[-1] : end]:
+                break
+            places.append(end)
+        places[-1] = self.after_blank_lines(places[-1])
+        return [Part(end=end, kind="line") for end in places]
+
+    def line_of(self, sign: str, place: int) -> int:
+        """The end of the line that holds the sign, 0 if none does."""
+        if place >= self.missing.get(sign, len(self.text)):
+            return 0
+        found = self.text.find(sign, place)
+        if found < 0:
+            self.missing[sign] = place
+            return 0
+        return self.line_end(found)
+
+    def line_end(self, place: int) -> int:
+        match = _REST.match(self.text, place)
+        assert match is not None
+        return match.end()
+
+    def paragraph_end(self, place: int) -> int:
+        blank = _BLANK_LINE.search(self.text, place)
+        return self.after_blank_lines(blank.start()) if blank else len(self.text)
+
+    def after_blank_lines(self, place: int) -> int:
+        match = _BLANK_LINES.match(self.text, place)
+        assert match is not None
+        return match.end()
+
+
+def _width(indent: str) -> int:
+    """How far a line is indented, in columns."""
+    return len(indent.expandtabs(_CODE_INDENT))

@@ -1,0 +1,164 @@
+"""Documents of several kinds of text: each part goes to the segmenter of its kind.
+
+Parts tile the document and a part always ends a segment, so offsets are exact, in the document as
+it stands: what a part is read as (a `View`) knows where its characters come from. Prose goes to
+the causal rules of sentences, code to `Lines` and to the segmenters of formal proofs, mathematics
+in LaTeX to `LaTeXProofs`; a document inside of a document (a quotation, a cell of a notebook) is
+cut as what it is, as deep as people nest them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from segmenters.base import Segmenter
+from segmenters.code import parsed
+from segmenters.code.lines import Lines
+from segmenters.code.tables import TABLES
+from segmenters.documents import html, letters, markdown, notebook, papers, patches, rst
+from segmenters.documents.marked import Marked
+from segmenters.documents.parts import Part
+from segmenters.proofs import Coq, Isabelle, LaTeXProofs, Lean, Metamath, Mizar
+from segmenters.prose.sentences import Sentences
+
+FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
+    "diff": patches.parts,
+    "email": letters.parts,
+    "html": html.parts,
+    "latex": papers.parts,
+    "markdown": markdown.parts,
+    "notebook": notebook.parts,
+    "rst": rst.parts,
+}
+# What stands inside of documents besides documents.
+_INNER: Final = {**FORMATS, "letter": letters.letter}
+_SEGMENTERS: Final[Mapping[str, Segmenter]] = {
+    "lines": Lines(),
+    "marked": Marked(),
+    "prose": Sentences(backend="rules"),
+    "tagged": html.Tagged(),
+    "tex": LaTeXProofs(),
+}
+# Languages of code whose segments are steps of proofs.
+_PROOFS: Final[Mapping[str, Segmenter]] = {
+    "coq": Coq(),
+    "isabelle": Isabelle(),
+    "lean": Lean(),
+    "lean4": Lean(),
+    "metamath": Metamath(),
+    "mizar": Mizar(),
+    "rocq": Coq(),
+}
+# Deeper documents inside of documents are prose.
+_DEEPEST: Final = 8
+# "block" has two levels, which not all kinds of text have.
+GRANULARITIES: Final = ("physical", "logical")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mixed(Segmenter):
+    """Cuts the parts of a document by their kinds.
+
+    `format`: "markdown", "rst", "latex", "html", "notebook", "email" or "diff". `granularity` of
+    code: "physical", or "logical" where its language is known and its grammar installed.
+    """
+
+    format: str = "markdown"
+    granularity: str = "physical"
+
+    version: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(
+                f"format must be one of {', '.join(sorted(FORMATS))}, was: {self.format!r}"
+            )
+        require_granularity(self.granularity)
+
+    @property
+    def lookahead(self) -> int | None:
+        # Where a part ends depends on what closes it.
+        return None
+
+    def versions(self) -> dict[str, str]:
+        """What the segmenters of the parts depend on."""
+        return versions_of({**_SEGMENTERS, **_PROOFS}) | versions_of_code(self.granularity)
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return _ends_of(text, self.format, self.granularity, depth=0)
+
+
+def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[int]:
+    """Where segments end, those of documents inside of the document included."""
+    ends: list[int] = []
+    start = 0
+    for part in _INNER[format](text):
+        shown = part.view.text if part.view else text[start : part.end]
+        if part.kind != "line" and not _is_line(part, shown):
+            if part.kind in _INNER and depth < _DEEPEST:
+                inner = _ends_of(shown, part.kind, granularity, depth=depth + 1)
+            else:
+                inner = _segmenter_of(part, granularity).cut(shown)[1:-1].tolist()
+            if part.view is None:
+                ends += [end + start for end in inner]
+            else:
+                places = part.view.places.tolist()
+                ends += [places[end] for end in inner if end < len(places)]
+        ends.append(part.end)
+        start = part.end
+    return ends
+
+
+def _is_line(part: Part, shown: str) -> bool:
+    """Whether the part is code of one line, which nothing cuts: hostile text has many of them."""
+    return (
+        (part.kind == "lines" or (part.kind == "code" and not part.language))
+        and shown.find("\n", 0, len(shown) - 1) < 0
+        and "\r" not in shown
+    )
+
+
+def _segmenter_of(part: Part, granularity: str) -> Segmenter:
+    if part.kind == "code":
+        return _segmenter_of_code((part.language or "").lower(), granularity)
+    return _SEGMENTERS.get(part.kind, _SEGMENTERS["prose"])
+
+
+@lru_cache(maxsize=256)
+def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
+    """For code in a language as a document names it, known or not."""
+    code = Lines(granularity=granularity, fallback=True)
+    return _PROOFS.get(language) or code.for_document(language=language)
+
+
+def require_granularity(granularity: str) -> None:
+    """Raise ValueError unless code in one level can be cut so."""
+    if granularity not in GRANULARITIES:
+        raise ValueError(
+            f"granularity must be one of {', '.join(GRANULARITIES)}, was: {granularity!r}"
+        )
+
+
+def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
+    """What the cuts of several segmenters depend on, by their names."""
+    return {
+        f"{kind}.{name}": value
+        for kind, segmenter in segmenters.items()
+        for name, value in {"version": str(segmenter.version), **segmenter.versions()}.items()
+    }
+
+
+def versions_of_code(granularity: str) -> dict[str, str]:
+    """What the cuts of code depend on: logical lines on the grammars that are installed."""
+    found = {"code.version": str(Lines.version)}
+    if granularity == "physical":
+        return found
+    installed = [language for language in TABLES if parsed.missing(language) is None]
+    return found | {
+        f"code.{name}": value
+        for language in installed
+        for name, value in parsed.versions(language).items()
+    }

@@ -1,0 +1,166 @@
+r"""Notebooks (.ipynb), kept as JSON -> parts: cells, each read as Markdown or as code.
+
+The strings of a cell's source are read unescaped, and each character knows where it stands in the
+JSON: cuts fall behind the "\n" of a line that the JSON spells with two characters. The strings of
+outputs are read so too, as lines; all other JSON is cut into its physical lines. A string that
+begins its line begins a segment there, indentation included, and what closes it stays with it. The
+language of code is that of the kernel, or what a cell magic (%%bash) says. Formats 3 and 4 of
+nbformat; JSON that breaks off is read as far as it goes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from segmenters.documents.parts import Part, View
+
+_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]++|\\.)*+)"?|[{}\[\]:,]|[^\s"{}\[\]:,]++', re.DOTALL)
+_LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_PIECE = re.compile(
+    rf"(?P<plain>[^\\]++)|\\u[dD][89abAB][0-9a-fA-F]{{2}}{_LOW}|\\u[0-9a-fA-F]{{4}}"
+    r'|\\["\\/bfnrt]|(?P<broken>\\)',
+    re.DOTALL,
+)
+# What stands behind a string on its line, the line end included.
+_BEHIND = re.compile(r"[ \t]*+,?[ \t]*+(?:\r\n?|\n)?")
+_MAGIC = re.compile(r"\s*%%(?:script[ \t]+)?(\w+)")
+_VERSION = re.compile(r"[\d.]+\Z")
+_SOURCES: Final = ("source", "input")
+_OUTPUTS: Final = ("text", "text/plain", "traceback")
+_KINDS: Final = {"markdown": "markdown", "heading": "markdown", "code": "code"}
+
+
+@dataclass(slots=True)
+class _Strings:
+    """Strings that are one text; each is where its characters start and end, without quotes."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    kind: str = "lines"
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object or a list that is not closed; `strings` are those that it holds as one text."""
+
+    sign: str
+    key: str = ""  # of the value that is next
+    owner: str = ""  # the key under which it stands
+    is_cell: bool = False
+    kind: str = ""
+    source: _Strings | None = None
+    strings: _Strings | None = None
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a notebook, in order."""
+    found, language = _read(text)
+    place = 0
+    for strings in sorted(found, key=lambda strings: strings.spans[0]):
+        start, view, end = _view(text, strings.spans, place)
+        if start > place:
+            yield Part(end=start, kind="lines")
+        named = language
+        if strings.kind == "code" and (magic := _MAGIC.match(view.text)):
+            named = magic[1]
+        yield Part(end=end, kind=strings.kind, language=named, view=view)
+        place = end
+    if place < len(text):
+        yield Part(end=len(text), kind="lines")
+
+
+def _read(text: str) -> tuple[list[_Strings], str | None]:
+    """The texts of cells and outputs, and the language of the kernel."""
+    stack = [_Open("")]
+    found: list[_Strings] = []
+    language: str | None = None
+    last = ""
+    for token in _TOKEN.finditer(text):
+        sign, top = token.group()[0], stack[-1]
+        if sign == '"':
+            string = token["string"]
+            if top.sign == "{" and not top.key:
+                last = string
+                continue
+            if top.is_cell and top.key == "cell_type":
+                top.kind = string
+            elif (top.owner, top.key) in (("language_info", "name"), ("kernelspec", "language")):
+                language = _VERSION.sub("", string) or None
+            strings = _strings_of(stack, found)
+            if strings is not None:
+                strings.spans.append(token.span("string"))
+        elif sign == ":":
+            top.key = last
+        elif sign == ",":
+            top.key = top.key if top.sign == "[" else ""
+        elif sign in "{[":
+            stack.append(_opened(sign, stack))
+        elif sign in "}]" and len(stack) > 1:
+            _close(stack.pop())
+    for rest in stack:
+        _close(rest)
+    return [strings for strings in found if strings.spans], language
+
+
+def _opened(sign: str, stack: list[_Open]) -> _Open:
+    top = stack[-1]
+    is_cell = sign == "{" and top.sign == "[" and top.owner == "cells"
+    return _Open(sign, owner=top.key if top.sign == "{" else top.owner, is_cell=is_cell)
+
+
+def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
+    """Where a string that is a value belongs; None if it is no text of a cell or output."""
+    if len(stack) < 2:
+        return None
+    top = stack[-1]
+    holder, key = (top, top.key) if top.sign == "{" else (stack[-2], top.owner)
+    if holder.sign != "{":
+        return None
+    if holder.is_cell and key in _SOURCES:
+        if holder.source is None:
+            holder.source = _Strings()
+            found.append(holder.source)
+        return holder.source
+    if key not in _OUTPUTS or not any(place.is_cell for place in stack[-5:]):
+        return None
+    if top.strings is None or top.sign == "{":
+        top.strings = _Strings()
+        found.append(top.strings)
+    return top.strings
+
+
+def _close(done: _Open) -> None:
+    """The kind of a cell is known when all of it is read: keys come in any order."""
+    if done.source is not None:
+        done.source.kind = _KINDS.get(done.kind, "lines")
+
+
+def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, View, int]:
+    """Where the strings begin, how they are read, and where they end."""
+    first = spans[0][0] - 1
+    line = max(text.rfind("\n", least, first) + 1, least)
+    begin = end = line if text[line:first].isspace() else first
+    seen: list[str] = []
+    places: list[np.ndarray] = []
+    for start, stop in spans:
+        for piece in _PIECE.finditer(text, start, stop):
+            shown = piece.group()
+            if piece["plain"] or piece["broken"]:
+                row = np.arange(piece.start(), piece.end(), dtype=np.int64)
+            else:
+                shown = json.loads(f'"{shown}"')
+                row = np.full(len(shown), piece.start(), dtype=np.int64)
+            row[0] = max(end, least) if piece.start() == start else row[0]
+            seen.append(shown)
+            places.append(row)
+        behind = _BEHIND.match(text, min(stop + 1, len(text)))
+        assert behind is not None
+        end = behind.end()
+    empty = np.empty(0, dtype=np.int64)
+    view = View(text="".join(seen), places=np.concatenate(places) if places else empty)
+    return begin, view, end

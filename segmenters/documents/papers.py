@@ -1,0 +1,65 @@
+r"""LaTeX papers -> parts: the preamble and listings, which are code, and text and proofs.
+
+The preamble runs from `\documentclass` up to `\begin{document}`, each in front of its line's text;
+without both, all is text. A listing is an environment of `listings`, `minted` or `verbatim` that
+begins a line; its options name its language ([language=C++], {python}), and the lines that open
+and close it are segments. `LaTeXProofs` finds sentences, proofs and displays in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from segmenters.documents.parts import Part
+
+_CLASS = re.compile(r"^[ \t]*\\document(?:class|style)\b", re.MULTILINE)
+_DOCUMENT = re.compile(r"^[ \t]*\\begin[ \t]*\{document\}", re.MULTILINE)
+_LISTING = re.compile(
+    r"^[ \t]*\\begin\{(?P<name>lstlisting|minted|verbatim|Verbatim|alltt|pycode)(?P<star>\*?)\}"
+    r"(?P<options>\[[^\]\n]{0,500}\])?(?:\{(?P<language>[^{}\n]{1,40})\})?[^\n]*+\n",
+    re.MULTILINE,
+)
+_LANGUAGE = re.compile(r"\blanguage\s*=\s*\{?(?:\[[^\]]*\])?\s*([^\s,\]{}]+)")
+_REST = re.compile(r"[^\n]*+\s*+")
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a paper, in order."""
+    opening = _CLASS.search(text)
+    start = _DOCUMENT.search(text, opening.end()) if opening else None
+    place = start.start() if start is not None else 0
+    if place:
+        yield Part(end=place, kind="code", language="latex")
+    missing: set[str] = set()
+    end = place
+    while listing := _LISTING.search(text, place):
+        place = listing.end()
+        name = listing["name"] + listing["star"]
+        closing = -1 if name in missing else text.find(f"\\end{{{name}}}", place)
+        if closing < 0:
+            missing.add(name)
+            continue
+        if listing.start() > end:
+            yield Part(end=listing.start(), kind="tex")
+        # What stands in front of \end on its line is blank in all listings that people write.
+        closing = max(place, text.rfind("\n", place, closing) + 1)
+        yield Part(end=place, kind="line")
+        if closing > place:
+            yield Part(end=closing, kind="code", language=_language(listing))
+        rest = _REST.match(text, closing)
+        assert rest is not None
+        end = place = rest.end()
+        yield Part(end=end, kind="line")
+    if end < len(text):
+        yield Part(end=len(text), kind="tex")
+
+
+def _language(listing: re.Match[str]) -> str | None:
+    """What the options of a listing call its language."""
+    if listing["name"] == "minted":
+        return listing["language"]
+    if listing["name"] == "pycode":
+        return "python"
+    found = _LANGUAGE.search(listing["options"] or "")
+    return found[1] if found else None

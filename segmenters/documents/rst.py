@@ -1,0 +1,152 @@
+"""reStructuredText -> parts: titles, code, directives, tables, lists, paragraphs.
+
+Code is the body of a code directive, in the language that it names, what is indented behind "::",
+and a doctest (">>>", up to a blank line). Titles with their adornment, lines of directives and
+options, link targets and rows of tables are segments; a list item or field starts one. Other
+directives hold text, which is read as such. Source: docutils, "reStructuredText Markup
+Specification".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from segmenters.documents.parts import Part
+
+_EOL = r"(?:\r\n?|\n|\Z)"
+_LINE = re.compile(
+    r"(?P<indent>[ \t]*+)(?:"
+    r"(?P<rule>(?P<sign>[!-/:-@\[-`{-~])(?P=sign){2,}+(?=[ \t]*+(?:[\r\n]|\Z)))"
+    r"|(?P<row>\+[-=+]{3,}|\|(?=[ \t])|=+[ \t]+=[= \t]*+(?=[\r\n]|\Z))"
+    r"|\.\.[ \t]+(?P<directive>[\w:+.-]{1,60}(?<!:))::[ \t]*+(?P<argument>[^\r\n]*+)"
+    r"|(?P<target>\.\.[ \t]+_[^\r\n]*+|__[ \t])"
+    r"|(?P<item>(?:[-*+\u2022]|(?:\d{1,9}|#|[A-Za-z])[.)]|\((?:\d{1,9}|#|[a-z])\))[ \t]+"
+    r"|:[\w][^:\r\n]{0,60}:(?=[ \t\r\n]))"
+    r"|(?P<doctest>>>>[ \t])|(?P<text>[^\r\n]))?"
+    rf"[^\r\n]*+{_EOL}"
+)
+_UNDERLINE = re.compile(rf"([!-/:-@\[-`{{-~])\1{{2,}}+[ \t]*+{_EOL}")
+_OPTION = re.compile(rf"[ \t]+:[\w-]+:[^\r\n]*+{_EOL}")
+_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
+_BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
+_CODE = frozenset(
+    (
+        *("code", "code-block", "sourcecode", "ipython", "ipython3", "doctest", "testcode"),
+        *("testsetup", "testoutput", "parsed-literal", "math", "graphviz", "productionlist"),
+        *("prompt", "jupyter-execute"),
+    )
+)
+_TAB = 8
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a document in reStructuredText, in order."""
+    place = end = 0
+    prose = False
+    opened: int | None = None  # how far the paragraph is indented that ended with "::"
+    while place < len(text):
+        line = _LINE.match(text, place)
+        assert line is not None
+        kind, start, place = _kind(line), place, line.end()
+        if opened is not None and kind is not None and _width(line) > opened:
+            if prose and end < start:
+                yield Part(end=start, kind="marked")
+            place = end = _body_end(text, start, line)
+            yield Part(end=end, kind="code")
+            opened, prose = None, False
+            continue
+        block = _block(text, line, kind)
+        if (block or kind == "item") and prose:
+            yield Part(end=start, kind="marked")
+            end, prose = start, False
+        if block:
+            yield from block
+            place = end = block[-1].end
+            opened = None
+            continue
+        prose = prose or kind is not None
+        if kind is not None:
+            opened = _width(line) if line.group().rstrip().endswith("::") else None
+    if end < len(text):
+        yield Part(end=len(text), kind="marked")
+
+
+def _kind(line: re.Match[str]) -> str | None:
+    """What begins the line; None for a blank one."""
+    return next(
+        (
+            kind
+            for kind in ("rule", "row", "directive", "target", "item", "doctest", "text")
+            if line[kind] is not None
+        ),
+        None,
+    )
+
+
+def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
+    """The parts that begin with this line, none if it is one of a paragraph or list."""
+    place = line.end()
+    if kind == "directive":
+        return _directive(text, line)
+    if kind == "doctest":
+        while place < len(text) and not _BLANK.match(text, place):
+            place = _line_end(text, place)
+        return [Part(end=_after_blank_lines(text, place), kind="lines")]
+    if kind in ("row", "target"):
+        return [Part(end=_after_blank_lines(text, place), kind="line")]
+    if kind == "rule":
+        # An adornment above a title, if one is below it too.
+        title = _line_end(text, place)
+        if title > place and (below := _UNDERLINE.match(text, title)):
+            place = below.end()
+        return [Part(end=_after_blank_lines(text, place), kind="line")]
+    if kind == "text" and not line["indent"] and (below := _UNDERLINE.match(text, place)):
+        return [Part(end=_after_blank_lines(text, below.end()), kind="line")]
+    return []
+
+
+def _directive(text: str, line: re.Match[str]) -> list[Part]:
+    """The line of a directive, those of its options, and its body if that is code."""
+    places = [line.end()]
+    while option := _OPTION.match(text, places[-1]):
+        places.append(option.end())
+    places[-1] = _after_blank_lines(text, places[-1])
+    found = [Part(end=place, kind="line") for place in places]
+    name = line["directive"].rpartition(":")[2]
+    if name in _CODE:
+        stop = _body_end(text, places[-1], line, of_directive=True)
+        if stop > places[-1]:
+            language = line["argument"].strip().split(" ")[0] or None
+            found.append(Part(end=stop, kind="code", language=language))
+    return found
+
+
+def _body_end(text: str, place: int, line: re.Match[str], *, of_directive: bool = False) -> int:
+    """Where a body ends: that of the directive in the line, or the one that begins with it."""
+    width = _width(line)
+    while place < len(text):
+        if not _BLANK.match(text, place):
+            found = _LINE.match(text, place)
+            assert found is not None
+            if _width(found) < width or (of_directive and _width(found) == width):
+                break
+        place = _line_end(text, place)
+    return place
+
+
+def _width(line: re.Match[str]) -> int:
+    """How far a line is indented, in columns."""
+    return len(line["indent"].expandtabs(_TAB))
+
+
+def _line_end(text: str, place: int) -> int:
+    match = _LINE.match(text, place)
+    assert match is not None
+    return match.end()
+
+
+def _after_blank_lines(text: str, place: int) -> int:
+    match = _BLANK_LINES.match(text, place)
+    assert match is not None
+    return match.end()

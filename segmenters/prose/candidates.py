@@ -1,0 +1,104 @@
+"""Where a sentence may end: the signs that the rules know, and the pattern that finds them.
+
+One regular expression, linear in the text, finds the candidates of `sentence_rules` and decides
+most of them at first sight. `match.lastgroup` says what was found:
+
+    never     no end, whatever surrounds it        always    an end beyond doubt
+    simple    a terminator of ASCII, white space   gap       any other terminator
+    lines     a line end                           unmarked  a face, a divider, an address
+    None      a bullet
+"""
+
+from __future__ import annotations
+
+import re
+
+from segmenters.prose.next_word import OMISSION
+
+# Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.
+PLAIN = ".!?\u2026\u203c\u203d\u2047\u2048\u2049"
+# Ends a sentence with or without white space behind it: stops of Chinese and Japanese, full-width
+# and small forms, then those of other scripts in the order of Unicode (Sentence_Terminal), and
+# Tibetan.
+STRONG = (
+    "\u3002\uff01\uff1f\uff61\uff0e\ufe12\ufe15\ufe16\ufe52\ufe56\ufe57"
+    "\u0589\u061d\u061e\u061f\u06d4\u0700\u0701\u0702\u07f9\u0837\u0839\u083d\u083e"
+    "\u0964\u0965\u104a\u104b\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809"
+    "\u1944\u1945\u1aa8\u1aa9\u1aaa\u1aab\u1b5a\u1b5b\u1b5e\u1b5f\u1c3b\u1c3c\u1c7e\u1c7f"
+    "\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d\uaa5e"
+    "\uaa5f\uaaf0\uaaf1\uabeb\u0f0d\u0f0e"
+)
+# Closes behind a terminator and belongs to its sentence. German closes with either guillemet, and
+# with U+201C, which `_LATE` adds; * and _ are Markdown's.
+CLOSERS = (
+    "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
+    "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02"
+)
+BULLETS = "\u2022\u2023\u2043"
+# Stand behind the sentence that they comment on; a face ends one that has no terminator.
+EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
+# A run of these between words divides what it stands between; parentheses make faces, too.
+DIVIDERS = "=_~-"
+FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
+# ";" asks in Greek, ":" is also how the Armenian full stop is typed.
+_BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)"
+LINE_ENDS = "\n\r\u2028\u2029"
+
+# What may not start a sentence: it continues or closes the one before.
+CONTINUES = frozenset(",;:)]}%/" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
+CONTINUES_STRONG = CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
+
+_T, _P, _C, _D = map(re.escape, (PLAIN + STRONG, PLAIN, CLOSERS, DIVIDERS))
+# U+201C opens right behind a full stop of Chinese.
+_LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
+
+
+_S = STRONG.replace("\uff0e", "")  # stands in numbers as well
+_GO_ON, _GO_ON_STRONG = (
+    re.escape("".join(sorted(signs))) for signs in (CONTINUES, CONTINUES_STRONG)
+)
+# Fast lanes past `_is_end` of the rules, which says the same at several times the price; the tests
+# compare them.
+_NEVER = "|".join(
+    (
+        # Right in front of a sign of ASCII; a capital counts behind a small letter alone.
+        rf"(?<=[{_P}])[{_P}{_C}]*+(?=[\0-\x7f])(?![\s\[A-Z])",
+        rf"(?<=[{_P}])(?<![^\0-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
+        # In front of what goes on.
+        rf"(?<=[{_P}])[{_P}{_C}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
+        rf"(?<=[{STRONG}])[{_T}{_C}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
+        # Behind an initial; numbers of full width; Greek and Armenian words.
+        rf"(?<=\s[A-HJ-Z]\.)[{_C}]*+[ \t]++(?=[!-&(-Z\\-~])(?!{OMISSION})",
+        r"(?<=\uff0e)(?=\d)",
+        r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",
+    )
+)
+LANES = (
+    rf"(?P<never>{_NEVER})"
+    # White space, then a sign of ASCII that starts neither a note nor a quote.
+    rf"|(?<=[{_P}])[{_P}{_C}]*+(?P<simple>\s++)(?=[!-&(-Z\\-~])"
+    # Nothing behind it that asks for a second look.
+    rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[\u201c])|"
+)
+
+
+def _candidate(first: str, by_script: str) -> re.Pattern[str]:
+    """Candidates: `first` are further characters to begin with, `by_script` looks behind them.
+
+    Each branch consumes what it looks at (possessive quantifiers), so no character is scanned
+    more than a few times: a failing `[.]+\\s` would be tried again from each period of a run.
+    """
+    return re.compile(
+        rf"[{_T}{LINE_ENDS}{BULLETS}{_D}()>{first}]"
+        rf"(?:{LANES}(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
+        rf"(?P<spaced>(?: ''|[ \u00a0\u202f]\u00bb)?+)"
+        rf"(?P<note>(?: ?\[\d{{1,3}}\])*+)(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
+        rf"|(?<=[{LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"
+        rf"|(?<=\s[{BULLETS}])"
+        rf"|(?:(?<=[{FACES}])[{EMOJI}]*+|(?:(?<=[{_D}]{{6}})|(?<=\w>)|(?<=\s[:;][()])"
+        rf"|(?<=\s[:;]-[()]))(?=\s))(?P<unmarked>\s*+))"
+    )
+
+
+# Text in ASCII has neither scripts nor faces, and is read faster for it.
+ASCII, ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)

@@ -1,0 +1,317 @@
+"""Causal sentence boundaries: whether a sentence ends is known at the next non-space character.
+
+One regular expression, linear in the text, finds the candidates: a run of terminators with the
+quotes, brackets and emoji that close behind it, a blank line, a bullet, a smiling face. A short
+decision keeps or drops each of them by the word before (abbreviation, initial, list number), which
+is looked for in a bounded window, and by the first character behind the white space. Trailing white
+space stays with the sentence before, so a boundary stands right in front of a character that is not
+white space.
+
+The rules read the next word by option only (`next_word.py`), pair no quotes but guillemets and
+doubled marks, and know no language beyond lists of abbreviations: what is written without capitals
+or terminators (Thai) stays in one piece.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from segmenters.prose.abbreviations import (
+    BEFORE_NAME,
+    BEFORE_NUMBER,
+    BEFORE_ORDINAL,
+    MAY_END,
+    SHORT_WORDS,
+)
+from segmenters.prose.candidates import (
+    ANY,
+    ASCII,
+    BULLETS,
+    CONTINUES,
+    CONTINUES_STRONG,
+    DIVIDERS,
+    LINE_ENDS,
+    PLAIN,
+    STRONG,
+)
+from segmenters.prose.next_word import (
+    REACH,
+    STARTERS,
+    item_starts,
+    omission_starts,
+    starts_sentence,
+)
+
+_PLACED = ("simple", "always")
+# Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
+_AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
+_CJK_CLOSERS = frozenset("\u300d\u300f\uff09\u300b\u3009")
+_DASHES = frozenset("-\u2013\u2014")
+_QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
+_OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + BULLETS
+_ABBREVIATIONS = BEFORE_NAME | MAY_END
+_STRONG_SET, _PLAIN_SET = frozenset(STRONG), frozenset(PLAIN)
+
+# The word before a period is looked for this far back, in characters; an open quote further.
+_WINDOW = 24
+_QUOTE_WINDOW = 400
+# Candidates that follow each other within so many characters are remembered, so many at a time, by
+# their surroundings: all that decides but for quotes. A list's line is looked for behind a word.
+_DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * _WINDOW + 1
+_ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
+_INITIALS = re.compile(r"\w(?:\.-?\w)+")
+_COUNTED = re.compile(r".*\d|[IVXLC]+")
+# Articles that lose their vowel in French and Italian: "l'art. 5".
+_ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
+# Three periods that stand apart leave words out; a fourth ends the sentence.
+_OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
+_OMISSION_WINDOW = 8
+_ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
+_ARMENIAN = re.compile("[\u0531-\u0587]")
+
+
+def tables() -> str:
+    """A digest of the lists and patterns, so that a changed table changes the fingerprint."""
+    lists = (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL, SHORT_WORDS, STARTERS)
+    known = [*map(sorted, lists), ANY.pattern]
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
+
+
+def sentence_ends(
+    text: str, *, next_word: bool = False, position: int = 0, last: int | None = None
+) -> list[int]:
+    """Character offsets, increasing, at which a sentence ends and another starts.
+
+    With `next_word` the next word is read where the next character leaves a doubt. A scan may
+    resume at `position`, that of a letter, if the sentence there is known to start at `last`.
+    """
+    ends: list[int] = []
+    length = len(text)
+    if last is None:
+        last = length - len(text.lstrip())  # leading white space belongs to the first sentence
+    items = [*item_starts(text), length] if next_word else [length]
+    item = before = 0
+    known: dict[tuple[str, str, int], bool] = {}
+    for match in (ASCII if text.isascii() else ANY).finditer(text, position):
+        kind = match.lastgroup
+        if kind == "never":
+            continue
+        place = match.end() if kind in _PLACED else _place(text, match)
+        while items[item] < place:
+            if last < items[item]:
+                ends.append(last := items[item])
+            item += 1
+        if not last < place < length:
+            continue
+        if kind is None or kind == "always":  # a bullet, or a full stop beyond doubt
+            end = True
+        elif place - before < _DENSE:
+            end = _is_known_end(text, match, place, last, next_word, known)
+        else:
+            end = _is_end(text, match, place, last, next_word)
+        before = place
+        if end:
+            ends.append(last := place)
+    ends.extend(start for start in items[item:-1] if start > last)
+    return ends
+
+
+def _is_known_end(
+    text: str,
+    match: re.Match[str],
+    place: int,
+    last: int,
+    next_word: bool,
+    known: dict[tuple[str, str, int], bool],
+) -> bool:
+    """What `_is_end` says, remembered: where candidates are dense, the same come back."""
+    start = match.start()
+    around = text[start : place + (REACH if next_word else 1)]
+    if text[place] == "'" and place != match.start("spaced") + 1:  # looks far back
+        return _is_end(text, match, place, last, next_word)
+    since = start - last
+    key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED))
+    end = known.get(key)
+    if end is None:
+        if len(known) >= _MEMORY:
+            known.clear()
+        end = known[key] = _is_end(text, match, place, last, next_word)
+    return end
+
+
+def _place(text: str, match: re.Match[str]) -> int:
+    """Where the next sentence would start."""
+    place = match.end()
+    if text[place - 1] in BULLETS:
+        return place - 1
+    if match["spaced"] and not _closes(text, match.start("spaced"), match["spaced"][1:]):
+        return match.start("spaced") + 1
+    return place
+
+
+def _closes(text: str, place: int, quote: str) -> bool:
+    """Whether a quotation is open at `place` that `quote`, written apart, closes."""
+    first = max(0, place - _QUOTE_WINDOW)
+    if quote == "\u00bb":
+        opened = text.rfind("\u00ab", first, place)
+    elif text.find("`", first, place) < 0 and text.find(",", first, place) < 0:
+        return False  # one character is looked for much faster than two
+    else:
+        opened = max(text.rfind(mark, first, place) for mark in ("``", ",,"))
+    return opened >= 0 and opened > text.rfind(quote, first, place)
+
+
+def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
+    """Whether a sentence ends at `place`; the sentence in question starts at `last`."""
+    start, following = match.start(), text[place]
+    if match.lastgroup == "simple":
+        gap = match["simple"]
+        run = text[start : place - len(gap)]
+        if gap != " " and _is_blank_line(gap):
+            return True
+    elif match["gap"] is None:
+        return _ends_unmarked(match, start > last, following)
+    else:
+        gap = " " if place == match.start("spaced") + 1 and match["spaced"] else match["gap"]
+        run = text[start : match.start("spaced")]
+        found = _decided(text, match, place, run, gap)
+        if found is not None:
+            return found
+    if following in CONTINUES or (following == "[" and "\n" not in gap):
+        # "[" may open the number of a note, which belongs to the sentence before.
+        attached = not text[start - 1 : start].isspace()
+        return next_word and run == "." and attached and omission_starts(text, place)
+    if run[0] == "." and _ARMENIAN.match(text, start - 1):
+        return False  # a pause in Armenian
+    if following.islower():
+        return _ends_before_lower(text, start, run)
+    if text[start - 1 : start] == "[" and "]" in run:
+        return False  # "[...]" stands for words left out
+    if run[0] != "." or run[1:2] in _PLAIN_SET:
+        # What follows a dash tells who says so: "- Why? - she asked."
+        return following not in _DASHES or "\n" in gap or run[0] == ";"
+    return _period_ends(text, start, following, last, place if next_word else None)
+
+
+def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) -> bool | None:
+    """What scripts, quotes, blank lines and missing white space decide about `place`, if any."""
+    following = text[place]
+    if gap and _is_blank_line(gap):
+        return True
+    spaced = match["spaced"]  # then `_place` asked already
+    if following == "'" and gap == " " and not spaced and _closes(text, place - 1, "''"):
+        return False  # the first half of a doubled mark, for all that is known here
+    if not _STRONG_SET.isdisjoint(run):
+        return _ends_strong(run, following)
+    if not gap:
+        return _ends_glued(text, match.start(), run, following, bool(match["emoji"]))
+    return None
+
+
+def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> bool:
+    """Whether a line end, a face, a divider or an address ends the sentence."""
+    gap, sign = match["unmarked"], match[0][0]
+    if gap is None:
+        return match["lines"] is None or _is_blank_line(match.group())
+    if not gap or _is_blank_line(gap):
+        return bool(gap)
+    if sign in DIVIDERS:
+        return (following.isalnum() and not following.islower()) or following in _QUOTES
+    if sign == ">":
+        # The line of a mail's header: "From: Ann Lee <lee@c.org> Date: ..."
+        before = match.string[max(0, match.start() - _ADDRESS_WINDOW) : match.start()]
+        return bool((following.isupper() or following.isdigit()) and _ADDRESS.search(before))
+    return in_sentence and following.isupper()
+
+
+def _is_blank_line(gap: str) -> bool:
+    return gap.count("\n") > 1 or gap.count("\r") > 1 or "\u2029" in gap
+
+
+def _is_ideograph(char: str) -> bool:
+    """Whether the character belongs to a script that is written without spaces (CJK)."""
+    return "\u3041" <= char <= "\u9fff" or "\U00020000" <= char <= "\U0003ffff"
+
+
+def _ends_strong(run: str, following: str) -> bool:
+    if (
+        following in CONTINUES_STRONG
+        or following == "["
+        or (run[0] == "\uff0e" and following.isdigit())
+    ):
+        return False
+    return not (run[-1] in _CJK_CLOSERS and following in _AFTER_QUOTE)
+
+
+def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:
+    """Whether a sentence ends where no white space follows: "so.Then", but not "www.Site"."""
+    if _is_ideograph(following):
+        return run[0] in "!?" or run == ".."
+    if not following.isupper() or run.strip(".!?"):
+        return False
+    before = text[start - 1 : start]
+    if emoji or before.isupper() or not before.isalpha():
+        return emoji
+    word = text[max(0, start - _WINDOW) : start].rsplit(None, 1)[-1]
+    if len(run) > 1 or run != ".":
+        return word.isalpha() and word[1:].islower()
+    return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
+
+
+def _ends_before_lower(text: str, start: int, run: str) -> bool:
+    """Informal text: a small letter starts a sentence after a plain word and its terminator.
+
+    Without quotes or brackets in between: those report speech ("Who?" he asked).
+    """
+    word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
+    if run != ".":
+        # "Alas! my" and "Yahoo! in" go on, "nice! and" does not.
+        return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
+    if word in SHORT_WORDS:
+        return True
+    # Few abbreviations are this long; those of other languages than English are less well known.
+    plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
+    return plain and word not in _ABBREVIATIONS
+
+
+def _period_ends(text: str, start: int, following: str, last: int, next_place: int | None) -> bool:
+    """Whether the single period at `start`, before white space and `following`, ends a sentence."""
+    tail = text[max(0, start - _WINDOW) : start]
+    if not tail or tail[-1].isspace():
+        first = max(last, start - _OMISSION_WINDOW)
+        return not _OMISSION.search(text[first : start + 1])
+    *earlier, word = tail.rsplit(None, 2)
+    if not word[0].isalnum():
+        word = word.lstrip(_OPENERS)
+    if len(word) > 3 and ("'" in word or "\u2019" in word):  # an article and two letters
+        word = _ELIDED.sub("", word, count=1)
+    lower = word.lower()
+    listed = len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word)
+    if listed and _starts_line(text, start - len(word), last):
+        return False
+    upper = following.isupper() or following in _QUOTES
+    if next_place is not None:
+        upper = upper and starts_sentence(text, next_place)
+    if len(word) == 1 and word.isalpha():
+        if word.islower() and earlier and _COUNTED.fullmatch(earlier[-1]):
+            return upper  # a unit, or the year of Slavic languages
+        # An initial, unless it is the pronoun: "you and I. Did", "Albert I. Jones".
+        return word == "I" and bool(earlier) and earlier[-1].islower()
+    if lower in MAY_END:
+        # "In the U.S. Senate": so few words are hardly a sentence.
+        return upper and (start - last > _WINDOW or len(text[last:start].split()) > 3)
+    if lower in BEFORE_NAME or ("." in word and _INITIALS.fullmatch(word)):
+        return False
+    if lower in BEFORE_NUMBER:
+        return not following.isdigit()
+    ordinal = word.isdigit() and len(word) < 3 and earlier
+    return not (ordinal and earlier[-1].lower() in BEFORE_ORDINAL)
+
+
+def _starts_line(text: str, place: int, last: int) -> bool:
+    """Whether only a list's own marks stand between `place` and the start of its line."""
+    if place <= last:
+        return True
+    before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + BULLETS)
+    return not before or before[-1] in LINE_ENDS

@@ -1,0 +1,219 @@
+"""spaCy pipelines that find sentences; the one file that imports spaCy.
+
+The component `bipe_sentences` writes the causal rules of `sentence_rules` into a Doc, so that they
+can stand in any spaCy pipeline; `build` makes the pipelines that `Sentences` names; `rule_ends` and
+`sentence_starts` read boundaries back as character offsets. Boundaries are written and read as
+whole arrays (`Doc.from_array`): a Python loop over tokens is an order of magnitude slower. What a
+Doc costs is its tokens, so the tokenizer of our own pipeline makes no more than the cuts need.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import spacy
+from spacy.attrs import IDX, SENT_START
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from segmenters.base import Cuts
+from segmenters.prose.rules import sentence_ends
+
+COMPONENT = "bipe_sentences"
+# The key of Doc.user_data that says that each token is a sentence by the rules.
+_CUT = "bipe_sentences_cut"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# spaCy refuses longer texts for the memory that its models need; the rules need none.
+_NO_LIMIT = 2**62
+# A model reads one paragraph at a time, and longer ones in pieces of this many characters.
+_MODEL_PIECE = 100_000
+# What finds sentences in a model, in the order of trust.
+_PIPES = ("parser", "senter")
+# spaCy's own models are wheels of its releases, not on the index: one version for a minor of spaCy.
+_MODEL_NAME = re.compile(r"[a-z]{2,3}_[a-z]+_[a-z]+_(?:sm|md|lg|trf)")
+_RELEASES = "https://github.com/explosion/spacy-models/releases/download"
+_PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
+
+
+class SentenceTokenizer:
+    """Text -> Doc with one token a sentence, white space behind it included.
+
+    Words would be many more tokens, and half of the time; nobody reads them in this pipeline.
+    """
+
+    def __init__(self, vocab: Vocab, *, next_word: bool) -> None:
+        self.vocab = vocab
+        self.next_word = next_word
+
+    def __call__(self, text: str) -> Doc:
+        places = (0, *sentence_ends(text, next_word=self.next_word), len(text))
+        words = [text[start:end] for start, end in pairwise(places)] if text else []
+        doc = Doc(self.vocab, words=words, spaces=[False] * len(words))
+        doc.user_data[_CUT] = True
+        return doc
+
+    def to_bytes(self, **kwargs: object) -> bytes:
+        """Nothing is stored: the tokenizer has no state."""
+        return b""
+
+    def from_bytes(self, data: bytes, **kwargs: object) -> SentenceTokenizer:
+        """Nothing to restore."""
+        return self
+
+    def to_disk(self, path: object, **kwargs: object) -> None:
+        """Nothing is stored: the tokenizer has no state."""
+
+    def from_disk(self, path: object, **kwargs: object) -> SentenceTokenizer:
+        """Nothing to restore."""
+        return self
+
+
+@spacy.registry.tokenizers("bipe_sentence_tokens")
+def sentence_tokenizer(next_word: bool):  # type: ignore[no-untyped-def]
+    return lambda nlp: SentenceTokenizer(nlp.vocab, next_word=next_word)
+
+
+class SentenceComponent:
+    """Writes the sentence boundaries of the rules into a Doc.
+
+    A boundary inside of a token, which other tokenizers than ours can leave, moves to the next.
+    """
+
+    def __init__(self, *, next_word: bool) -> None:
+        self.next_word = next_word
+
+    def __call__(self, doc: Doc) -> Doc:
+        """The same Doc, with `is_sent_start` of each token set."""
+        if not len(doc):
+            return doc
+        if doc.user_data.pop(_CUT, False):
+            starts = np.ones(len(doc), dtype=np.int64)
+        else:
+            starts = np.full(len(doc), -1, dtype=np.int64)
+            ends = sentence_ends(doc.text, next_word=self.next_word)
+            tokens = np.searchsorted(doc.to_array([IDX]), ends)
+            starts[np.concatenate(([0], tokens[tokens < len(doc)]))] = 1
+        return doc.from_array([SENT_START], starts.astype(np.uint64)[:, None])  # type: ignore[arg-type]
+
+
+@Language.factory(COMPONENT, assigns=["token.is_sent_start"], default_config={"next_word": False})
+def _sentence_component(nlp: Language, name: str, next_word: bool) -> SentenceComponent:
+    return SentenceComponent(next_word=next_word)
+
+
+@lru_cache(maxsize=2)
+def _rules(next_word: bool) -> Language:
+    """The pipeline of the rules; built once a process."""
+    tokenizer = {"@tokenizers": "bipe_sentence_tokens", "next_word": next_word}
+    nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
+    nlp.add_pipe(COMPONENT, config={"next_word": next_word})
+    # Lower case, shape, likeness to a URL of each token: most of the time, and nobody asks.
+    nlp.vocab.lex_attr_getters = {}  # type: ignore[attr-defined]
+    nlp.max_length = _NO_LIMIT
+    return nlp
+
+
+@lru_cache(maxsize=8)
+def build(backend: str, language: str) -> Language:
+    """The pipeline of spaCy's own that these parameters name; built once a process.
+
+    Raises ModuleNotFoundError if its model is not installed, and ValueError for a language that
+    spaCy does not know and for a model that finds no sentences.
+    """
+    if backend == "sentencizer":
+        try:
+            nlp = spacy.blank(language)
+        except ImportError as error:
+            why = " ".join(str(error).split())
+            raise ValueError(
+                f"language must be one that spaCy can load (xx for any), was: {language!r} ({why})"
+            ) from error
+        nlp.add_pipe("sentencizer")
+    else:
+        nlp = _load(backend, language)
+    nlp.max_length = _NO_LIMIT
+    return nlp
+
+
+def _model(backend: str, language: str) -> str:
+    """The name or path of the model that decides: the small one of the language, or `backend`."""
+    if backend not in _PIPES:
+        return backend
+    if language == "xx":
+        return "xx_sent_ud_sm"
+    return f"{language}_core_{'web' if language in ('en', 'zh') else 'news'}_sm"
+
+
+def _load(backend: str, language: str) -> Language:
+    """An installed model, reduced to what finds its sentences."""
+    name = _model(backend, language)
+    try:
+        nlp = spacy.load(name)
+    except OSError as error:
+        cure = "backend is rules, spacy, sentencizer, senter, parser, or a model's name or path"
+        if _MODEL_NAME.fullmatch(name):
+            release = f"{name}-{'.'.join(spacy.__version__.split('.')[:2])}.0"
+            cure = f"pip install {_RELEASES}/{release}/{release}-py3-none-any.whl"
+        raise ModuleNotFoundError(f"no spaCy model {name!r} is installed: {cure}") from error
+    wanted = (backend,) if backend in _PIPES else (*_PIPES, "sentencizer")
+    finders = [pipe for pipe in wanted if pipe in nlp.component_names]
+    if not finders:
+        raise ValueError(f"the spaCy model {name!r} must have a pipe {' or '.join(wanted)}")
+    if finders[0] not in nlp.pipe_names:
+        nlp.enable_pipe(finders[0])  # models ship with the senter disabled, in favour of the parser
+    keep = {finders[0], "tok2vec", "transformer"}
+    nlp.select_pipes(disable=[pipe for pipe in nlp.pipe_names if pipe not in keep])
+    return nlp
+
+
+def versions(backend: str, language: str) -> dict[str, str]:
+    """What decides beyond the parameters: spaCy's version, and the model's name and version."""
+    found = {"spacy": spacy.__version__}
+    if backend != "sentencizer":
+        meta = build(backend, language).meta
+        found["model"] = f"{meta['lang']}_{meta['name']}-{meta['version']}"
+    return found
+
+
+def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
+    """Character offsets at which the rules, run by spaCy, start a sentence, 0 included."""
+    pipeline = _rules(next_word)
+    return _starts(pipeline, _valid(text)) if text else np.zeros(0, dtype=np.int64)
+
+
+def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
+    """Character offsets at which the pipeline starts a sentence, 0 included."""
+    nlp = build(backend, language)
+    text = _valid(text)
+    found = [
+        np.append(_starts(nlp, text[start:end]) + start, start)
+        for start, end in pairwise(_pieces(text))
+    ]
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _valid(text: str) -> str:
+    """The text without lone surrogates, which UTF-8, spaCy's form, has not; of the same length."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def _pieces(text: str) -> list[int]:
+    """Where paragraphs start, and pieces of those that are too long for a model; and the end."""
+    places = (0, *(match.end() for match in _PARAGRAPH.finditer(text)), len(text))
+    inner = {place for a, b in pairwise(places) for place in range(a, b, _MODEL_PIECE)}
+    return sorted(inner | {len(text)})
+
+
+def _starts(nlp: Language, text: str) -> Cuts:
+    # The memory zone frees the strings of this text: the vocabulary would grow for ever.
+    with nlp.memory_zone():
+        table = nlp(text).to_array([IDX, SENT_START])
+        return table[table[:, 1] == 1, 0].astype(np.int64)

@@ -1,0 +1,218 @@
+r"""Marks from token ids alone: what a segmenter does, compiled for one vocabulary.
+
+    table = IdTable.compile(pieces, segmenter)        # pieces: the bytes of each id
+    table = table.measured(texts, encode)             # how often it is wrong
+    table.marks(ids)                                  # uint8 [..., time], as `mark` gives them
+
+Booleans of each id, found out by letting the segmenter's machine read the piece in a few places:
+
+    closes   a segment ends with the piece (".", "\n"): the next one may start another
+    takes    the piece starts a segment if one was closed before it (" The"; ")" does not)
+    passes   the piece leaves that to the next (white space behind a period, special tokens)
+    opens    a segment starts in the piece by itself ("\nNo" as one token)
+    guards   the piece keeps a period behind it from closing (" Mr")
+    spaces   the piece ends in white space
+
+`closes` is asked twice, behind any piece and behind one that guards; `takes` and `passes` behind
+any piece and behind one that ends in white space. So the token t, behind the token s, does
+
+    start = opens[t] or (pending and takes[spaces[s]][t])
+    pending = closes[guards[s]][t] or (pending and passes[spaces[s]][t])
+
+and runs on a device, or, as here, without a loop. The released rule (`official_marks`) is the table
+that only closes.
+
+What more than a few neighbours decide is lost: brackets, comments, what stands before an
+abbreviation. `disagreement` is the measured share of tokens whose mark is wrong; it is a part of
+the fingerprint. For exact marks, take `Online`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmenters.align import DOCUMENT, SEGMENT, Marks
+from segmenters.base import Segmenter
+from segmenters.streaming.online import Online
+
+Flags = npt.NDArray[np.bool_]
+
+_FLAGS = ("closes", "takes", "passes", "opens", "guards", "spaces")
+# A plain word that stands before the piece; what then closes a segment, the first that does; and a
+# word that starts one.
+_BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class IdTable:
+    """What each id does to segments. Make it by `compile` or `of_separators`.
+
+    `closes`, `takes` and `passes` are bool [2, ids], `opens`, `guards` and `spaces` bool [ids].
+    `disagreement` is the measured share of wrong marks in so many `tokens` (None: not measured).
+    """
+
+    closes: Flags
+    takes: Flags
+    passes: Flags
+    opens: Flags
+    guards: Flags
+    spaces: Flags
+    pieces: tuple[bytes, ...] = ()
+    segmenter: Segmenter | None = None
+    disagreement: float | None = None
+    tokens: int = 0
+
+    @classmethod
+    def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:
+        """The table of a vocabulary: `pieces[id]` is the text of the id, empty for special tokens.
+
+        Raises ValueError for a segmenter that cannot be followed (`machine_of`).
+        """
+        probe = _Probe(segmenter)
+        data = tuple(_bytes_of(piece) for piece in pieces)
+        guards = [bool(piece) and probe.guards(piece) for piece in data]
+        guard = next((_as_word(data[id]) for id in np.flatnonzero(guards)), b"")
+        closes = [[probe.closes(piece, behind) for piece in data] for behind in (b"", guard)]
+        asked = [
+            [probe.takes_or_passes(piece, behind) for piece in data]
+            for behind in (probe.closed, probe.spaced)
+        ]
+        takes, passes = np.array(asked, dtype=bool).reshape(2, -1, 2).transpose(2, 0, 1)
+        opens = np.array([bool(piece) and _pushed(probe.word, piece)[1] for piece in data], bool)
+        return cls(
+            closes=np.array(closes, dtype=bool),
+            takes=takes.copy(),
+            passes=passes.copy(),
+            opens=opens,
+            guards=np.array(guards, dtype=bool),
+            spaces=np.array([piece[-1:].isspace() for piece in data], dtype=bool),
+            pieces=data,
+            segmenter=segmenter,
+        )
+
+    @classmethod
+    def of_separators(cls, size: int, separators: Collection[int]) -> IdTable:
+        """The rule of the released BiPE: each of the ids `separators` closes its segment."""
+        closes = np.zeros((2, size), dtype=bool)
+        closes[:, list(separators)] = True
+        never, none = np.zeros_like(closes), np.zeros(size, dtype=bool)
+        return cls(closes=closes, takes=~never, passes=never, opens=none, guards=none, spaces=none)
+
+    def marks(self, ids: npt.ArrayLike) -> Marks:
+        """Marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
+
+        Raises ValueError for an id that the table does not have.
+        """
+        index = np.asarray(ids, dtype=np.int64)
+        if index.size and not 0 <= index.min() <= index.max() < len(self.opens):
+            raise ValueError(f"ids must be below {len(self.opens)}, was: {index.max()}")
+        marks = np.zeros(index.shape, dtype=np.uint8)
+        if not index.size:
+            return marks
+        # The token before; in front of the first there is nothing to guard, and nothing is closed.
+        spaced = _behind(self.spaces[index]).astype(np.int8)
+        closes = self.closes[_behind(self.guards[index]).astype(np.int8), index]
+        says = closes | ~self.passes[spaced, index]
+        # What the last token said that does not just pass it on.
+        last = np.maximum.accumulate(np.where(says, np.arange(index.shape[-1]), 0), axis=-1)
+        pending = _behind(np.take_along_axis(closes, last, axis=-1))
+        marks[self.opens[index] | (pending & self.takes[spaced, index])] = SEGMENT
+        marks[..., 0] = DOCUMENT | SEGMENT
+        return marks
+
+    def measured(self, texts: Iterable[str], encode: Callable[[str], Sequence[int]]) -> IdTable:
+        """This table with its share of marks that are not the exact ones (`Online`) on `texts`.
+
+        `encode` gives the ids of a text. Raises ValueError without a segmenter or without tokens.
+        """
+        if self.segmenter is None:
+            raise ValueError("segmenter must be known: measure a table made by compile")
+        wrong = tokens = 0
+        for text in texts:
+            ids = list(encode(text))
+            online = Online(segmenter=self.segmenter)
+            exact = [mark for id in ids for mark in online.push(self.pieces[id])]
+            exact += online.finish()
+            wrong += int((self.marks(ids) != np.array(exact, dtype=np.uint8)).sum())
+            tokens += len(ids)
+        if not tokens:
+            raise ValueError("texts must hold tokens to measure on")
+        return replace(self, disagreement=wrong / tokens, tokens=tokens)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """All that decides the marks, and how good they are, as JSON-able values."""
+        flags = np.concatenate([getattr(self, name).ravel() for name in _FLAGS])
+        return {
+            "id_table": hashlib.sha256(np.packbits(flags).tobytes()).hexdigest(),
+            "ids": len(self.opens),
+            "segmenter": self.segmenter.fingerprint() if self.segmenter else None,
+            "disagreement": self.disagreement,
+            "tokens": self.tokens,
+        }
+
+    def __str__(self) -> str:
+        name = repr(self.segmenter) if self.segmenter else "separators"
+        rate = "not measured"
+        if self.disagreement is not None:
+            rate = f"{self.disagreement:.4%} of {self.tokens} marks wrong"
+        return f"IdTable of {len(self.opens)} ids for {name}: {rate}"
+
+
+class _Probe:
+    """Places at which pieces are tried: behind a word, a closed segment, and a blank after it."""
+
+    def __init__(self, segmenter: Segmenter) -> None:
+        self.word = _pushed(Online(segmenter=segmenter), _BEFORE)[0]
+        for self.closer in _CLOSERS:
+            self.closed = _pushed(self.word, self.closer)[0]
+            if self.starts(self.closed):
+                break
+        self.spaced, taken = _pushed(self.closed, " ")
+        if taken:  # lines: white space starts the next segment like anything else
+            self.spaced = self.closed
+
+    def starts(self, online: Online) -> bool:
+        """Whether a segment starts with the next word."""
+        return _pushed(online, _AFTER)[1]
+
+    def guards(self, piece: bytes) -> bool:
+        behind = _pushed(_pushed(self.word, _as_word(piece))[0], self.closer)[0]
+        return not self.starts(behind)
+
+    def closes(self, piece: bytes, behind: bytes) -> bool:
+        return bool(piece) and self.starts(_pushed(_pushed(self.word, behind)[0], piece)[0])
+
+    def takes_or_passes(self, piece: bytes, behind: Online) -> tuple[bool, bool]:
+        if not piece:
+            return False, True
+        after, takes = _pushed(behind, piece)
+        return takes, not takes and self.starts(after)
+
+
+def _behind(flags: Flags) -> Flags:
+    """What was said one token before; false in front of the first."""
+    moved = np.zeros_like(flags)
+    moved[..., 1:] = flags[..., :-1]
+    return moved
+
+
+def _bytes_of(piece: str | bytes) -> bytes:
+    return piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
+
+
+def _as_word(piece: bytes) -> bytes:
+    """The piece behind a word: one with a capital starts a word more often than it goes on."""
+    return b" " + piece if piece[:1].isupper() else piece
+
+
+def _pushed(online: Online, piece: str | bytes) -> tuple[Online, bool]:
+    """The state behind a piece, and whether a segment started in it."""
+    twin = online.copy()
+    marks = twin.push(piece) or twin.provisional()
+    return twin, bool(marks[-1] & SEGMENT)

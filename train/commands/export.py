@@ -1,0 +1,55 @@
+"""`bipe export DIR format=FORMAT out=FOLDER`: prepared data for other programs.
+
+Takes two or three keys and no configuration. What is written where: train/data/store/export/.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from train.data.store.export import FORMATS, SEQUENCES, export
+from train.errors import DataError, nearest
+
+USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...]
+
+Write prepared data for other programs, every split by itself, checked before.
+  DIR          what bipe prepare wrote
+  format       megatron: .bin and .idx of Megatron-LM's IndexedDataset
+               parquet: id, bytes, input_ids and segment_lengths, a row a document
+  out          a new or empty folder
+  sequences    what a sequence of Megatron's is: {" or ".join(SEQUENCES)}"""
+_KEYS = ("format", "out", "sequences")
+EXIT_FAULT = 2
+
+
+def main(words: list[str]) -> int:
+    """Run the command on its arguments; returns the exit status."""
+    if {"-h", "--help"} & set(words):
+        print(USAGE)
+        return 0
+    try:
+        folder, options = _parsed(words)
+        for done in export(folder, **options):
+            files = ", ".join(map(str, done.files)) or "left out"
+            print(f"{done.source}/{done.split}: {done.documents:,} documents: {files}", flush=True)
+    except (DataError, OSError) as fault:
+        print(f"bipe: export: {fault}", file=sys.stderr)
+        return EXIT_FAULT
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parsed(words: list[str]) -> tuple[Path, dict[str, str]]:
+    folders = [word for word in words if "=" not in word]
+    if len(folders) != 1:
+        raise DataError(f"needs one folder, was: {' '.join(folders) or 'none'}\n{USAGE}")
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    for key in options:
+        if key not in _KEYS:
+            raise DataError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
+    for key in ("format", "out"):
+        if not options.get(key):
+            raise DataError(f"{key}= must be set\n{USAGE}")
+    return Path(folders[0]), options

@@ -1,0 +1,282 @@
+"""`bipe scrolls`: fine-tune a trained run on a task of long documents, decode, and score.
+
+    bipe scrolls task=qmsum path=qmsum.zip checkpoint=runs/mine/bipe_rope out=runs/scrolls
+    bipe scrolls -m task=qmsum,qasper seed=0,1,2 checkpoint=... out=...        mean and spread
+    bipe scrolls task=qmsum checkpoint=... stretch=yarn stretch.factor=8       longer than it was
+    bipe scrolls task=qmsum checkpoint=... steps=0                             as it is, untrained
+
+Tokenizer and segmenter are those of the data that the run was trained on. A run folder is left as
+by `bipe pretrain`, and in it:
+
+    RUN/scrolls/SPLIT/journal.jsonl    predictions as they are made: decoding goes on from there
+    RUN/scrolls/SPLIT/TASK.json        the official format, checked
+    RUN/scrolls/SPLIT/scores.json      scores, statistics, what was cut
+    OUT/scrolls.json                   all runs of the folder, seeds brought together
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+from bipe.build import TARGET, build, find
+from bipe.checkpoint import WEIGHTS, load_model
+from train.commands.extend import stretched, write_untrained
+from train.commands.generate_marker import chosen_segmenter
+from train.config import Study, slug
+from train.data.preparing.progress import Meter
+from train.data.rows.sets import DataSets
+from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.disk.files import write_whole
+from train.evals.scoring.scrolls import Score, score
+from train.fit import runs
+from train.fit.base_run import Parent, find_parent
+from train.fit.checkpoints import sha256
+from train.fit.training import train_model
+from train.tasks.scrolls.decoding import Decoding, decode, output_marker
+from train.tasks.scrolls.encoding import Encoder
+from train.tasks.scrolls.example import SPLITS, Example, Task
+from train.tasks.scrolls.journal import Journal, Prediction
+from train.tasks.scrolls.prepared import prepare_examples
+from train.tasks.scrolls.rows import ExampleDataModule
+from train.tasks.scrolls.seeds import FORMAT, SCORES, as_json, collected, find_scores, table
+from train.tasks.scrolls.statistics import prediction_statistics
+from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
+from train.tasks.scrolls.truncation import Truncation, counted
+
+
+def scrolls(study: Study, *, config: Mapping[str, Any]) -> Path:
+    """Fine-tune, decode, score, and return the run's folder. config: stored beside the run."""
+    task = _task(study)
+    if find(study.rows[TARGET], allowed=study.allowed) is not ExampleDataModule:
+        raise ValueError("rows must be rows of examples for bipe scrolls; set rows=examples")
+    assert study.checkpoint is not None
+    parent = find_parent(study.checkpoint, allowed=study.allowed)
+    sets = DataSets(study.data)
+    parent.refuse_other_data(sets)
+    encoder = _encoder(study, task, parent, sets)
+    decoded = _examples_to_decode(study, task)
+    if decoded and not _is_flat(parent):
+        _refuse_unfollowed(encoder, decoded)
+    model = _model_name(parent, study)
+    if study.name:  # one of its own, so that it is not taken for another run of that model
+        model = study.name.removesuffix(f"_seed{study.seed}").removesuffix(f"_{task.name}")
+    folder = Path(study.out) / (study.name or f"{model}_{task.name}_seed{study.seed}")
+    if folder.resolve() == parent.home.resolve():
+        raise ValueError(f"{folder} is the checkpoint itself: name=... takes another folder")
+    _train(study, task, parent, encoder, folder=folder, config=config)
+    if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
+        _decode(study, task, encoder, decoded, folder=folder, model=model)
+        _collect(Path(study.out))
+    return folder
+
+
+def _task(study: Study) -> Task:
+    if not study.task or TARGET not in study.task:
+        raise ValueError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
+    return cast(Task, build(study.task, allowed=study.allowed))
+
+
+def _encoder(study: Study, task: Task, parent: Parent, sets: DataSets) -> Encoder:
+    options = study.scrolls
+    segmenter = chosen_segmenter(
+        sets,
+        trained_on=list(parent.notes.get("sources", {})),
+        source=options.source,
+        wish=options.segmenter,
+        allowed=study.allowed,
+        section="scrolls",
+    )
+    room = Truncation(
+        row_length=study.row_length,
+        output=task.output_tokens,
+        last=task.last_tokens,
+        on_long=options.on_long,
+    )
+    tokenizer = LoadTokenizer(path=sets.folder).build()
+    return Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
+
+
+def _examples_to_decode(study: Study, task: Task) -> Sequence[Example]:
+    """Those of the split, so that its faults are told before hours of training."""
+    split = study.scrolls.split
+    if split is None:
+        return []
+    if split not in SPLITS:
+        raise ValueError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
+    found = task.examples(split)[: study.scrolls.rows]
+    if not found:
+        raise ValueError(f"task {task.name}: its split {split} has no example")
+    return found
+
+
+def _is_flat(parent: Parent) -> bool:
+    return not str(parent.decoder.encoding.get(TARGET)).endswith((".Bilevel", ".Chain"))
+
+
+def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
+    """Raise ValueError for a segmenter that cannot go on while an output is written."""
+    pieces = encoder.tokenizer.pieces()
+    for example in examples:
+        segmenter = encoder.segmenter.choose(text=example.prompt)
+        try:
+            output_marker(segmenter, tokenizer=encoder.tokenizer, pieces=pieces)
+        except ValueError as fault:
+            raise ValueError(
+                f"scrolls.segmenter: {fault}; example {example.id} is cut by it. Set "
+                "scrolls.segmenter to one that is followed (newline, sentences, lines ...)"
+            ) from None
+
+
+def _model_name(parent: Parent, study: Study) -> str:
+    """bipe_rope, or bipe_rope_yarn8 where it is stretched here."""
+    if not study.stretch:
+        return parent.name
+    words = slug(str(study.stretch.get(TARGET)).rpartition(".")[2])
+    factor = study.stretch.get("factor")
+    return f"{parent.name}_{words}" + ("" if factor is None else slug(f"{factor:g}"))
+
+
+def _train(
+    study: Study,
+    task: Task,
+    parent: Parent,
+    encoder: Encoder,
+    *,
+    folder: Path,
+    config: Mapping[str, Any],
+) -> None:
+    done = stretched(parent, study)
+    decoder = parent.decoder if done is None else done.config
+    notes: dict[str, Any] = {"parent": parent.as_notes(), "task": dict(study.task or {})}
+    if done is not None:
+        _say(done.report)
+        notes["stretch"] = [report.as_notes() for report in done.reports]
+    config = dict(config) | {"encoding": decoder.encoding}
+    if study.steps == 0:
+        write_untrained(study, parent, decoder, folder, config=config, notes=notes)
+        return
+    prepared = prepare_examples(
+        task, encoder=encoder, out=Path(study.scrolls.examples), limit=study.limit
+    )
+    notes["truncation"] = {split: asdict(c) for split, c in prepared.truncation.items()}
+    for split, counts in prepared.truncation.items():
+        _say(
+            f"{task.name} {split}: {counts.examples} examples, {counts.prompts_cut} prompts and "
+            f"{counts.outputs_cut} outputs cut to fit row_length={study.row_length}"
+        )
+    rows = study.call(
+        "rows",
+        folder=str(prepared.folder),
+        row_length=study.row_length,
+        epochs=None,
+        seed=study.seed,
+    )
+    train_model(
+        study,
+        decoder=decoder,
+        rows=rows,
+        folder=folder,
+        config=config,
+        weights=parent.weights,
+        notes=notes,
+        command="scrolls",
+        best=study.scrolls.select == "best",
+    )
+
+
+def _decode(
+    study: Study,
+    task: Task,
+    encoder: Encoder,
+    examples: Sequence[Example],
+    *,
+    folder: Path,
+    model: str,
+) -> None:
+    options, split = study.scrolls, str(study.scrolls.split)
+    decoder, _ = load_model(folder / runs.MODEL, allowed=study.allowed)
+    decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    how = Decoding(
+        max_new=options.max_new or task.output_tokens, search=options.search, batch=options.batch
+    )
+    weights = sha256(folder / runs.MODEL / WEIGHTS)
+    prompts = list(encoder.prompts(examples))
+    place = folder / runs.SCROLLS / split
+    request = {
+        "model": weights,
+        "max_new": how.max_new,
+        **asdict(how.search),
+        "prompts": dict(study.task or {}),
+        **encoder.fingerprint(),
+    }
+    journal = Journal(place / "journal.jsonl", request=request)
+    with Meter(show=True) as meter:
+        meter.start(f"{task.name} {split}")
+        made = decode(
+            decoder,
+            prompts,
+            tokenizer=encoder.tokenizer,
+            how=how,
+            journal=journal,
+            tell=meter.update,
+        )
+        meter.finish()
+    texts = {id: one.text for id, one in made.items()}
+    path = place / f"{task.name}.json"
+    write_predictions(path, texts)
+    checked = check_submission(path, ids={task.name: [e.id for e in examples]}, task=task.name)
+    refuse_faults(path, checked)
+    references = {example.id: example.references for example in examples if example.references}
+    found = score(texts, references, metric=task.metric) if references else None
+    result = {
+        "format": FORMAT,
+        "task": task.name,
+        "split": split,
+        "model": model,
+        "seed": study.seed,
+        "weights": weights,
+        "metric": task.metric,
+        **_as_json(found),
+        "decoding": asdict(how),
+        "ended": {kind: _ended(made, kind) for kind in ("stop", "length")},
+        "statistics": prediction_statistics(
+            texts,
+            references,
+            truncated=counted(prompt.kept for prompt in prompts),
+            tokens={id: one.tokens for id, one in made.items()},
+        ),
+    }
+    write_whole(place / SCORES, json.dumps(result, indent=1) + "\n")
+    told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
+    _say(f"{path}: {len(made)} outputs of {split}: {told}")
+
+
+def _as_json(found: Score | None) -> dict[str, Any]:
+    if found is None:
+        return {"score": None, "values": {}}
+    return {"score": found.score, "values": dict(found.values)}
+
+
+def _ended(made: Mapping[str, Prediction], kind: str) -> int:
+    return sum(one.ended == kind for one in made.values())
+
+
+def _collect(out: Path) -> None:
+    """Bring the runs of a folder together, seed by seed."""
+    models = collected(find_scores(out))
+    if models:
+        write_whole(out / "scrolls.json", as_json(models))
+        _say(table(models))
+
+
+@rank_zero_only
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

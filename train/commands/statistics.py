@@ -1,0 +1,146 @@
+"""`bipe evaluate statistics`: how prepared text falls into segments, without a model.
+
+    bipe evaluate statistics data=runs/mine/data
+    bipe evaluate statistics 'data={sentences: A, newlines: B}'    several segmenters side by side
+
+Writes segment_statistics.json and a page of the same name, and prints a table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from train.config import Study
+from train.data.preparing.statistics import SEGMENT_EDGES
+from train.data.reading.split import SPLITS
+from train.data.rows.sets import DataSets
+from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.disk.files import write_whole
+from train.errors import DataError, nearest
+from train.evals.statistics.measure import source_statistics
+from train.fit.machine import environment
+from train.report.formats import DAGGER, amount, percent, short
+from train.report.load_growth import FORMAT
+from train.report.markup import visible
+from train.report.sections.growth import statistics_page
+
+
+def statistics_study(study: Study) -> Path:
+    """Count what a study names; returns the JSON file that was written."""
+    options = study.statistics
+    for split in options.splits:
+        if split not in SPLITS:
+            raise ValueError(f"statistics.splits: {split!r} is none; {nearest(split, SPLITS)}")
+    sets = _folders(study.data)
+    known = [_named(prefix, name) for prefix, held in sets.items() for name in held.sources]
+    for name in options.sources or ():
+        if name not in known:
+            raise ValueError(f"statistics.sources: {name!r} is no source; {nearest(name, known)}")
+    found: dict[str, Any] = {}
+    for prefix, held in sets.items():
+        pieces = _pieces(held)
+        for name in held.sources:
+            called = _named(prefix, name)
+            if options.sources is None or called in options.sources:
+                begin = time.monotonic()
+                found[called] = _source(study, held, name, pieces)
+                tokens = found[called]["tokens"]
+                print(f"{called}: {tokens} tokens in {time.monotonic() - begin:.1f} s",
+                      file=sys.stderr, flush=True)  # fmt: skip
+    result = {
+        "format": FORMAT,
+        "splits": options.splits,
+        "segment_edges": list(SEGMENT_EDGES),
+        "sources": found,
+        "environment": environment(),
+    }
+    path = Path(options.out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page = path.with_suffix(".html")
+    write_whole(page, statistics_page(result))
+    write_whole(path, json.dumps(result, indent=1) + "\n")
+    Console().print(statistics_table(found))
+    print(f"\nnumbers: {path}\nfigures: {page}")
+    return path
+
+
+def _folders(data: Any) -> dict[str, DataSets]:
+    """Prepared folders by name; without a name where one, or a list, is given.
+
+    Folders are opened one by one: their tokenizers may differ, unlike those of a model's data.
+    """
+    if isinstance(data, Mapping):
+        return {str(name): DataSets(folder) for name, folder in data.items()}
+    return {"": DataSets(data)}
+
+
+def _named(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _source(study: Study, sets: DataSets, name: str, pieces: Any) -> dict[str, Any]:
+    options = study.statistics
+    folder, own = sets.sources[name]
+    return {
+        "segmenter": sets.manifests[folder]["sources"][own]["segmenter"],
+        **source_statistics(
+            [sets.open(name, split) for split in options.splits],
+            pieces=pieces,
+            separator_tokens=options.separator_tokens,
+            least=options.documents,
+        ),
+    }
+
+
+def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
+    """The bytes of each id; None, and a line that says so, where they cannot be told."""
+    try:
+        return LoadTokenizer(path=sets.folder).build().pieces()
+    except DataError as fault:
+        print(f"{sets.folder}: separators are left out: {fault}", file=sys.stderr)
+        return None
+
+
+def statistics_table(sources: Mapping[str, Any]) -> Table:
+    """What figure 1 claims, in numbers, one column a source."""
+    table = Table(title="Segments against the length of documents", title_justify="left")
+    table.add_column("", no_wrap=True)
+    for name in sources:
+        table.add_column(Text(visible(name)), justify="right")
+    columns = [_column(held) for held in sources.values()]
+    for line in columns[0] if columns else ():
+        table.add_row(line, *(Text(column[line]) for column in columns))
+    return table
+
+
+def _column(held: Mapping[str, Any]) -> dict[str, str]:
+    lengths, growth, pairs = held["tokens_per_segment"], held["growth"], held["distance"]["pairs"]
+    chance = [pair["by_chance"] for pair in pairs]
+    slope = growth and growth["slope"]
+    ends = (held["separators"] or {"characters": []})["characters"][:3]
+    return {
+        "segmenter": str(held["segmenter"].get("segmenter", "")).rpartition(".")[2],
+        "documents": amount(held["documents"]),
+        "segments": amount(held["segments"]),
+        "tokens a segment": short(lengths["mean"]) if lengths else DAGGER,
+        "of one token": percent(lengths["share_of_length_1"], 1) if lengths else DAGGER,
+        "segments a 1000 tokens (slope)": DAGGER if slope is None else short(1000 * slope),
+        "R\u00b2 of the line": _number(growth and growth["r2"]),
+        "exponent (1: in proportion)": _number(growth and growth["exponent"]),
+        "JS distance of bins, mean": _number(held["distance"]["mean"]),
+        "by chance": _number(sum(chance) / len(chance) if chance else None),
+        "ended by": ", ".join(f"{visible(e['character'])} {percent(e['share'])}" for e in ends),
+    }
+
+
+def _number(value: float | None) -> str:
+    return DAGGER if value is None else f"{value:.3f}"

@@ -1,0 +1,88 @@
+"""`bipe verify DIR`: every fault of a data set, one a line, with the file and the bytes.
+
+Takes the folder of `bipe prepare`, or that of one split. Needs no configuration and no torch.
+Exit status: 0 all is as it was written, 1 there are faults, 2 the folder cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from train.data.store.integrity import Fault
+from train.data.store.shards import MANIFEST, read_manifest
+from train.data.store.verify import Advance, data_faults, split_faults, splits_of
+from train.errors import DataError
+
+EXIT_FAULTS = 1
+EXIT_UNREADABLE = 2
+
+
+def main(words: list[str]) -> int:
+    """Run the command on its arguments; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="bipe verify", description="Check every byte of prepared data and list all faults."
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="what bipe prepare wrote")
+    options = parser.parse_args(words)
+    folder: Path = options.folder
+    if not folder.is_dir():
+        print(f"bipe: verify: {folder}: there is no such folder", file=sys.stderr)
+        return EXIT_UNREADABLE
+    faulty: set[Path] = set()
+    try:
+        total = _bytes_of(folder)
+        with _progress(total) as advance:
+            for fault in faults_of(folder, advance=advance):
+                faulty.add(fault.path)
+                print(fault, flush=True)
+    except OSError as error:
+        print(f"bipe: verify: {error}", file=sys.stderr)
+        return EXIT_UNREADABLE
+    except KeyboardInterrupt:
+        return 130
+    print(f"{folder}: {total / 1e6:.1f} MB, " + (_faults(len(faulty)) if faulty else "no fault"))
+    return EXIT_FAULTS if faulty else 0
+
+
+def faults_of(folder: Path, *, advance: Advance) -> Iterator[Fault]:
+    """What is wrong with a data set, or with one split."""
+    check = split_faults if _is_split(folder) else data_faults
+    return check(folder, advance=advance)
+
+
+def _is_split(folder: Path) -> bool:
+    return (folder / MANIFEST).exists() and '"bipe-shards"' in (folder / MANIFEST).read_text(
+        encoding="utf-8", errors="replace"
+    )
+
+
+def _faults(files: int) -> str:
+    return f"faults in {files} file{'s' * (files > 1)}; exit status {EXIT_FAULTS}"
+
+
+def _bytes_of(folder: Path) -> int:
+    """What there is to read, as far as the manifests can be read."""
+    total = 0
+    for split in [folder] if _is_split(folder) else splits_of(folder):
+        try:
+            total += sum(file["bytes"] for file in read_manifest(split)["files"].values())
+        except DataError:
+            continue
+    return total
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Advance]:
+    """A bar on a terminal; elsewhere nothing, since faults and totals are lines already."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("verify", total=total)
+        yield lambda size: bar.advance(task, size)

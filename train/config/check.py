@@ -1,0 +1,165 @@
+"""The composed configuration against the signatures that it will call, before anything is built.
+
+A node with `_target_` is a call: its keys are keyword arguments, so the signature is the schema.
+All faults are reported at once, each with the key as it is typed on the command line, the rule,
+the value, and the nearest name where a name is wrong.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Union
+
+from bipe.build import PARTIAL, TARGET, find
+from train.errors import ConfigError, nearest
+
+
+def check(
+    config: Mapping[str, Any], *, schema: Callable[..., Any], allowed: tuple[str, ...]
+) -> None:
+    """Raise `ConfigError` with all the faults of a configuration.
+
+    schema: what the top level is an argument list of. allowed: see `bipe.build.build`.
+    """
+    faults = [*_call_faults(schema, config, path="", partial=False)]
+    faults += _nested_faults(config, path="", allowed=allowed)
+    if len(faults) == 1:
+        raise ConfigError(faults[0])
+    if faults:
+        raise ConfigError(f"{len(faults)} faults:\n" + "\n".join(f"  {f}" for f in faults))
+
+
+def _nested_faults(node: Any, *, path: str, allowed: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        if TARGET in node:
+            yield from _target_faults(node, path=path, allowed=allowed)
+        for key, value in node.items():
+            yield from _nested_faults(value, path=_join(path, key), allowed=allowed)
+    elif isinstance(node, Sequence) and not isinstance(node, str):
+        for i, value in enumerate(node):
+            yield from _nested_faults(value, path=f"{path}[{i}]", allowed=allowed)
+
+
+def _target_faults(
+    node: Mapping[str, Any], *, path: str, allowed: tuple[str, ...]
+) -> Iterator[str]:
+    try:
+        target = find(node[TARGET], allowed=allowed)
+    except ValueError as error:
+        yield f"{_join(path, TARGET)}: {error}"
+        return
+    arguments = {k: v for k, v in node.items() if k not in (TARGET, PARTIAL)}
+    partial = bool(node.get(PARTIAL, False))
+    yield from _call_faults(target, arguments, path=path, partial=partial)
+
+
+def _call_faults(
+    target: Callable[..., Any], arguments: Mapping[str, Any], *, path: str, partial: bool
+) -> Iterator[str]:
+    """Faults of calling `target` with keyword arguments."""
+    parameters = inspect.signature(target).parameters
+    hints = _hints(target)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    name = getattr(target, "__name__", str(target)) if path else "the configuration"
+    for key, value in arguments.items():
+        where = _join(path, key)
+        if key in parameters:
+            hint = hints.get(key, Any)
+            if not fits(value, hint):
+                yield f"{where}: must be {_readable(hint)}, was: {value!r}"
+            elif isinstance(value, Mapping) and TARGET not in value:
+                section = section_of(hint)
+                if section is not None:
+                    yield from _call_faults(section, value, path=where, partial=False)
+        elif not takes_any:
+            yield f"{where}: {name} has no such key; {nearest(key, parameters)}"
+    missing = [
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty
+        and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+        and p.name not in arguments
+    ]
+    if missing and not partial:
+        yield f"{path}: {name} also needs {', '.join(missing)}".removeprefix(": ")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a plain value can stand where `hint` is declared.
+
+    A mapping fits any class: it is a call, whose result is checked when it is made.
+    """
+    if hint is Any or hint is inspect.Parameter.empty:
+        return True
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is Literal:
+        return value in parts
+    if value is None:
+        return hint is None or hint is type(None)
+    if hint is bool or hint is str:
+        return isinstance(value, hint)
+    if hint is int or hint is float:
+        number = int if hint is int else (int, float)
+        return isinstance(value, number) and not isinstance(value, bool)
+    if isinstance(value, Mapping):
+        return _mapping_fits(value, origin or hint, parts)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _sequence_fits(value, origin or hint, parts)
+    # A scalar where a class is declared: paths are given as strings, nothing else is.
+    return isinstance(value, str) and hasattr(hint, "__fspath__")
+
+
+def section_of(hint: Any) -> Any | None:
+    """The dataclass that a declared type is, or may be beside None."""
+    union = typing.get_origin(hint) in (Union, types.UnionType)
+    kinds = typing.get_args(hint) if union else (hint,)
+    return next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
+
+
+def _mapping_fits(value: Mapping[str, Any], kind: Any, parts: tuple[Any, ...]) -> bool:
+    if TARGET in value:
+        return kind not in (int, float, str, bool, list, tuple)
+    if not _is(kind, collections.abc.Mapping):
+        return dataclasses.is_dataclass(kind)
+    return len(parts) < 2 or all(fits(item, parts[1]) for item in value.values())
+
+
+def _sequence_fits(value: Sequence[Any], kind: Any, parts: tuple[Any, ...]) -> bool:
+    if not _is(kind, collections.abc.Iterable) or _is(kind, collections.abc.Mapping):
+        return False
+    if kind is tuple and parts and parts[-1] is not Ellipsis:
+        return len(parts) == len(value) and all(map(fits, value, parts))
+    return not parts or all(fits(item, parts[0]) for item in value)
+
+
+def _is(kind: Any, abstract: type) -> bool:
+    return inspect.isclass(kind) and issubclass(kind, abstract) and kind is not str
+
+
+def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+    function = target.__init__ if inspect.isclass(target) else target  # type: ignore[misc]
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError):  # names that only a type checker imports
+        return {}
+
+
+def _readable(hint: Any) -> str:
+    if typing.get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(hint)))
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is Union:
+        return " or ".join(_readable(part) for part in typing.get_args(hint))
+    if hint is type(None):
+        return "null"
+    return inspect.formatannotation(hint)
+
+
+def _join(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)

@@ -1,0 +1,38 @@
+"""What a user can mend: one line on the terminal and exit status 2. Any other error is our bug.
+
+Imports nothing heavy and nothing of ours: every floor of `train` may raise these.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something that the user can mend; the message names the place, the rule, the value, the cure.
+
+    The kinds below say what is at fault. `bipe` prints the message alone; whatever else escapes a
+    command keeps its traceback.
+    """
+
+
+class ConfigError(UserError):
+    """The configuration cannot be used; the message lists every fault."""
+
+
+class DataError(UserError):
+    """Data that cannot be read, written or used as asked."""
+
+
+class RunError(UserError):
+    """A run folder that cannot be used as asked; says what to set instead."""
+
+
+class ReportError(UserError):
+    """The report cannot be made from these inputs; the message names file, key and cure."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return 'did you mean ...', or the list of what there is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"

@@ -1,0 +1,221 @@
+"""What a run shows and writes while it goes: the metrics file and the progress bar."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning
+
+from train.disk.files import full_disk, write_whole
+
+COLUMNS = (
+    "step",
+    "tokens",
+    "loss",
+    "lr",
+    "grad_norm",
+    "clipped_share",
+    "skipped_steps",
+    "tokens_per_second",
+    "seconds",
+    "validation_loss",
+)
+
+
+class MetricsFile(lightning.Callback):
+    """Append a line to metrics.csv every few optimizer steps; always on, whatever the loggers.
+
+    A validation is noted in the line of the step after which it was made, which gets one for it.
+    A resumed run drops the lines after the step that it resumes from, so that the file reads as
+    if the run had never stopped; `seconds` is then the time of all its parts.
+    """
+
+    def __init__(self, *, path: str | os.PathLike[str], every: int = 10) -> None:
+        self.path = Path(path)
+        self.every = every
+        self._rows: list[dict[str, Any]] = []
+        self._clock = Clock()
+        self._last = 0
+        self._seconds_before = 0.0
+
+    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        step = trainer.global_step
+        self._rows = [row for row in read_metrics(self.path) if row["step"] <= step]
+        self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
+        self._last = step
+        self._clock = Clock()
+        if trainer.is_global_zero:
+            self._rewrite()
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        step = trainer.global_step
+        if step == self._last:  # gradients are being accumulated
+            return
+        self._last = step
+        self._clock.count(module.metrics["tokens"])
+        if trainer.is_global_zero and (step % self.every == 0 or step == trainer.max_steps):
+            self._rows.append(self._row(module))
+            with full_disk(self.path), self.path.open("a", newline="") as file:
+                _writer(file).writerow(self._rows[-1])
+
+    def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
+        if not trainer.is_global_zero:
+            return
+        if not self._rows or self._rows[-1]["step"] != trainer.global_step:
+            self._rows.append(self._row(module))
+        self._rows[-1]["validation_loss"] = float(trainer.callback_metrics["validation/loss"])
+        self._rewrite()
+
+    def _row(self, module: Any) -> dict[str, Any]:
+        row = {name: module.metrics.get(name) for name in COLUMNS}
+        row["tokens_per_second"] = round(self._clock.rate(), 1)
+        row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
+        return row
+
+    def _rewrite(self) -> None:
+        text = io.StringIO(newline="")
+        writer = _writer(text)
+        writer.writeheader()
+        writer.writerows(self._rows)
+        write_whole(self.path, text.getvalue())
+
+
+class ProgressBar(lightning.Callback):
+    """A rich progress bar: step, loss, learning rate, tokens/s, time left; lines elsewhere.
+
+    every: optimizer steps between two lines when the output is no terminal.
+    """
+
+    def __init__(self, *, title: str, every: int = 50) -> None:
+        self.title = title
+        self.every = every
+        self._bar: Any = None
+        self._clock = Clock()
+        self._last = 0
+
+    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self._clock, self._last = Clock(), trainer.global_step
+        if not trainer.is_global_zero:
+            return
+        if sys.stderr.isatty():
+            self._bar = _bar()
+            self._task = self._bar.add_task(
+                self.title, total=trainer.max_steps, completed=trainer.global_step, text=""
+            )
+            self._bar.start()
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        step = trainer.global_step
+        if step == self._last or not trainer.is_global_zero:
+            return
+        self._last = step
+        self._clock.count(module.metrics["tokens"])
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, text=self._text(module))
+        elif step % self.every == 0 or step == trainer.max_steps:
+            left = self._clock.left(step, trainer.max_steps)
+            line = f"{self.title}  step {step}/{trainer.max_steps}  {self._text(module)}  {left}"
+            print(line, file=sys.stderr, flush=True)
+
+    def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self._stop()
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _text(self, module: Any) -> str:
+        metrics = module.metrics
+        text = f"loss {metrics['loss']:.3f}  lr {metrics['lr']:.1e}"
+        text += f"  {self._clock.rate():,.0f} tokens/s"
+        skipped = metrics["skipped_steps"]
+        return text + (f"  {skipped} steps skipped" if skipped else "")
+
+
+class Clock:
+    """Tokens a second over the last few steps, and the time that is left."""
+
+    WINDOW = 20
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._marks: list[tuple[float, float]] = []
+        self._steps = 0
+
+    def count(self, tokens: float) -> None:
+        """Note that so many tokens of the run are done, after a step."""
+        self._marks = [*self._marks[-self.WINDOW :], (time.monotonic(), tokens)]
+        self._steps += 1
+
+    def rate(self) -> float:
+        if len(self._marks) < 2:
+            return 0.0
+        (t0, n0), (t1, n1) = self._marks[0], self._marks[-1]
+        return (n1 - n0) / max(1e-9, t1 - t0)
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._begin
+
+    def left(self, step: int, steps: int) -> str:
+        seconds = round(self.seconds() / max(1, self._steps) * (steps - step))
+        return f"{seconds // 60}:{seconds % 60:02d} left"
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file as numbers; None where a column is empty.
+
+    A last line without its end was being written when the run was stopped: it is left out.
+    """
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [
+        {name: _number(value) if value else None for name, value in row.items()}
+        for row in csv.DictReader(io.StringIO(whole))
+    ]
+
+
+def _number(text: str) -> float:
+    """Counts stay counts, so that lines written again are the lines that were read."""
+    return int(text) if text.isdigit() else float(text)
+
+
+def _writer(file: Any) -> csv.DictWriter[str]:
+    return csv.DictWriter(file, COLUMNS, lineterminator="\n")
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )

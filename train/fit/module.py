@@ -1,0 +1,265 @@
+"""The Lightning module that trains a decoder: hop 8 of a document's walk.
+
+Loss is the mean over the targets of the whole optimizer step, whatever the number of ranks and
+micro-batches: each batch knows how many targets its step has. Random draws depend on (seed, step,
+rank) alone, so that nothing but the step has to be stored to resume exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.tensor import DTensor
+
+from bipe import Carry, Decoder, DecoderConfig, Positions
+from bipe.attention import Path as AttentionPath
+from bipe.build import ALLOWED
+from bipe.encodings import Bilevel, Learned
+from bipe.loss import IGNORE, summed_cross_entropy
+from bipe.random_positions import Draw, row_keys
+from train.data.rows.batch import Batch
+from train.fit.index_counts import IndexCounts
+from train.fit.metrics import Metrics
+from train.fit.optim import Schedule
+from train.fit.skipped_steps import SkippedSteps
+
+
+class LMModule(lightning.LightningModule):
+    """Train a `Decoder` to predict the next token.
+
+    weights: of a model to go on from; None: fresh ones.
+    optimizer: from parameters to an optimizer. schedule: from the step to a factor on its lr.
+    clip: largest norm of the gradient; None leaves it alone.
+    patience: steps with a loss or gradient that is not finite are skipped and counted; so many in
+        a row end the run with `TrainingDiverged`.
+    recompute: see `Decoder`. z_loss, label_smoothing: part of the training loss (loss.py); the
+        loss of validation is always the plain one. draw: other ids for training
+            (bipe/random_positions).
+    """
+
+    def __init__(
+        self,
+        *,
+        config: DecoderConfig,
+        weights: Mapping[str, Tensor] | None = None,
+        optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer],
+        schedule: Schedule,
+        seed: int = 0,
+        clip: float | None = 1.0,
+        patience: int = 10,
+        attention: AttentionPath = "auto",
+        compile: bool = False,
+        recompute: bool = False,
+        z_loss: float = 0.0,
+        label_smoothing: float = 0.0,
+        draw: Draw | None = None,
+        allowed: tuple[str, ...] = ALLOWED,
+    ) -> None:
+        super().__init__()
+        self.model = Decoder(config, attention=attention, recompute=recompute, allowed=allowed)
+        if weights is None:
+            self.model.init_weights(seed=seed)
+        else:
+            self.model.load_state_dict(weights)
+        self.make_optimizer = optimizer
+        self.schedule = schedule
+        self.seed = seed
+        self.clip = clip
+        self.compile_blocks = compile
+        self.z_loss, self.label_smoothing = z_loss, label_smoothing
+        self.draw = draw
+        self.indices = IndexCounts()
+        self.skipped = SkippedSteps(patience=patience)
+        self.metrics = Metrics()
+        self._step_nll: Tensor | float = 0.0
+        self._step_clipped: list[Tensor] = []
+        self._batch: Batch | None = None
+
+    # Set-up
+
+    def configure_model(self) -> None:
+        """Shard under FSDP2 and compile block by block; called once on the device."""
+        if isinstance(self.trainer.strategy, ModelParallelStrategy):
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
+            # All ranks share the data. In Lightning's own mesh those of a node are one
+            # tensor-parallel group, in which no gradient is averaged.
+            mesh = init_device_mesh(self.device.type, (self.trainer.world_size,))
+            for block in self.model.blocks:
+                fully_shard(block, mesh=mesh)
+            fully_shard(self.model, mesh=mesh)
+        if self.compile_blocks:
+            for block in self.model.blocks:
+                block.compile()
+
+    def configure_optimizers(self) -> Any:
+        optimizer = self.make_optimizer(self.model.parameters())
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.schedule)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    # A step
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        torch.manual_seed(_stream(self.seed, batch.step, self.global_rank))
+        # Stored in checkpoints, which are written after the step is done.
+        self.trainer.datamodule.consumed_rows = batch.rows_after  # type: ignore[attr-defined]
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        self._batch = batch
+        at = positions_of(batch)
+        if self.draw is not None:
+            at = self.draw.drawn(at, row_keys(batch.tokens, seed=self.seed, step=batch.step))
+        self.indices.add(at)
+        hidden = self.model(batch.tokens, at)
+        nll = summed_cross_entropy(
+            hidden.flatten(0, 1),
+            self.model.head.weight,
+            batch.targets.flatten(),
+            z_loss=self.z_loss,
+            label_smoothing=self.label_smoothing,
+        )
+        self._step_nll = self._step_nll + nll.detach()
+        self._count_clipped(at)
+        # Averaging over ranks and micro-batches follows: undone here.
+        parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
+        return nll * (parts / max(1, batch.step_targets))
+
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
+    ) -> None:
+        """Clip to `clip`; a gradient that is not finite makes no step (skipping.py)."""
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if isinstance(norm, DTensor):  # FSDP2: each rank has a part of it
+            norm = norm.full_tensor()
+        self.metrics["grad_norm"] = norm
+        if self.clip is not None:
+            nn.utils.clip_grads_with_norm_(parameters, self.clip, norm)
+        self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
+        step = self.global_step
+        self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        super().optimizer_step(*args, **kwargs)
+        assert self._batch is not None
+        self._note_step(self._batch)
+
+    def _note_step(self, batch: Batch) -> None:
+        """Put the numbers of a finished step where callbacks find them."""
+        nll = torch.as_tensor(self._step_nll, device=self.device)
+        nll = self.trainer.strategy.reduce(nll, reduce_op="sum")
+        self.metrics.take(
+            loss=nll.double() / max(1, batch.step_targets),
+            lr=self.trainer.optimizers[0].param_groups[0]["lr"],
+            step=batch.step + 1,
+            tokens=batch.tokens_after,
+            skipped_steps=self.skipped.total,
+        )
+        if self._step_clipped:
+            self.metrics["clipped_share"] = torch.stack(self._step_clipped).mean()
+        self._step_nll, self._step_clipped = 0.0, []
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        if self.trainer.loggers and self.metrics["step"] == self.trainer.global_step:
+            values = self.metrics.as_they_are()
+            self.log_dict({f"train/{name}": value for name, value in values.items()})
+
+    # Validation
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        hidden = self.model(batch.tokens, positions_of(batch)).flatten(0, 1)
+        targets = batch.targets.flatten()
+        count = int((targets != IGNORE).sum())
+        nll = summed_cross_entropy(hidden, self.model.head.weight, targets)
+        # Lightning weighs the mean over batches and ranks by batch_size: here, by targets.
+        self.log("validation/loss", nll / max(1, count), batch_size=count, sync_dist=True)
+
+    # State that is neither weights nor optimizer
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["skipped_steps"] = self.skipped.state()
+        checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
+        names = {id(parameter): name for name, parameter in self.named_parameters()}
+        states = checkpoint.get("optimizer_states", [])  # none among weights alone
+        for state, optimizer in zip(states, self.trainer.optimizers, strict=bool(states)):
+            if state:  # FSDP gathers it on one rank only
+                _name_parameters(state, optimizer, names)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.skipped.load(checkpoint["skipped_steps"])
+        self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
+        _recount_batches(
+            checkpoint, batches=checkpoint["global_step"] * self.trainer.accumulate_grad_batches
+        )
+
+    def _count_clipped(self, at: Positions) -> None:
+        table = _intra_table(self.model)
+        if table is not None:
+            inside = at.document >= 0
+            beyond = (at.intra >= table.table.num_embeddings) & inside
+            self._step_clipped.append(beyond.sum() / inside.sum().clamp(min=1))
+
+
+def positions_of(batch: Batch) -> Positions:
+    """Hop 6: ids from marks, on the device."""
+    carry = None if batch.carry is None else Carry.from_columns(batch.carry)
+    return Positions.from_marks(
+        batch.marks, carry=carry, padding=batch.padding, packed=batch.packed
+    )
+
+
+def full_state(model: Decoder) -> dict[str, Tensor]:
+    """All weights of a model on the host, gathered where each rank holds a part."""
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return dict(get_model_state_dict(model, options=options))  # type: ignore[arg-type]
+
+
+def _intra_table(model: Decoder) -> Learned | None:
+    scheme = model.scheme
+    if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
+        return scheme.intra
+    return None
+
+
+def _name_parameters(
+    state: dict[str, Any], optimizer: torch.optim.Optimizer, names: dict[int, str]
+) -> None:
+    """Key the state of an optimizer by the names of parameters, as FSDP does, not by numbers.
+
+    So a checkpoint of one device can be resumed on many, whatever groups the optimizer has.
+    """
+    order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+    state["state"] = {
+        order[key] if isinstance(key, int) else key: value for key, value in state["state"].items()
+    }
+    for group in state["param_groups"]:
+        group["params"] = [order[p] if isinstance(p, int) else p for p in group["params"]]
+
+
+def _recount_batches(checkpoint: dict[str, Any], *, batches: int) -> None:
+    """Make Lightning's count of micro-batches that of so many done.
+
+    It decides where an optimizer step ends; the run may go on with another micro-batch or other
+    devices, hence with another number of micro-batches a step.
+    """
+    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+    for counts in (progress["total"], progress["current"]):
+        more = batches - counts["processed"]
+        counts.update({name: count + more for name, count in counts.items()})
+
+
+def _stream(seed: int, step: int, rank: int) -> int:
+    """A seed for the draws of one step on one rank."""
+    mask = (1 << 64) - 1
+    x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
+    return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator takes in 32 bits

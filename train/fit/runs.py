@@ -1,0 +1,201 @@
+"""The folder of a run: what stands where, who may write into it.
+
+RUN/config.yaml        the whole configuration, secrets left out
+RUN/metrics.csv        one line every few steps
+RUN/checkpoints/       to resume from
+RUN/model/             the trained model (bipe.checkpoint)
+RUN/evaluation.json    what `bipe evaluate` measured
+RUN/scrolls/           what `bipe scrolls` wrote and scored: predictions, submission, scores
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from train.config import IfExists
+from train.data.store.folder import differences
+from train.disk.files import write_whole
+from train.errors import RunError
+
+CONFIG = "config.yaml"
+METRICS = "metrics.csv"
+CHECKPOINTS = "checkpoints"
+MODEL = "model"
+EVALUATION = "evaluation.json"
+SCROLLS = "scrolls"
+
+# What may change between the parts of a run without changing what is trained.
+_FREE = {
+    "attention",
+    "checkpoint_every",
+    "compile",
+    "corpus",
+    "data",
+    "evaluate",
+    "generate",
+    "if_exists",
+    "keep_checkpoints",
+    "log_every",
+    "logger",
+    "out",
+    "recompute",
+    "report",
+    "statistics",
+    "trainer",
+}
+# Of the section of `bipe scrolls`: the rest says what is decoded, and how.
+_DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
+_FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
+_SECRET = re.compile(r"key|token|secret|passw|passphrase|credential", re.IGNORECASE)
+_NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key|passkey")
+# ://user:password@ and ?token=... in addresses
+_IN_ADDRESS = re.compile(
+    r"(?<=://)[^/@\s]+(?=@)|(?<=[?&])[^=&\s]*(?:key|token|secret|sig)[^=&\s]*=[^&\s]+",
+    re.IGNORECASE,
+)
+
+
+def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
+    """Take a folder for a run and note its configuration there.
+
+    refuse: the folder holds no run. resume: it holds none, or one of the same configuration.
+    overwrite: what an older run left is removed; other files stay.
+    """
+    path = folder / CONFIG
+    if path.exists():
+        if if_exists == "refuse":
+            raise RunError(
+                f"{folder} holds a run already: if_exists=resume goes on with it, "
+                f"if_exists=overwrite starts again, name=... takes another folder"
+            )
+        if if_exists == "resume":
+            _same_or_refuse(folder, read_config(folder), config)
+        else:
+            _remove_run(folder)
+    with withdrawn_on_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
+
+
+@contextlib.contextmanager
+def withdrawn_on_failure(folder: Path) -> Iterator[None]:
+    """If what happens inside fails before anything is trained, leave nothing behind."""
+    try:
+        yield
+    except BaseException:
+        lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
+        if lines <= 1 and not _is_trained(folder) and not any((folder / CHECKPOINTS).glob("*")):
+            _remove_run(folder)
+            with contextlib.suppress(OSError):  # gone already, or it holds what is not ours
+                folder.rmdir()
+        raise
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration that a run was started with."""
+    try:
+        config = yaml.safe_load((folder / CONFIG).read_text())
+    except OSError as error:
+        raise RunError(f"{folder} is no run: {error}") from error
+    except yaml.YAMLError as error:
+        raise RunError(f"{folder / CONFIG} is not YAML: {error}") from error
+    if not isinstance(config, dict):
+        raise RunError(f"{folder / CONFIG} holds no configuration")
+    return config
+
+
+def data_of(config: Mapping[str, Any], home: Path) -> Any:
+    """The data of a run; where it is gone, for the study was moved, that beside the run."""
+    data, beside = config.get("data"), home.parent / "data"
+    lost = data is None or (isinstance(data, str) and not Path(data).is_dir())
+    return str(beside) if lost and beside.is_dir() else data
+
+
+def first_row_length(notes: Mapping[str, Any]) -> int | None:
+    """The training row of a model, or that of the first it goes back to (`bipe extend`).
+
+    Lengths are multiples of it, so that a model and what was made of it are measured alike.
+    """
+    found = notes.get("first_row_length") or notes.get("row_length")
+    return None if found is None else int(found)
+
+
+def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
+    """Trained runs among paths, folders of runs, and glob patterns, in the order of their names.
+
+    key: what the places are called in the configuration.
+
+    Raises RunError where a place holds none.
+    """
+    found: list[Path] = []
+    for place in [places] if isinstance(places, str) else places:
+        matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
+        paths = sorted(map(Path, matches))
+        here = [
+            run
+            for path in paths
+            for run in (
+                [path] if _is_trained(path) else sorted(filter(_is_trained, path.glob("*")))
+            )
+        ]
+        if not here:
+            raise RunError(f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
+        found += [run for run in here if run not in found]
+    return found
+
+
+def redacted(value: Any, *, name: str = "") -> Any:
+    """A copy of a configuration without values whose key looks like a secret's.
+
+    Nor does it hold what stands in an address as a password, or in its query as a key.
+    """
+    if isinstance(value, Mapping):
+        return {key: redacted(item, name=str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, name=name) for item in value]
+    secret = _SECRET.search(name) and not _NO_SECRET.search(name)
+    if not isinstance(value, str):
+        return value
+    return "(redacted)" if secret else _IN_ADDRESS.sub("(redacted)", value)
+
+
+def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    rows = new.get("rows")
+    converts = isinstance(rows, Mapping) and rows.get("on_batch_change") == "convert"
+    free = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
+    changed = list(differences(*(_decisive(config, free_of_rows=free) for config in (old, new))))
+    if changed:
+        raise RunError(
+            f"{folder} holds a run of another configuration and cannot be resumed:\n"
+            + "\n".join(f"  {change}" for change in changed)
+            + "\nset these back, choose name=..., or start again with if_exists=overwrite"
+        )
+
+
+def _decisive(config: Mapping[str, Any], *, free_of_rows: set[str]) -> dict[str, Any]:
+    """The part of a configuration that decides what is trained."""
+    kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
+    if isinstance(rows := kept.get("rows"), dict):
+        kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
+    if isinstance(options := kept.get("scrolls"), dict):
+        kept["scrolls"] = {key: options.get(key) for key in _DECISIVE_OF_SCROLLS}
+    return kept
+
+
+def _remove_run(folder: Path) -> None:
+    for name in (CHECKPOINTS, MODEL, SCROLLS):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (METRICS, EVALUATION, CONFIG):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _is_trained(path: Path) -> bool:
+    return (path / MODEL).is_dir()

@@ -1,0 +1,145 @@
+"""Problems: expressions drawn by number, with every step to their answer.
+
+The n-th problem is a function of (seed, n) alone: the same on any machine and any Python, because
+only `random.Random(text).random()` is drawn from, whose sequence (Mersenne Twister, seeded by
+SHA-512 of the text) Python promises to keep. Trees are split at random places, so that expressions
+are as random as their trees, not uniform over strings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from train.data.reading.split import Split
+from train.errors import DataError
+from train.tasks.arithmetic.expression import (
+    OPERATORS,
+    Node,
+    is_prime,
+    joined,
+    reduce,
+    reducible,
+    spell,
+)
+
+Order = Literal["leftmost", "random"]
+ORDERS = ("leftmost", "random")
+EQUALS = "="
+_TRIES = 200  # of a problem that is wanted, at most, before those of a split are told to be out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """steps: the expression and what it is reduced to, the answer last."""
+
+    steps: tuple[str, ...]
+
+    @property
+    def expression(self) -> str:
+        return self.steps[0]
+
+    @property
+    def answer(self) -> str:
+        return self.steps[-1]
+
+    @property
+    def text(self) -> str:
+        """The chain: ``(7+5)*3=1*3=3``."""
+        return EQUALS.join(self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problems:
+    """An endless list of problems.
+
+    operators: weight of each number of operators in the mix (any scale). modulus: a prime.
+    order: which operation is carried out next, the leftmost that can be or a random one.
+    """
+
+    operators: Mapping[int, float]
+    modulus: int = 11
+    order: Order = "leftmost"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_mix(self.operators)
+        if not is_prime(self.modulus):
+            raise DataError(f"modulus must be a prime, so that division works, was: {self.modulus}")
+        if self.order not in ORDERS:
+            raise DataError(f"order must be {' or '.join(ORDERS)}, was: {self.order}")
+
+    def __getitem__(self, number: int) -> Problem:
+        """The problem of a number, from 0."""
+        draw = random.Random(f"{self.seed}:{number}")
+        node = _tree(draw, _pick(draw, self.operators), self.modulus)
+        steps = [spell(node)]
+        while node.parts:
+            ready = [*reducible(node)]
+            reduce(ready[0 if self.order == "leftmost" else _below(draw, len(ready))])
+            steps.append(spell(node))
+        return Problem(steps=tuple(steps))
+
+    def __iter__(self) -> Iterator[Problem]:
+        """All problems, without an end."""
+        return map(self.__getitem__, itertools.count())
+
+    def held_out(self, count: int, *, split: Split, name: str) -> list[Problem]:
+        """The first `count` problems, no two alike, whose expression is in a split.
+
+        Fewer where the split has no more of so few operators. Raises DataError if it has none.
+        """
+        found: dict[str, Problem] = {}
+        for problem in itertools.islice(self, _TRIES * count):
+            if len(found) == count:
+                break
+            if split.of(problem.expression) == name:
+                found.setdefault(problem.expression, problem)
+        if not found:
+            raise DataError(
+                f"split {name} has no problem of {', '.join(map(str, self.operators))} operators "
+                f"among {_TRIES * count}: give it a larger share, or ask for more operators"
+            )
+        return [*found.values()]
+
+
+def check_mix(operators: Mapping[int, float]) -> None:
+    """Raise DataError unless these are weights of numbers of operators."""
+    if not operators:
+        raise DataError("operators must give a weight to some number of operators, was: {}")
+    for count, weight in operators.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise DataError(f"operators must name numbers of operators from 0 up, was: {count!r}")
+        if not (isinstance(weight, int | float) and 0 <= weight < math.inf):
+            raise DataError(f"operators.{count} must be a weight from 0 up, was: {weight}")
+    if not sum(operators.values()):
+        raise DataError(f"operators must have a weight above 0, was: {dict(operators)}")
+
+
+def _tree(draw: random.Random, operators: int, modulus: int) -> Node:
+    if operators == 0:
+        return Node(value=_below(draw, modulus))
+    left_share = _below(draw, operators)
+    left = _tree(draw, left_share, modulus)
+    right = _tree(draw, operators - 1 - left_share, modulus)
+    allowed = OPERATORS if right.value else OPERATORS.replace("/", "")
+    return joined(allowed[_below(draw, len(allowed))], left, right, modulus=modulus)
+
+
+def _below(draw: random.Random, size: int) -> int:
+    return int(draw.random() * size)
+
+
+def _pick(draw: random.Random, weights: Mapping[int, float]) -> int:
+    """A number of operators by its weight, whatever the order in which they are named."""
+    at = draw.random() * math.fsum(weights.values())
+    counts = sorted(count for count, weight in weights.items() if weight)
+    for count in counts:
+        at -= weights[count]
+        if at < 0:
+            return count
+    return counts[-1]

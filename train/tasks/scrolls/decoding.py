@@ -1,0 +1,114 @@
+"""Outputs of examples, written by a model behind their prompts with the cache.
+
+Prompts come with the marks that they were learned with (encoding.py); behind them the marker of the
+same segmenter goes on, token by token. Without beams, prompts of nearly the same length are decoded
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bipe import Decoder
+from bipe.beam import Beams, beam_search
+from bipe.encodings import Flat
+from bipe.generate import generate
+from bipe.session import Marker
+from segmenters import Segmenter, TokenMarker
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.tasks.scrolls.encoding import Encoded
+from train.tasks.scrolls.journal import Journal, Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How outputs are written. max_new: tokens. batch: prompts at once, without beams."""
+
+    max_new: int
+    search: Beams
+    batch: int = 1
+
+
+def decode(
+    model: Decoder,
+    prompts: Sequence[Encoded],
+    *,
+    tokenizer: Tokenizer,
+    how: Decoding,
+    journal: Journal,
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Prediction]:
+    """The predictions of all prompts, by id in their order; those in the journal are kept.
+
+    tell: is told how far it is. Raises ValueError for a segmenter that cannot be followed.
+    """
+    left = [one for one in prompts if one.id not in journal.made]
+    pieces = tokenizer.pieces()
+    for batch in _batches(left, size=how.batch if how.search.beams == 1 else 1):
+        marker = None
+        if not isinstance(model.scheme, Flat):  # a flat encoding asks for no segments
+            marker = output_marker(batch[0].segmenter, tokenizer=tokenizer, pieces=pieces)
+        journal.add(_written(model, batch, tokenizer=tokenizer, how=how, marker=marker))
+        tell(f"{len(journal.made)} of {len(prompts)} outputs")
+    return {one.id: journal.made[one.id] for one in prompts}
+
+
+def output_marker(
+    segmenter: Segmenter, *, tokenizer: Tokenizer, pieces: Sequence[bytes]
+) -> TokenMarker:
+    """What marks the tokens of an output; ValueError for a segmenter that reads ahead."""
+    skip = tokenizer.spelling.prefix("a") if tokenizer.spelling else 0
+    return TokenMarker(segmenter=segmenter, pieces=pieces, skip=skip)
+
+
+def _batches(prompts: Sequence[Encoded], *, size: int) -> Iterator[list[Encoded]]:
+    """Prompts of one segmenter and of like length: the longest first, which needs most memory."""
+    groups: dict[Segmenter, list[Encoded]] = {}
+    for one in prompts:
+        groups.setdefault(one.segmenter, []).append(one)
+    for group in groups.values():
+        group.sort(key=lambda one: -len(one.prompt))
+        for at in range(0, len(group), size):
+            yield group[at : at + size]
+
+
+def _written(
+    model: Decoder,
+    batch: Sequence[Encoded],
+    *,
+    tokenizer: Tokenizer,
+    how: Decoding,
+    marker: Marker | None,
+) -> list[Prediction]:
+    prompts = [one.prompt.tolist() for one in batch]
+    marks = [one.prompt_marks.tolist() for one in batch]
+    stops = [tokenizer.eos_id]
+    found: list[tuple[list[int], str]]
+    if how.search.beams > 1:
+        best = beam_search(
+            model,
+            prompts[0],
+            max_new=how.max_new,
+            search=how.search,
+            marker=marker,
+            marks=marks[0],
+            stop_ids=stops,
+        )[0]
+        found = [(best.tokens, best.ended)]
+    else:
+        found = [
+            (one.tokens, one.ended)
+            for one in generate(
+                model, prompts, max_new=how.max_new, marker=marker, marks=marks, stop_ids=stops
+            )
+        ]
+    return [
+        Prediction(id=one.id, text=_text(tokens, tokenizer), tokens=len(tokens), ended=ended)
+        for one, (tokens, ended) in zip(batch, found, strict=True)
+    ]
+
+
+def _text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
+    """What is submitted: no white space around it, and no NUL, which no submission may hold."""
+    return tokenizer.decode(tokens).replace("\0", "").strip()

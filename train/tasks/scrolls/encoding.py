@@ -1,0 +1,163 @@
+"""An example as tokens and marks: the prompt cut part by part, the output behind it.
+
+    parts     Who won? \\n | He ran. She won.     output  She did.  <end>
+    marks     3   0   0     2  0  0  2   0  0             2   0  0  0
+
+The prompt is one text for the tokenizer and several for the segmenter: each part keeps its own
+cuts and begins a segment. The output is a text of its own for both, as it is when it is written
+token by token. One segmenter serves a whole example; one that decides by document is asked for the
+prompt, since the output is not known when it is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmenters import Segmenter, SegmenterError
+from segmenters.align import SEGMENT, mark
+from train.data.preparing.source import plain
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.errors import DataError
+from train.tasks.scrolls.example import Example
+from train.tasks.scrolls.truncation import Kept, Truncation
+
+_BATCH_CHARACTERS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """One example in the room of a row.
+
+    prompt, output: int32 ids; the output ends with the end of the text, and is empty where it was
+    not asked for. prompt_marks, output_marks: uint8, one a token. segmenter: what cut it.
+    """
+
+    id: str
+    prompt: npt.NDArray[np.int32]
+    prompt_marks: npt.NDArray[np.uint8]
+    output: npt.NDArray[np.int32]
+    output_marks: npt.NDArray[np.uint8]
+    segmenter: Segmenter
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """Turns examples into tokens and marks, by the tokenizer and the segmenter of a model."""
+
+    tokenizer: Tokenizer
+    segmenter: Segmenter
+    truncation: Truncation
+
+    def prompts(self, examples: Sequence[Example]) -> Iterator[Encoded]:
+        """The examples as they are to be decoded."""
+        for batch in _batches(examples):
+            encoded = self.tokenizer.encode_batch([example.prompt for example in batch])
+            for example, prompt in zip(batch, encoded, strict=True):
+                yield self._made(example, prompt, output=None)
+
+    def examples(self, examples: Sequence[Example]) -> Iterator[Encoded]:
+        """The examples as they are learned from, each with its first reference.
+
+        Raises DataError for an example without reference, or with an empty one.
+        """
+        for batch in _batches(examples):
+            for example in batch:
+                if not example.references or not example.references[0].strip():
+                    told = "is empty" if example.references else "is missing"
+                    raise DataError(
+                        f"example {example.id}: its reference {told}: there is nothing to learn; "
+                        "leave the row out"
+                    )
+            prompts = self.tokenizer.encode_batch([example.prompt for example in batch])
+            outputs = self.tokenizer.encode_batch([example.references[0] for example in batch])
+            for example, prompt, output in zip(batch, prompts, outputs, strict=True):
+                yield self._made(example, prompt, output)
+
+    def fingerprint(self) -> dict[str, object]:
+        """All that decides what is made of an example."""
+        room = self.truncation
+        return plain(
+            {
+                "tokenizer": self.tokenizer.fingerprint(),
+                "segmenter": self.segmenter.fingerprint(),
+                "truncation": [room.row_length, room.output, room.last, room.on_long],
+            }
+        )
+
+    def _made(
+        self,
+        example: Example,
+        prompt: tuple[np.ndarray, np.ndarray],
+        output: tuple[np.ndarray, np.ndarray] | None,
+    ) -> Encoded:
+        ids, anchors = prompt
+        if not len(ids):
+            raise DataError(f"example {example.id}: its prompt has no token; leave the row out")
+        segmenter = self.segmenter.choose(text=example.prompt)
+        try:
+            marks = mark(anchors, [_cuts(example, segmenter)])
+            written, written_marks = self._written(example, output, segmenter)
+        except SegmenterError as fault:
+            raise fault.in_document(example.id) from fault
+        kept = self.truncation.keep(
+            prompt=len(ids), output=max(0, len(written) - 1), where=f"example {example.id}"
+        )
+        marks = marks[kept.prompt]
+        if kept.joint is not None:
+            marks[kept.joint] |= SEGMENT
+        if kept.output_cut:
+            written = np.append(written[: kept.output], written[-1:])
+            written_marks = np.append(written_marks[: kept.output], written_marks[-1:])
+        return Encoded(
+            id=example.id,
+            prompt=ids[kept.prompt],
+            prompt_marks=marks,
+            output=written,
+            output_marks=written_marks,
+            segmenter=segmenter,
+            kept=kept,
+        )
+
+    def _written(
+        self,
+        example: Example,
+        output: tuple[np.ndarray, np.ndarray] | None,
+        segmenter: Segmenter,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if output is None:
+            return np.empty(0, np.int32), np.empty(0, np.uint8)
+        ids, anchors = output
+        if not len(ids):
+            raise DataError(f"example {example.id}: its reference has no token; leave the row out")
+        marks = mark(anchors, [segmenter.cut(example.references[0])])
+        marks[0] = SEGMENT  # not DOCUMENT: it goes on behind its prompt
+        end = np.int32(self.tokenizer.eos_id)
+        return np.append(ids, end), np.append(marks, np.uint8(0))
+
+
+def _cuts(example: Example, segmenter: Segmenter) -> npt.NDArray[np.int64]:
+    """The cuts of a prompt, in characters: those of its parts, each begun anew."""
+    starts = np.cumsum([0, *(len(part.text) for part in example.parts)])
+    cuts = [
+        segmenter.cut(part.text)[:-1] + start
+        for part, start in zip(example.parts, starts[:-1].tolist(), strict=True)
+    ]
+    return np.concatenate([*cuts, starts[-1:]])
+
+
+def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    batch: list[Example] = []
+    size = 0
+    for example in examples:
+        batch.append(example)
+        size += sum(len(part.text) for part in example.parts)
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,181 @@
+"""What generated tasks share: examples that are functions of a seed, and splits that never overlap.
+
+A unit (a book, a file, a made-up document) belongs to one split alone. Where units are few and
+known they are shuffled and shared out; where they are made up without end, a hash of the unit says
+whose it is. The draws are those of `random.Random` seeded by text, the same on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from train.errors import DataError
+from train.tasks.scrolls.example import SPLITS, Example, Metric
+from train.tasks.scrolls.examples import Examples
+from train.tasks.scrolls.prompt import Prompt
+
+Unit = TypeVar("Unit")
+_TENTHS = {"train": 8, "validation": 1, "test": 1}
+_TRIES = 1000  # draws in a row that give nothing new, before there is nothing new
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """One example before it has a prompt."""
+
+    id: str
+    question: str
+    document: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated(ABC):
+    """A task that is made, not read.
+
+    train, validation, test: numbers of examples. prompt, instruction, output_tokens, last_tokens:
+    as of an official task (official.py).
+    """
+
+    name: str
+    seed: int
+    train: int
+    validation: int
+    test: int
+    prompt: str
+    output_tokens: int
+    last_tokens: int = 0
+    instruction: str = ""
+    metric: ClassVar[Metric]
+
+    def __post_init__(self) -> None:
+        self.template()
+        for split in SPLITS:
+            if getattr(self, split) < 1:
+                raise DataError(f"task {self.name}: {split} must be at least 1 example")
+
+    @abstractmethod
+    def drawn(self, split: str) -> Iterator[Drawn]:
+        """Yield examples of a split in a fixed order, until there are no more."""
+
+    def template(self) -> Prompt:
+        """The template of prompts, checked."""
+        return Prompt(
+            task=self.name,
+            template=self.prompt,
+            needs=("question", "document"),
+            instruction=self.instruction,
+        )
+
+    def examples(self, split: str) -> Sequence[Example]:
+        """See `example.Task.examples`; each has one reference.
+
+        Raises DataError if the settings allow fewer than were asked for.
+        """
+        if split not in SPLITS:
+            raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
+        wanted, prompt = getattr(self, split), self.template()
+        made = list(islice(self.drawn(split), wanted))
+        if len(made) < wanted:
+            raise DataError(
+                f"task {self.name}: {split} must be at most {len(made)} with these settings, since "
+                f"no two examples are alike, was: {wanted}"
+            )
+        return Examples(groups=[[one] for one in made], prompt=prompt)
+
+    def draws(self, *what: object) -> random.Random:
+        """The draws for one purpose, named by `what`."""
+        return random.Random(":".join(map(str, (self.name, self.seed, *what))))
+
+    def shared_out(self, units: Sequence[Unit], split: str) -> list[Unit]:
+        """The units of a split, shuffled; each split has one at least where there are three."""
+        shuffled = list(units)
+        self.draws("split").shuffle(shuffled)
+        held = max(1, len(shuffled) * _TENTHS["test"] // sum(_TENTHS.values()))
+        parts = {
+            "test": shuffled[:held],
+            "validation": shuffled[held : 2 * held],
+            "train": shuffled[2 * held :],
+        }
+        return parts[split]
+
+    def without_end(self, split: str) -> Iterator[Drawn]:
+        """Make up units again and again, and an example of each that is new and of this split."""
+        seen: set[bytes] = set()
+        number = failed = 0
+        while failed < _TRIES:
+            draw = self.draws(split, number)
+            unit = self.unit(draw)
+            digest = hashlib.sha256(f"{self.seed}:{unit}".encode()).digest()
+            if digest in seen or _split_of(digest) != split:
+                failed += 1
+            else:
+                seen.add(digest)
+                failed = 0
+                yield self.made_up(unit, draw, id=f"{split}-{number}")
+            number += 1
+
+    def unit(self, draw: random.Random) -> tuple[Any, ...]:
+        """What is made up first of an example and decides its split, as plain values."""
+        raise NotImplementedError
+
+    def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Drawn:
+        """The example of a unit."""
+        raise NotImplementedError
+
+
+def _split_of(digest: bytes) -> str:
+    of_ten = [split for split, tenths in _TENTHS.items() for _ in range(tenths)]
+    return of_ten[int.from_bytes(digest[:8], "big") % len(of_ten)]
+
+
+def window(
+    lengths: Sequence[int], at: int, *, characters: int | None, draw: random.Random
+) -> tuple[int, int]:
+    """First and last + 1 of neighbouring pieces with piece `at` among them, at random.
+
+    lengths: of the pieces, in characters; together they are at most `characters`, or all pieces.
+    """
+    if characters is None:
+        return 0, len(lengths)
+    first, last, room = at, at + 1, characters - lengths[at]
+    while True:
+        sides = []
+        if first > 0 and lengths[first - 1] <= room:
+            sides.append(first - 1)
+        if last < len(lengths) and lengths[last] <= room:
+            sides.append(last)
+        if not sides:
+            return first, last
+        side = draw.choice(sides)
+        room -= lengths[side]
+        first, last = min(first, side), max(last, side + 1)
+
+
+def within(pieces: Sequence[str], at: int, *, characters: int | None, draw: random.Random) -> str:
+    """The text of the window around piece `at`, without line ends at its ends."""
+    sizes = [len(piece) for piece in pieces]
+    first, last = window(sizes, at, characters=characters, draw=draw)
+    return "".join(pieces[first:last]).strip("\n")
+
+
+def word(number: int) -> str:
+    """A made-up word for each number, the short ones first: ba, be, bi, ...
+
+    >>> [word(0), word(1), word(75), word(76)]
+    ['ba', 'be', 'baba', 'babe']
+    """
+    consonants, vowels = "bdfghklmnprstvz", "aeiou"
+    syllables = [c + v for c in consonants for v in vowels]
+    spelled = ""
+    number += 1
+    while number:
+        number, at = divmod(number - 1, len(syllables))
+        spelled = syllables[at] + spelled
+    return spelled

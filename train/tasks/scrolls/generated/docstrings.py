@@ -1,0 +1,125 @@
+"""A Python module with one docstring cut out; the summary is that docstring's first paragraph.
+
+Modules are those of installed packages, which are read and never imported; a module is of one
+split alone. Which examples there are depends on the versions of the packages.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from train.data.reading.corpora import PackageCode
+from train.data.reading.documents import Document
+from train.tasks.scrolls.example import Metric
+from train.tasks.scrolls.generated.base import Drawn, Generated
+
+_SUMMARY = (30, 400)  # characters of a first paragraph that is asked for
+_Documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocstringSummary(Generated):
+    """The summary of a function or a class.
+
+    packages: whose modules; "stdlib" is the standard library. characters: of a module, at most.
+    """
+
+    packages: Sequence[str]
+    characters: int | None
+    metric: ClassVar[Metric] = "rouge"
+
+    def drawn(self, split: str) -> Iterator[Drawn]:
+        """One docstring of each module, then a second of each, and so on."""
+        reader = PackageCode(packages=list(self.packages), max_characters=self.characters)
+        places = [(package, path) for package in self.packages for path in reader.paths(package)]
+        left: list[tuple[Document, list[Docstring]]] = []
+        for package, path in self.shared_out(places, split):
+            for document in reader.read_file(package, path):
+                found = list(docstrings_of(document.text))
+                self.draws("order", document.id).shuffle(found)
+                if found:
+                    left.append((document, found))
+                    yield _drawn(document, found.pop())
+        while left := [(document, found) for document, found in left if found]:
+            for document, found in left:
+                yield _drawn(document, found.pop())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docstring:
+    """A docstring that can be cut out: its owner, its first paragraph, its lines (from 0).
+
+    stand_in: what takes its place where the owner would be left without a body.
+    """
+
+    name: str
+    summary: str
+    first: int
+    last: int
+    stand_in: str
+
+    def cut_out_of(self, text: str) -> str:
+        """The module without it."""
+        lines = text.split("\n")
+        stand_in = [self.stand_in] if self.stand_in else []
+        return "\n".join(lines[: self.first] + stand_in + lines[self.last :])
+
+
+def _drawn(document: Document, found: Docstring) -> Drawn:
+    return Drawn(
+        id=f"{document.id}:{found.name}",
+        question=f"What does {found.name} do?",
+        document=found.cut_out_of(document.text),
+        output=found.summary,
+    )
+
+
+def docstrings_of(text: str) -> Iterator[Docstring]:
+    """The docstrings of functions and classes that can be cut out of a module.
+
+    Such a one fills its lines, and its first paragraph is told nowhere else in the module.
+    """
+    tree = _parsed(text)
+    if tree is None:
+        return
+    lines, flat = text.split("\n"), " ".join(text.split())
+    for name, node in _documented(tree, prefix=""):
+        docstring = ast.get_docstring(node, clean=False)
+        if not docstring:
+            continue
+        summary = " ".join(inspect.cleandoc(docstring).split("\n\n")[0].split())
+        place = node.body[0]
+        first, last = place.lineno - 1, place.end_lineno or place.lineno
+        head = lines[first].encode()[: place.col_offset].decode()
+        tail = lines[last - 1].encode()[place.end_col_offset or 0 :]
+        fits = _SUMMARY[0] <= len(summary) <= _SUMMARY[1]
+        if fits and not head.strip() and not tail.strip() and flat.count(summary) == 1:
+            stand_in = "" if len(node.body) > 1 else f"{head}pass"
+            yield Docstring(name=name, summary=summary, first=first, last=last, stand_in=stand_in)
+
+
+def _parsed(text: str) -> ast.Module | None:
+    if "\r" in text or "\f" in text:  # line ends that ast counts otherwise
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on escapes and the like, of the module
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _documented(
+    node: ast.AST, *, prefix: str
+) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Classes and functions by their qualified names, in the order of the module."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Documented):
+            name = f"{prefix}{child.name}"
+            yield name, child
+            yield from _documented(child, prefix=f"{name}.")

@@ -1,0 +1,125 @@
+"""A Coq file and the name of one of its lemmas; the answer is the statement.
+
+Files are read from a folder of the user's, or made up: identities of natural numbers, true since
+their right side is the left one rewritten: sums and products turned round, products distributed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from segmenters import Coq
+from train.data.reading.documents import Document, Reader
+from train.tasks.scrolls.example import Metric
+from train.tasks.scrolls.generated.base import Drawn, Generated, within, word
+
+_LEMMA = re.compile(
+    r"(?:^|\*\))\s*(?:(?:Local|Global|Polymorphic|#\[[^\]]*\])\s+)*"
+    r"(?:Lemma|Theorem|Corollary|Proposition|Fact|Remark)\s+([\w']+)\s*(\S.*?)\.?\s*$",
+    re.DOTALL,
+)
+_LETTERS = "abcd"
+_NAMES = range(75, 75 * 76)  # words of two syllables
+_Term = str | tuple[str, "_Term", "_Term"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LemmaStatement(Generated):
+    """The statement of a named lemma.
+
+    documents: a reader of Coq files, null to make them up. characters: of neighbouring sentences
+    of a file, at most; null for the whole file. lemmas: of a file that is made up.
+    """
+
+    documents: Reader | None
+    characters: int | None
+    lemmas: int
+    metric: ClassVar[Metric] = "f1"
+
+    def drawn(self, split: str) -> Iterator[Drawn]:
+        if self.documents is None:
+            yield from self.without_end(split)
+            return
+        files = self.shared_out([*self.documents], split)
+        places = [(file, place) for file in files for place in lemmas_of(file)]
+        self.draws("order", split).shuffle(places)
+        for file, (at, name, statement) in places:
+            draw = self.draws("window", file.id, name)
+            pieces = _sentences(file.text)
+            document = within(pieces, at, characters=self.characters, draw=draw)
+            yield _drawn(id=f"{file.id}:{name}", name=name, statement=statement, document=document)
+
+    def unit(self, draw: random.Random) -> tuple[str, ...]:
+        """The names of the lemmas of a file."""
+        return tuple(map(word, draw.sample(_NAMES, self.lemmas)))
+
+    def made_up(self, unit: tuple[str, ...], draw: random.Random, *, id: str) -> Drawn:
+        statements = [identity(draw) for _ in unit]
+        pieces = [
+            f"Lemma {name} : {statement}.\nProof.\n  intros. ring.\nQed.\n\n"
+            for name, statement in zip(unit, statements, strict=True)
+        ]
+        at = draw.randrange(len(unit))
+        document = within(pieces, at, characters=self.characters, draw=draw)
+        return _drawn(id=id, name=unit[at], statement=statements[at], document=document)
+
+
+def _drawn(*, id: str, name: str, statement: str, document: str) -> Drawn:
+    return Drawn(id=id, question=f"What does {name} state?", document=document, output=statement)
+
+
+def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
+    """Each lemma whose name comes once: number of its sentence, name, statement."""
+    found = [
+        (at, match[1], " ".join(match[2].split()).removeprefix(": "))
+        for at, piece in enumerate(_sentences(file.text))
+        if (match := _LEMMA.search(piece))
+    ]
+    counts = Counter(name for _, name, _ in found)
+    return (one for one in found if counts[one[1]] == 1)
+
+
+def identity(draw: random.Random) -> str:
+    """A true identity of natural numbers, as Coq writes it."""
+    left: _Term = _term(draw, depth=2)
+    right = left
+    while _spelled(right) == _spelled(left):
+        left = _term(draw, depth=2)
+        right = _rewritten(draw, left)
+    used = [letter for letter in _LETTERS if letter in _spelled(left)]
+    equation = f"{_spelled(left)} = {_spelled(right)}"
+    return f"forall {' '.join(used)} : nat, {equation}" if used else equation
+
+
+def _term(draw: random.Random, *, depth: int) -> _Term:
+    if depth == 0 or draw.random() < 0.2:
+        return draw.choice([*_LETTERS, str(draw.randrange(1, 10))])
+    return (draw.choice("+*"), _term(draw, depth=depth - 1), _term(draw, depth=depth - 1))
+
+
+def _rewritten(draw: random.Random, term: _Term) -> _Term:
+    if isinstance(term, str):
+        return term
+    operator, left, right = term[0], _rewritten(draw, term[1]), _rewritten(draw, term[2])
+    if draw.random() < 0.5:
+        left, right = right, left
+    if operator == "*" and isinstance(right, tuple) and right[0] == "+" and draw.random() < 0.5:
+        return ("+", ("*", left, right[1]), ("*", left, right[2]))
+    return (operator, left, right)
+
+
+def _spelled(term: _Term, *, inside: bool = False) -> str:
+    if isinstance(term, str):
+        return term
+    text = f"{_spelled(term[1], inside=True)} {term[0]} {_spelled(term[2], inside=True)}"
+    return f"({text})" if inside else text
+
+
+def _sentences(text: str) -> list[str]:
+    return [text[start:stop] for start, stop in pairwise(Coq().cut(text))]

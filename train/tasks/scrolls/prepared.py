@@ -1,0 +1,153 @@
+"""A task's examples as a prepared data set: one document an example, its output a part of it.
+
+    OUT/TASK-DIGEST/manifest.json  tokenizer.json
+    OUT/TASK-DIGEST/TASK/{train,validation}/
+
+What trains on documents trains on this as well: the same store, mapped, checked and resumed alike.
+Level 0 of the marks is the segments, level 1 has two starts a document: the prompt and the output.
+A folder is named after all that decides its bytes (examples, tokenizer, segmenter, truncation), is
+made once for all runs that ask for the same, and is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from train.data.preparing.source import plain
+from train.data.store import folder as top
+from train.data.store.writer import ShardWriter
+from train.disk.files import write_whole, writing
+from train.errors import DataError
+from train.tasks.scrolls.encoding import Encoded, Encoder
+from train.tasks.scrolls.example import Example, Task
+from train.tasks.scrolls.truncation import Counts, counted
+
+SPLITS = ("train", "validation")
+LEVELS = 2
+OUTPUT_LEVEL = 1
+_TURN = np.uint8(1 << (1 + OUTPUT_LEVEL))
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Where a task's examples are, and what truncation left out of each split."""
+
+    folder: Path
+    truncation: Mapping[str, Counts]
+
+
+def prepare_examples(
+    task: Task, *, encoder: Encoder, out: Path, limit: int | None = None
+) -> Prepared:
+    """The data set of a task's examples under `out`, made if it is not there.
+
+    limit: examples of each split. Raises DataError for an empty split or an example that cannot be
+    learned from.
+    """
+    examples = {split: task.examples(split)[:limit] for split in SPLITS}
+    for split, found in examples.items():
+        if not found:
+            raise DataError(f"task {task.name}: its split {split} has no example")
+    request = {
+        "task": task.name,
+        "examples": {split: _digest(found) for split, found in examples.items()},
+        **encoder.fingerprint(),
+    }
+    name = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    folder = out / f"{task.name}-{name}"
+    if not (folder / top.MANIFEST).exists():
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+        _build(task.name, examples, encoder=encoder, folder=folder, request=request)
+    told = top.read_top(folder)["truncation"]
+    counts = {split: Counts(**numbers) for split, numbers in told.items()}
+    return Prepared(folder=folder, truncation=counts)
+
+
+def _build(
+    name: str,
+    examples: Mapping[str, Sequence[Example]],
+    *,
+    encoder: Encoder,
+    folder: Path,
+    request: Mapping[str, Any],
+) -> None:
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        vouched = plain({"tokenizer": encoder.tokenizer.fingerprint()})
+        description = plain({"segmenter": encoder.segmenter.fingerprint()})
+        counts, left_out = {}, {}
+        for split, found in examples.items():
+            writer = ShardWriter(
+                folder=part / name / split,
+                name=name,
+                vocab_size=encoder.tokenizer.vocab_size,
+                levels=LEVELS,
+                description={"split": split, **vouched, **description},
+            )
+            with writer:
+                left_out[split] = asdict(_write(writer, found, encoder))
+            counts[split] = writer.counts
+        write_whole(part / top.TOKENIZER, encoder.tokenizer.json)
+        source = {**description, "levels": LEVELS, "splits": counts}
+        top.write_top(
+            part,
+            {
+                "format": top.FORMAT,
+                "version": top.VERSION,
+                "request": request,
+                "truncation": left_out,
+                **vouched,
+                "sources": {name: source},
+            },
+        )
+        part.chmod(0o755)
+        _install(part, folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _install(part: Path, folder: Path) -> None:
+    """Another process may have been first: its bytes are the same."""
+    try:
+        part.rename(folder)
+    except OSError:
+        if not (folder / top.MANIFEST).exists():
+            raise
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write(writer: ShardWriter, examples: Sequence[Example], encoder: Encoder) -> Counts:
+    kept = []
+    for example, encoded in zip(examples, encoder.examples(examples), strict=True):
+        kept.append(encoded.kept)
+        tokens = np.concatenate((encoded.prompt, encoded.output))
+        size = len(example.prompt.encode()) + len(example.references[0].encode())
+        writer.add(tokens, _marks(encoded), id=encoded.id, size=size)
+    return counted(kept)
+
+
+def _marks(encoded: Encoded) -> np.ndarray:
+    marks = np.concatenate((encoded.prompt_marks, encoded.output_marks))
+    marks[[0, len(encoded.prompt)]] |= _TURN
+    return marks
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    digest = hashlib.sha256()
+    for example in examples:
+        parts = [[part.kind, part.text] for part in example.parts]
+        line = json.dumps([example.id, parts, list(example.references[:1])])
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,190 @@
+"""Predictions in the official formats of SCROLLS, and the check that a file will be accepted.
+
+A task's predictions are a JSON object from id to text. A submission of the whole benchmark is a CSV
+with the columns Task, ID, Prediction and the rows of all seven tasks. Both are written whole or not
+at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from train.disk.files import write_whole
+from train.errors import DataError
+from train.tasks.scrolls.official import TASKS
+
+COLUMNS = ("Task", "ID", "Prediction")
+FILE = "scrolls_predictions.csv"  # as the official script names it
+_SHOWN = 3
+_NOT_UNICODE = re.compile("[\ud800-\udfff]")
+_NOT_IN_TABLES = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What a file of predictions holds.
+
+    predictions: numbers by task. faults: why it would be refused, none for a good file.
+    empty: ids by task whose prediction is blank, which is accepted and scores nothing.
+    """
+
+    predictions: Mapping[str, int]
+    faults: tuple[str, ...]
+    empty: Mapping[str, tuple[str, ...]]
+
+
+def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
+    """Write the predictions of one task as JSON; DataError for what is no text."""
+    _refuse(path, _contents(predictions, ids=None, table=False))
+    write_whole(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
+
+
+def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -> None:
+    """Write the predictions of all seven tasks as CSV; DataError if one lacks or is no text."""
+    faults = list(_tasks(predictions))
+    for task, found in predictions.items():
+        faults += [f"task {task}: {fault}" for fault in _contents(found, ids=None, table=True)]
+    _refuse(path, faults)
+    text = io.StringIO()
+    # All quoted: a carriage return inside an answer would end a row otherwise.
+    table = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows((task, id, found) for task in TASKS for id, found in predictions[task].items())
+    write_whole(path, text.getvalue())
+
+
+def check_submission(
+    path: Path, *, ids: Mapping[str, Collection[str]] | None = None, task: str | None = None
+) -> Checked:
+    """Check a file of predictions: encoding, form, types, and ids against those expected.
+
+    path: JSON of one task, or CSV of all. ids: those of each task, where the data is at hand;
+    tasks it does not name are checked for their form only. task: of a JSON file.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError as fault:
+        return _checked({}, [f"byte {fault.start} is not UTF-8 ({fault.reason})"])
+    whole = path.suffix.lower() == ".csv"
+    held, faults = _table(text) if whole else _object(text, task=task or path.stem)
+    if whole and not faults:
+        faults = list(_tasks(held))
+    for name, predictions in held.items():
+        expected = (ids or {}).get(name)
+        faults += [
+            f"task {name}: {fault}" for fault in _contents(predictions, ids=expected, table=whole)
+        ]
+    return _checked(held, faults)
+
+
+def refuse_faults(path: Path, checked: Checked) -> None:
+    """Raise DataError with every fault of a checked file, if it has any."""
+    _refuse(path, checked.faults)
+
+
+def _refuse(path: Path, faults: Sequence[str]) -> None:
+    if len(faults) == 1:
+        raise DataError(f"{path}: {faults[0]}")
+    if faults:
+        raise DataError(f"{path}: {len(faults)} faults:\n" + "\n".join(f"  {f}" for f in faults))
+
+
+def _checked(held: Mapping[str, Mapping[str, Any]], faults: Sequence[str]) -> Checked:
+    blank = {
+        task: tuple(id for id, one in found.items() if isinstance(one, str) and not one.strip())
+        for task, found in held.items()
+    }
+    return Checked(
+        predictions={task: len(found) for task, found in held.items()},
+        faults=tuple(faults),
+        empty={task: ids for task, ids in blank.items() if ids},
+    )
+
+
+def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The predictions of a JSON file, and what is wrong with its form."""
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        return dict(pairs)
+
+    try:
+        found = json.loads(text, object_pairs_hook=once)
+    except (json.JSONDecodeError, RecursionError) as fault:
+        return {}, [f"must be JSON: {fault}"]
+    if not isinstance(found, dict):
+        return {}, [f"must be a JSON object from id to prediction, was: {type(found).__name__}"]
+    return {task: found}, [f"task {task}: {_named(twice)} more than once"] if twice else []
+
+
+def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The predictions of a CSV file by task, and what is wrong with its form."""
+    held: dict[str, dict[str, Any]] = {}
+    faults: list[str] = []
+    limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+    try:
+        rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+        header = next(rows, [])
+        if sorted(header) != sorted(COLUMNS):
+            return {}, [f"row 1: must name the columns {', '.join(COLUMNS)}, was: {header}"]
+        at = [header.index(name) for name in COLUMNS]
+        for number, row in enumerate(rows, 2):
+            if len(row) != len(COLUMNS):
+                faults.append(f"row {number}: must have {len(COLUMNS)} cells, had: {len(row)}")
+                continue
+            task, id, prediction = (row[i] for i in at)
+            if id in held.setdefault(task, {}):
+                faults.append(f"row {number}: task {task}: {_named([id])} more than once")
+            held[task][id] = prediction
+    except csv.Error as fault:
+        faults.append(f"must be CSV: {fault}")
+    finally:
+        csv.field_size_limit(limit)
+    return held, faults
+
+
+def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the tasks of a submission."""
+    if missing := [task for task in TASKS if task not in held]:
+        yield f"no predictions of {', '.join(missing)}; a submission has all of {', '.join(TASKS)}"
+    if strange := [task for task in held if task not in TASKS]:
+        yield f"there is no task {', '.join(map(repr, strange))}; there is: {', '.join(TASKS)}"
+
+
+def _contents(
+    predictions: Mapping[str, Any], *, ids: Collection[str] | None, table: bool
+) -> list[str]:
+    """What is wrong with the ids and the texts of a task; table: they stand in a CSV file."""
+    unfit = _NOT_IN_TABLES if table else _NOT_UNICODE
+    wrong = {
+        "an id that is no text": [id for id in predictions if not isinstance(id, str)],
+        "a prediction that is no text": [
+            id for id, one in predictions.items() if not isinstance(one, str)
+        ],
+        "characters that cannot be written (lone surrogates, or NUL in CSV)": [
+            id for id, one in predictions.items() if unfit.search(f"{id}{one}")
+        ],
+    }
+    if ids is not None:
+        known, given = {*ids}, {*predictions}
+        wrong["no prediction"] = [id for id in dict.fromkeys(ids) if id not in given]
+        wrong["a prediction but no example"] = [id for id in predictions if id not in known]
+    faults = [f"{_named(found)} {rule}" for rule, found in wrong.items() if found]
+    return faults or ([] if predictions else ["there is no prediction"])
+
+
+def _named(ids: Sequence[Any]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    shown = ", ".join(map(repr, ids[:_SHOWN]))
+    return f"{shown}{more} {'has' if len(ids) == 1 else 'have'}"
