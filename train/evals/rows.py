@@ -45,7 +45,7 @@ class Row:
     source: str = ""
     task: str = ""
     measure: str
-    unit: str
+    unit: str = ""
     length: int | None = None
     depth: float | None = None
     operators: int | None = None

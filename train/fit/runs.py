@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
+import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +173,7 @@ def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]
     rows = new.get("rows")
     converts = isinstance(rows, Mapping) and rows.get("on_batch_change") == "convert"
     free = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
-    changed = list(differences(*(_decisive(config, free_of_rows=free) for config in (old, new))))
+    changed = list(differences(*(decisive(config, free_of_rows=free) for config in (old, new))))
     if changed:
         raise RunError(
             f"{folder} holds a run of another configuration and cannot be resumed:\n"
@@ -180,14 +182,34 @@ def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]
         )
 
 
-def _decisive(config: Mapping[str, Any], *, free_of_rows: set[str]) -> dict[str, Any]:
-    """The part of a configuration that decides what is trained."""
+def decisive(
+    config: Mapping[str, Any], *, free_of_rows: Collection[str] = _FREE_OF_ROWS
+) -> dict[str, Any]:
+    """Return the part of a configuration that decides what is trained: the rule for another run.
+
+    By it a run is resumed or refused, and runs of several seeds are told apart (trained_run.py).
+    Which data was read is not in it: the loader checks that, and the notes of a model hold it.
+    """
     kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
     if isinstance(rows := kept.get("rows"), dict):
         kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
     if isinstance(options := kept.get("scrolls"), dict):
         kept["scrolls"] = {key: options.get(key) for key in _DECISIVE_OF_SCROLLS}
     return kept
+
+
+def digest(value: Any) -> str:
+    """Return a short digest of a plain value; keys that are absent, null or empty count alike."""
+    text = json.dumps(_without_nulls(value), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return the value without keys that say nothing; 0, false and "" do say something."""
+    if isinstance(value, Mapping):
+        kept = {key: _without_nulls(held) for key, held in value.items()}
+        return {key: held for key, held in kept.items() if held is not None and held != {}}
+    return [_without_nulls(held) for held in value] if isinstance(value, list | tuple) else value
 
 
 def _remove_run(folder: Path) -> None:

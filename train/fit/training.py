@@ -128,6 +128,7 @@ def _write_model(
             "skipped_steps": module.skipped.state()[0],
             "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
             "tokenizer": rows.sets.tokenizer,
+            "data": rows.data_digest(),
             "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
         }
         if choice is not None and (chosen := choice.weights()) is not None:

@@ -261,10 +261,6 @@ class LMDataModule(lightning.LightningDataModule):
 
     def _order(self) -> dict[str, Any]:
         """Everything that decides which row is the n-th."""
-        digest = hashlib.sha256()
-        for name in self.source_names:
-            files = self.sets.open(name, "train").manifest["files"]
-            digest.update(json.dumps(files, sort_keys=True).encode())
         return {
             "seed": self.seed,
             "row_length": self.row_length,
@@ -275,8 +271,16 @@ class LMDataModule(lightning.LightningDataModule):
             "curriculum": self._asked_curriculum,
             "epochs": self.epochs,
             "sources": self.weights or self.source_names,
-            "data": digest.hexdigest(),
+            "data": self.data_digest(),
         }
+
+    def data_digest(self) -> str:
+        """Return a digest of the training data: the checksums of the files of every source."""
+        digest = hashlib.sha256()
+        for name in self.source_names:
+            files = self.sets.open(name, "train").manifest["files"]
+            digest.update(json.dumps(files, sort_keys=True).encode())
+        return digest.hexdigest()
 
     def _close(self) -> None:
         if self._loader is not None:
