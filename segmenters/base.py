@@ -10,6 +10,7 @@ are its fingerprint. Tokens are not known here: `align` brings cuts and tokens t
 from __future__ import annotations
 
 import dataclasses
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -128,13 +129,22 @@ class Segmenter(ABC):
 
     def fingerprint(self) -> dict[str, Any]:
         """All that decides where this segmenter cuts, as JSON-able values."""
-        kind = type(self)
         return {
-            "segmenter": f"{kind.__module__}.{kind.__qualname__}",
+            "segmenter": public_name(type(self)),
             "version": self.version,
             "parameters": {f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
             "versions": self.versions(),
         }
+
+
+def public_name(kind: type) -> str:
+    """Return the name by which users import a class: `segmenters.Sentences`, else its own path.
+
+    So data prepared by a class that `segmenters` exports still match when the class moves.
+    """
+    room = sys.modules[__name__.partition(".")[0]]
+    exported = getattr(room, kind.__qualname__, None) is kind
+    return f"{room.__name__ if exported else kind.__module__}.{kind.__qualname__}"
 
 
 def require_integer(name: str, value: object, least: int) -> None:

@@ -23,18 +23,19 @@ _MOST_SEPARATORS = 12
 LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space", "none"
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
-# Control characters would steer the terminal of whoever looks at the file.
-_VISIBLE = {
-    code: 0x2421 if code == 0x7F else 0x2400 + code
-    for code in (*range(0x20), 0x7F)
-    if chr(code) not in "\n\t"
-} | dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
-# Marks that turn the direction of a line would tangle what is shown.
-_VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+# Control characters would steer the terminal of whoever looks at the file, marks of direction
+# reorder what is shown, and surrogates and non-characters have no place in UTF-8 or XML.
+_HOSTILE = (*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_VISIBLE |= dict.fromkeys((*_HOSTILE, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), 0xFFFD)
 
 
-def printable(text: str) -> str:
-    """The text with pictures in place of control characters, other than line end and tab."""
+def visible(text: str) -> str:
+    """Return the text with pictures or U+FFFD for all that would steer a screen or tangle a line.
+
+    These are control characters other than line end and tab ("\\r\\n" is one line end), marks of
+    direction, surrogates and non-characters; what is returned is valid UTF-8 and XML.
+    """
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from segmenters.show.cut import CutText
-from segmenters.show.measures import printable, statistics
+from segmenters.show.measures import statistics, visible
 
 # Browsers take their time with more.
 DRAWN_CHARACTERS = 2_000_000
@@ -84,7 +84,7 @@ def _segments(cut: CutText) -> Iterator[str]:
         told += "" if sizes is None else f", {sizes[index]} tokens"
         empty = " class=e" if segment.isspace() else ""
         # A block ends its line by itself.
-        yield f'<i{empty} title="{told}">{html.escape(printable(segment))}</i>'
+        yield f'<i{empty} title="{told}">{html.escape(visible(segment))}</i>'
     if before >= 0:
         yield "</section>"
 
@@ -142,4 +142,4 @@ def percent(share: float | None) -> str:
 
 
 def _safe(text: str) -> str:
-    return html.escape(printable(text))
+    return html.escape(visible(text))

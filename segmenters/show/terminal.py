@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from segmenters.show.cut import CutText
-from segmenters.show.measures import printable
+from segmenters.show.measures import visible
 
 # Foreground and ground, for [outer % 2][inner % 2]: cyan, yellow; green, magenta.
 _STYLES = {
@@ -40,7 +40,7 @@ def coloured(cut: CutText, colours: int) -> Iterator[str]:
     last = ""
     for index, (start, end, outer) in enumerate(cut.spans()):
         style = f"\x1b[{styles[outer % 2][index % 2]}m"
-        shown = printable(cut.text[start:end])
+        shown = visible(cut.text[start:end])
         lines = shown.split("\n")
         empty = _EMPTY_LINE if shown.isspace() else ""
         # The ground must not run on behind a line end.
@@ -59,7 +59,7 @@ def plain(cut: CutText) -> Iterator[str]:
     for index, (start, end, outer) in enumerate(cut.spans()):
         if index:
             yield _OUTER if outer != before else _INNER
-        before, shown = outer, printable(cut.text[start:end])
+        before, shown = outer, visible(cut.text[start:end])
         yield shown
     if shown and not shown.endswith("\n"):
         yield "\n"

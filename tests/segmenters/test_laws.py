@@ -131,7 +131,7 @@ def test_fingerprints_tell_segmenters_apart():
 
 def test_the_fingerprint_names_class_parameters_and_version():
     assert Stride(length=7).fingerprint() == {
-        "segmenter": "segmenters.pattern.Stride",
+        "segmenter": "segmenters.Stride",
         "version": 1,
         "parameters": {"length": 7},
         "versions": {},

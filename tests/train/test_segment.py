@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Lines, Sentences, Stride
-from segmenters.show import CutText, coloured, page, plain, printable, statistics
+from segmenters.show import CutText, coloured, page, plain, statistics, visible
 from segmenters.show.terminal import colours_of
 from tests.segmenters.texts import any_text
 from train.cli import main
@@ -57,7 +57,7 @@ def test_without_a_terminal_bars_stand_between_the_segments(file, capfdbinary):
 def test_what_is_shown_is_the_text(text):
     cut = cut_of(text)
     assert cut.outer[0] == 0 and set(cut.outer) <= set(cut.cuts)
-    seen = printable(text)
+    seen = visible(text)
     for colours in (16, 256):
         shown = CODES.sub("", "".join(coloured(cut, colours)))
         assert shown.replace("\u21b5", "").rstrip("\n") == seen.replace("\u21b5", "").rstrip("\n")
@@ -105,7 +105,7 @@ def test_statistics_count_lengths_and_separators():
 
 @given(text=any_text, data=st.data())
 def test_tokens_of_segments_are_those_that_a_loop_counts(text, data, tmp_path_factory):
-    text = printable(text)
+    text = visible(text)
     fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
     fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     path = tmp_path_factory.getbasetemp() / "tokenizer.json"
@@ -283,8 +283,9 @@ def test_the_locale_does_not_matter(file):
     assert done.returncode == 0 and "\u4e2d\u6587\u3002" in done.stdout.decode()
 
 
-def test_control_characters_do_not_reach_the_terminal():
-    assert printable("\x1b[2J\0\x7f\x9b\r\n\tx\ud800") == "\u241b[2J\u2400\u2421\ufffd\n\tx\ufffd"
+def test_what_would_steer_a_screen_or_tangle_a_line_is_made_visible():
+    assert visible("\x1b[2J\0\x7f\x9b\r\n\tx\ud800") == "\u241b[2J\u2400\u2421\ufffd\n\tx\ufffd"
+    assert visible("a\u200eb\u202ec\u2066d\uffff\r") == "a\ufffdb\ufffdc\ufffdd\ufffd\u240d"
 
 
 def test_the_command_is_quick_and_loads_nothing_heavy(file):

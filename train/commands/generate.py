@@ -23,7 +23,7 @@ import torch
 
 from bipe.encodings import Flat
 from bipe.generate import Written, generate
-from segmenters.show import printable
+from segmenters.show import visible
 from train.commands.generate_marker import chosen_segmenter, marker_of
 from train.commands.generate_model import Trained, data_of, find_model
 from train.commands.generate_stream import Stream
@@ -119,7 +119,7 @@ class _Screen:
             self(prompt, dim=not os.environ.get("NO_COLOR"))
 
     def __call__(self, text: str, *, dim: bool = False) -> None:
-        shown = printable(text) if self._terminal else text
+        shown = visible(text) if self._terminal else text
         shown = f"{_DIM}{shown}{_RESET}" if dim else shown
         sys.stdout.buffer.write(shown.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()

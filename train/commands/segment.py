@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from segmenters.base import Segmenter, SegmenterError
-from segmenters.show import CutText, coloured, page, plain, printable, statistics
+from segmenters.show import CutText, coloured, page, plain, statistics, visible
 from segmenters.show.terminal import colours_of
 from train.commands.segment_choice import NAMES, Choice
 from train.commands.segment_files import FileFault, TextFile, named, read
@@ -138,7 +138,7 @@ class _Run:
         """The text, below a line that says how it is cut; that line is none of the text."""
         size = f"{len(cut.cuts) - 1} segments" if cut.text else "empty, no segments"
         sys.stdout.flush()
-        print(printable(f"{cut.name}: {cut.note}; {size}"), file=sys.stderr)
+        print(visible(f"{cut.name}: {cut.note}; {size}"), file=sys.stderr)
         _write(coloured(cut, self.colours) if self.colours else plain(cut))
 
     def write_page(self, out: Path) -> None:
@@ -193,4 +193,4 @@ def _write(pieces: Iterable[str]) -> None:
 
 
 def _say(fault: str) -> None:
-    print(printable(f"bipe: segment: {fault}"), file=sys.stderr)
+    print(visible(f"bipe: segment: {fault}"), file=sys.stderr)

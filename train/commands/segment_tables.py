@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from segmenters.show import CutText, printable
+from segmenters.show import CutText, visible
 from segmenters.show.page import percent
 
 _BAR, _EIGHTHS = 40, " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
@@ -55,7 +55,7 @@ def table(cut: CutText, facts: dict[str, Any]) -> str:
             lines.append(f"segments without a token: {facts['segments_without_token']}")
         lines += _histogram(facts[f"histogram_of_{units[0]}"], units[0])
         lines += _separators(facts)
-    return "\n".join(map(printable, lines)) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
 
 
 def _lengths(facts: dict[str, Any], unit: str) -> str:
@@ -106,7 +106,7 @@ def summary(rows: list[Row]) -> str:
     for label, group in [*groups, ("all", rows)] if len(groups) > 1 else groups:
         held = sum(row.segments for row in group)
         lines.append(f"{label:<20}  {len(group):>9}  {held:>9}  {_mean(group):>15}")
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(visible, lines))
 
 
 def _mean(rows: Iterable[Row]) -> str:
