@@ -26,7 +26,7 @@ from segmenters import Segmenter, TokenMarker, mark
 from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
-from train.evals.wilson import wilson
+from train.evals.intervals import wilson
 from train.tasks.arithmetic.expression import parse, reduce, reducible, spell
 from train.tasks.arithmetic.problems import EQUALS, Problem, Problems
 from train.tasks.arithmetic.reader import ArithmeticProblems

@@ -18,7 +18,6 @@ from train.data.rows.batch import IGNORED, collate
 from train.data.tokenizing.vocabulary import END
 from train.errors import DataError
 from train.evals.arithmetic import Task, arithmetic, right_steps, right_tokens, task_of, written
-from train.evals.wilson import wilson
 from train.fit import runs
 from train.tasks.arithmetic.problems import EQUALS, Problems
 from train.tasks.arithmetic.rows import ChainDataModule
@@ -128,29 +127,6 @@ def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_seed():
     for share, (low, high) in zip(found["answer"]["share"], found["interval"], strict=True):
         assert low <= share <= high
     json.dumps(found, allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    ("right", "total", "low", "high"),  # Newcombe, Statistics in Medicine 17 (1998), table I
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
-)
-def test_intervals_of_wilson_are_those_of_newcombe(right, total, low, high):
-    assert wilson(right, total) == pytest.approx((low, high), abs=6e-5)
-
-
-@given(st.integers(1, 500), st.data())
-def test_intervals_hold_their_share_and_mirror(total, data):
-    right = data.draw(st.integers(0, total))
-    low, high = wilson(right, total)
-    assert 0 <= low <= right / total <= high <= 1
-    assert wilson(total - right, total) == pytest.approx((1 - high, 1 - low))
-    with pytest.raises(ValueError, match="right must be"):
-        wilson(total + 1, total)
 
 
 def test_another_corpus_is_refused_by_name():

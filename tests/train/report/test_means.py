@@ -76,12 +76,6 @@ def test_passkeys_have_intervals(arm):
     assert found_span(arm, arm.passkey.lengths[1]) == interval(found, share=True)
 
 
-def test_an_interval_of_shares_ends_where_shares_do():
-    assert interval([0.0, 1.0], share=True) == (0.0, 1.0)
-    assert interval([0.0, 1.0])[0] < 0
-    assert interval([1.0]) is None and interval([1.0, math.nan]) is None
-
-
 def test_one_line_an_arm_on_the_page_and_in_the_terminal(arm):
     text = page(runs=[arm], statistics={}, title="t")
     for told in ("60.0%", "Small: 95% intervals over 3 seeds."):

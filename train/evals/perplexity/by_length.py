@@ -10,17 +10,23 @@ from typing import Any
 import numpy as np
 
 from bipe import Decoder
-from train.evals.perplexity.averages import interval, perplexity
+from train.evals.intervals import over_documents
 from train.evals.perplexity.choice import Measure
 from train.evals.perplexity.full_context import FullContext
 from train.evals.perplexity.protocol import Losses, score
 from train.evals.perplexity.texts import Texts
 
 BINS = 32
+_LARGEST = 700.0  # nats whose exponential a float still holds
 _SHARED = (
     "Read are the first {longest} tokens of each of the held-out documents; perplexity is exp of "
     "the mean over scored tokens."
 )
+
+
+def perplexity(nll: float) -> float:
+    """Return exp of a mean loss in nats; infinite where a float cannot hold it."""
+    return math.inf if nll >= _LARGEST else math.exp(nll)
 
 
 def perplexity_by_length(
@@ -59,7 +65,7 @@ def perplexity_by_length(
 def _row(losses: Losses, texts: Texts) -> dict[str, Any]:
     mean = losses.mean()
     sums, tokens = losses.by(losses.document, count=len(texts.tokens))
-    between = interval(sums, tokens)
+    between = over_documents(sums, tokens)
     low, high = (None, None) if between is None else map(perplexity, between)
     return {
         "nll": mean,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.bipe.conftest import small_decoder
 from train.evals.perplexity import PROTOCOLS, Measure
-from train.evals.perplexity.averages import interval, perplexity
 from train.evals.perplexity.bipe_blocks import BipeBlocks
+from train.evals.perplexity.by_length import perplexity
 from train.evals.perplexity.last_k import LastK
 from train.evals.perplexity.protocol import Losses, score
 from train.evals.perplexity.sliding import Sliding
@@ -149,29 +149,6 @@ def test_a_protocol_that_scores_nothing_says_so(name):
 def test_what_would_skip_tokens_is_refused(make):
     with pytest.raises(ValueError, match="must be from 1 to"):
         make()
-
-
-@given(st.lists(st.floats(0.5, 9.0), min_size=2, max_size=12), st.integers(1, 50))
-def test_the_interval_holds_the_mean_and_is_the_same_every_time(means, tokens):
-    counts = np.full(len(means), tokens)
-    sums = np.array(means) * counts
-    low, high = interval(sums, counts)
-    assert min(means) - 1e-9 <= low <= high <= max(means) + 1e-9
-    assert interval(sums, counts) == (low, high)
-
-
-def test_the_interval_of_many_documents_is_that_of_the_normal_law():
-    draw = np.random.default_rng(1)
-    means = draw.normal(3.0, 0.5, 400)
-    low, high = interval(means * 10, np.full(400, 10))
-    error = means.std() / 20
-    assert low == pytest.approx(means.mean() - 1.96 * error, abs=0.4 * error)
-    assert high == pytest.approx(means.mean() + 1.96 * error, abs=0.4 * error)
-
-
-def test_one_document_tells_nothing_of_others():
-    assert interval(np.array([3.0]), np.array([2])) is None
-    assert interval(np.array([3.0, 0.0]), np.array([2, 0])) is None
 
 
 def test_a_loss_beyond_floats_is_infinite():
