@@ -20,7 +20,7 @@ from bipe.stretch.extension import extended
 from segmenters import Segmenter
 from train.cli import register_resolvers
 from train.commands.pretrain import decoder_config
-from train.config import Study, encoding_name, slug
+from train.config import Config, encoding_name, slug
 from train.config.check import check
 from train.data.reading.documents import Reader
 from train.data.rows.packing import PACKINGS
@@ -66,7 +66,7 @@ def composed(*words):
 
 @functools.cache
 def study(*words):
-    return Study.from_config(composed(*words))
+    return Config.from_config(composed(*words))
 
 
 def test_every_file_is_a_choice_of_a_group():

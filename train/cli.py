@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
+from train.errors import ConfigError
+
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
@@ -81,9 +83,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     """Run one command on a composed and resolved configuration."""
-    from train.config import Study
+    from train.config import Config
 
-    study = Study.from_config(config)
+    study = Config.from_config(config)
     module, _, name = _STAGES[command].partition(":")
     stage = getattr(import_module(f"train.commands.{module}"), name)
     return stage(study, config=config) if command in _TRAINS else stage(study)
@@ -104,12 +106,12 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
     if command not in _TRAINS or plain.get("epochs") is None:
         return dict(plain)
     if command == "scrolls":
-        raise ValueError("epochs must be null for bipe scrolls; set steps instead")
+        raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
     from train.commands.pretrain import data_of
-    from train.config import Study
+    from train.config import Config
 
     config = config.copy()
-    OmegaConf.update(config, "steps", data_of(Study.from_config(plain)).epoch_steps())
+    OmegaConf.update(config, "steps", data_of(Config.from_config(plain)).epoch_steps())
     return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
 
 
@@ -220,7 +222,7 @@ def _going_on(command: str, words: list[str]) -> list[str]:
     """The keys of a command that has defaults of its own (conf/command), behind those."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
-        raise ValueError(f"bipe {command}: leave out {own}; the checkpoint decides it")
+        raise ConfigError(f"bipe {command}: leave out {own}; the checkpoint decides it")
     if command == "scrolls":
         words = [f"task.{word}" if word.startswith("path=") else word for word in words]
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
@@ -253,16 +255,16 @@ def _from_file(words: list[str]) -> DictConfig:
     from omegaconf import DictConfig, OmegaConf
 
     if not words:
-        raise ValueError("--config-file needs the path of a run's config.yaml")
+        raise ConfigError("--config-file needs the path of a run's config.yaml")
     if not Path(words[0]).is_file():
-        raise ValueError(f"--config-file {words[0]}: there is no such file")
+        raise ConfigError(f"--config-file {words[0]}: there is no such file")
     try:
         stored = OmegaConf.load(words[0])
     except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--config-file {words[0]}: is not YAML: {error}") from error
+        raise ConfigError(f"--config-file {words[0]}: is not YAML: {error}") from error
     config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
     if not isinstance(config, DictConfig):
-        raise ValueError(f"--config-file {words[0]}: holds no configuration")
+        raise ConfigError(f"--config-file {words[0]}: holds no configuration")
     return config
 
 
@@ -312,10 +314,10 @@ def _explain(error: Exception) -> str:
         return text + quoting * ("override_grammar" in text)
     from dataclasses import fields
 
-    from train.config import Study
+    from train.config import Config
     from train.errors import nearest
 
-    known = [*(field.name for field in fields(Study)), "experiment"]
+    known = [*(field.name for field in fields(Config)), "experiment"]
     return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
 
 

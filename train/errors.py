@@ -31,6 +31,10 @@ class ReportError(UserError):
     """The report cannot be made from these inputs; the message names file, key and cure."""
 
 
+class MissingPackage(UserError):
+    """An optional package is not installed; the message says how to install it."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return 'did you mean ...', or the list of what there is."""
     known = sorted(known)

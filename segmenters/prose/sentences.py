@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from segmenters.base import Segmenter
+from segmenters.base import Segmenter, SegmenterError
 from segmenters.prose import rules as sentence_rules
 from segmenters.prose.next_word import REACH
 
@@ -39,8 +39,8 @@ class Sentences(Segmenter):
     `fallback` lets the rules cut, without spaCy, where spaCy or the model is not installed; a
     warning says so, and the fingerprint tells.
 
-    Raises ValueError, when it cuts, if spaCy or the model is not installed or the model does not
-    find sentences.
+    Raises SegmenterError, when it cuts, if spaCy or the model is not installed or the model does
+    not find sentences.
     """
 
     backend: str = "spacy"
@@ -78,14 +78,14 @@ class Sentences(Segmenter):
 
     @property
     def _without_spacy(self) -> bool:
-        """Whether the rules cut alone. Raises ValueError for what is missing and must not be."""
+        """Whether the rules cut alone. Raises SegmenterError for what is missing."""
         if self.backend == "rules":
             return True
         missing = _missing(self.backend, self.language)
         if missing is None:
             return False
         if not self.fallback:
-            raise ValueError(f"{missing}, or set fallback=true for the rules without spaCy")
+            raise SegmenterError(f"{missing}, or set fallback=true for the rules without spaCy")
         _warn_once(missing)
         return True
 

@@ -20,7 +20,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from segmenters.base import Cuts
+from segmenters.base import Cuts, SegmenterError
 from segmenters.prose.rules import sentence_ends
 
 COMPONENT = "bipe_sentences"
@@ -129,7 +129,7 @@ def build(backend: str, language: str) -> Language:
             nlp = spacy.blank(language)
         except ImportError as error:
             why = " ".join(str(error).split())
-            raise ValueError(
+            raise SegmenterError(
                 f"language must be one that spaCy can load (xx for any), was: {language!r} ({why})"
             ) from error
         nlp.add_pipe("sentencizer")
@@ -162,7 +162,7 @@ def _load(backend: str, language: str) -> Language:
     wanted = (backend,) if backend in _PIPES else (*_PIPES, "sentencizer")
     finders = [pipe for pipe in wanted if pipe in nlp.component_names]
     if not finders:
-        raise ValueError(f"the spaCy model {name!r} must have a pipe {' or '.join(wanted)}")
+        raise SegmenterError(f"the spaCy model {name!r} must have a pipe {' or '.join(wanted)}")
     if finders[0] not in nlp.pipe_names:
         nlp.enable_pipe(finders[0])  # models ship with the senter disabled, in favour of the parser
     keep = {finders[0], "tok2vec", "transformer"}

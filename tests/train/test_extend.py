@@ -15,7 +15,7 @@ from bipe.positions import Reach
 from tests.train.studies import curve, losses, pretrain, same_weights, weights
 from tests.train.test_resume import Crash
 from train.cli import main, register_resolvers
-from train.config import Study
+from train.config import Config
 from train.fit.module import LMModule
 from train.fit.runs import read_config
 
@@ -300,7 +300,7 @@ def test_the_yarn_experiments_hold_the_recipe_of_the_paper(name):
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
         words = ["command=extend", f"experiment=yarn_pile_{name}", "data=x"]
-        made = Study.from_config(_plain(compose("config", overrides=words)))
+        made = Config.from_config(_plain(compose("config", overrides=words)))
     assert made.checkpoint == f"runs/pile_151m/{name}"
     assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.stretch.YaRN", 16)
     assert (made.steps, made.row_length) == (500, 4096)

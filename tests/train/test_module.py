@@ -12,7 +12,7 @@ from bipe import Decoder, Positions
 from bipe.checkpoint import load_model
 from tests.train.studies import composed, curve, losses, pretrain, weights
 from train.commands.pretrain import decoder_config
-from train.config import Study
+from train.config import Config
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
@@ -25,7 +25,7 @@ ENCODINGS = ("rope", "bipe_rope", "bipe_alibi")
 
 def by_hand(words, *, step):
     """Loss and gradient norm of the fresh model on a global batch: the plain mean over targets."""
-    study = Study.from_config(composed(*words))
+    study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
@@ -59,7 +59,7 @@ def test_the_micro_batch_changes_nothing_but_rounding(smoke):
 def test_packed_documents_of_unequal_length_count_by_their_tokens(smoke):
     """Best-fit rows are padded, so that micro-batches have unequal numbers of targets."""
     words = (*smoke, "rows=best_fit", "row_length=900", "steps=3")
-    study = Study.from_config(composed(*words))
+    study = Config.from_config(composed(*words))
     data = study.call("rows", folder=study.data, row_length=900, seed=0)
     rows = data.rows("train")["proofs"]
     assert len(set(rows.targets(np.arange(len(rows))).tolist())) > 3
@@ -159,7 +159,7 @@ def test_grouped_heads_train(smoke):
 
 def test_models_that_differ_in_their_encoding_start_from_the_same_weights(smoke):
     def fresh(encoding):
-        study = Study.from_config(composed(*smoke, f"encoding={encoding}"))
+        study = Config.from_config(composed(*smoke, f"encoding={encoding}"))
         model = Decoder(decoder_config(study, vocab_size=300))
         model.init_weights(seed=0)
         return model.state_dict()
@@ -184,7 +184,7 @@ def test_clipping_bounds_the_step_and_null_leaves_it_alone(smoke):
 
 
 def by_hand_weights(words):
-    study = Study.from_config(composed(*words))
+    study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size))
     model.init_weights(seed=study.seed)
@@ -202,7 +202,7 @@ def test_the_share_of_clamped_positions_is_counted(smoke):
 
 def test_validation_is_the_mean_over_all_held_out_targets(smoke):
     run = pretrain(*smoke, "steps=1", "validate_every=1", "optimizer.lr=1e-12")
-    study = Study.from_config(composed(*smoke))
+    study = Config.from_config(composed(*smoke))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model, _ = load_model(run / MODEL)
     rows = data.rows("validation")["proofs"]
@@ -220,7 +220,7 @@ def test_validation_is_the_mean_over_all_held_out_targets(smoke):
 
 def test_the_module_needs_no_hydra(smoke, tmp_path):
     """As a notebook would use it: Lightning alone."""
-    study = Study.from_config(composed(*smoke))
+    study = Config.from_config(composed(*smoke))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     module = LMModule(
         config=decoder_config(study, vocab_size=data.vocab_size),

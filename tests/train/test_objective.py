@@ -10,7 +10,7 @@ from bipe.build import build
 from bipe.random_positions import row_keys
 from tests.train.studies import composed, curve, losses, pretrain, same_weights, weights
 from train.commands.pretrain import decoder_config
-from train.config import Study
+from train.config import Config
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
@@ -20,7 +20,7 @@ from train.fit.module import positions_of
 
 def first_batch(words):
     """The fresh model of a study, and what it says to the first global batch."""
-    study = Study.from_config(composed(*words))
+    study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
@@ -73,7 +73,7 @@ def test_a_run_is_resumed_with_or_without_recomputing(smoke):
 )
 def test_options_out_of_bounds_are_refused(smoke, word, told):
     with pytest.raises(ValueError, match=told):
-        Study.from_config(composed(*smoke, word))
+        Config.from_config(composed(*smoke, word))
 
 
 def test_numbers_are_fetched_when_they_are_read():
@@ -93,7 +93,7 @@ def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
     words = (*smoke, "encoding=rope", "steps=2", f"positions={draw}", "positions.reach=2000")
     runs = [pretrain(*words, f"rows.micro_batch={size}", f"name=m{size}") for size in (4, 2)]
     assert np.allclose(losses(runs[0]), losses(runs[1]), atol=1e-5)
-    study = Study.from_config(composed(*words))
+    study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)

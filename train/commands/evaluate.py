@@ -19,14 +19,14 @@ from bipe.encodings import Bilevel
 from train.commands.evaluate_arithmetic import arithmetic_scores, arithmetic_task
 from train.commands.evaluate_probes import probe_scores, require_probes
 from train.commands.evaluate_sweep import kept_sweep, sweep_runs
-from train.config import Study, encoding_name
+from train.config import Config, encoding_name
 from train.data.reading.split import SPLITS
 from train.data.rows.sets import DataSets
 from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
-from train.errors import DataError, nearest
+from train.errors import ConfigError, DataError, nearest
 from train.evals.passkey import make_keys, passkey
 from train.evals.perplexity import Measure, long_documents, perplexity_by_length
 from train.fit import runs
@@ -38,11 +38,11 @@ from train.report.terminal_stretch import stretch_table
 FORMAT = "bipe-evaluation/1"
 
 
-def evaluate(study: Study) -> list[Path]:
+def evaluate(study: Config) -> list[Path]:
     """Evaluate all the runs that a study names; return what was written."""
     folders = runs.find_runs(study.evaluate.runs, key="evaluate.runs")
     if study.evaluate.split not in SPLITS:
-        raise ValueError(
+        raise ConfigError(
             f"evaluate.split must be one of {', '.join(SPLITS)}, was: {study.evaluate.split!r}"
         )
     sets = DataSets(study.data)
@@ -51,7 +51,7 @@ def evaluate(study: Study) -> list[Path]:
     sources = list(known) if study.evaluate.sources is None else study.evaluate.sources
     for name in sources:
         if name not in known:
-            raise ValueError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
+            raise ConfigError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
     splits = {name: sets.open(name, study.evaluate.split, verify=True) for name in sources}
     tokenizer = LoadTokenizer(path=sets.folder).build()
     _refuse_bad_passkey(study, sources, tokenizer)
@@ -66,13 +66,13 @@ def evaluate(study: Study) -> list[Path]:
     return [folder / runs.EVALUATION for folder in folders]
 
 
-def _refuse_bad_passkey(study: Study, sources: Sequence[str], tokenizer: Tokenizer) -> None:
+def _refuse_bad_passkey(study: Config, sources: Sequence[str], tokenizer: Tokenizer) -> None:
     """Before minutes of perplexity, not after."""
     options = study.evaluate.passkey
     if options is None:
         return
     if options.source is not None and options.source not in sources:
-        raise ValueError(
+        raise ConfigError(
             f"evaluate.passkey.source: {options.source!r} is no source; "
             f"{nearest(options.source, sources)}"
         )
@@ -80,7 +80,7 @@ def _refuse_bad_passkey(study: Study, sources: Sequence[str], tokenizer: Tokeniz
 
 
 def _evaluate_run(
-    study: Study, folder: Path, sets: DataSets, splits: dict[str, DataSet], tokenizer: Tokenizer
+    study: Config, folder: Path, sets: DataSets, splits: dict[str, DataSet], tokenizer: Tokenizer
 ) -> Path:
     begin = time.monotonic()
     model, notes = load_model(folder / runs.MODEL, allowed=study.allowed)
@@ -112,7 +112,7 @@ def _evaluate_run(
 
 
 def _perplexities(
-    study: Study,
+    study: Config,
     model: Decoder,
     splits: dict[str, DataSet],
     tokenizer: Tokenizer,
@@ -144,7 +144,7 @@ def _perplexities(
     return {"protocol": protocol, "sources": measured}
 
 
-def measure_of(study: Study, row_length: int) -> Measure:
+def measure_of(study: Config, row_length: int) -> Measure:
     """The protocol that a study asks for, with its numbers."""
     options = study.evaluate
     return Measure(
@@ -157,7 +157,7 @@ def measure_of(study: Study, row_length: int) -> Measure:
 
 
 def _passkeys(
-    study: Study,
+    study: Config,
     model: Decoder,
     splits: dict[str, DataSet],
     tokenizer: Tokenizer,

@@ -7,14 +7,14 @@ from typing import Any
 
 from bipe import Decoder
 from train.commands.generate_marker import chosen_segmenter
-from train.config import Study
+from train.config import Config
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError, nearest
 from train.evals.arithmetic import Task, arithmetic, task_of
 
 
-def arithmetic_task(study: Study, sets: DataSets) -> Task | None:
+def arithmetic_task(study: Config, sets: DataSets) -> Task | None:
     """The task that a study evaluates on; None where it does not. DataError if it is not there."""
     options = study.evaluate.arithmetic
     if options is None:
@@ -32,7 +32,7 @@ def arithmetic_task(study: Study, sets: DataSets) -> Task | None:
 
 
 def arithmetic_scores(
-    study: Study, model: Decoder, sets: DataSets, *, name: str
+    study: Config, model: Decoder, sets: DataSets, *, name: str
 ) -> dict[str, Any] | None:
     """What evaluation.json says of a run; None where nothing is asked."""
     options, task = study.evaluate.arithmetic, arithmetic_task(study, sets)

@@ -12,10 +12,10 @@ from typing import Any
 
 from bipe import Decoder
 from train.commands.generate_marker import chosen_segmenter
-from train.config import Study
+from train.config import Config
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.errors import nearest
+from train.errors import ConfigError, nearest
 from train.evals.probes import NAMES
 from train.evals.probes.haystack import Haystack
 from train.evals.probes.measure import Plan, probe
@@ -25,21 +25,21 @@ from train.evals.probes.written import marker_for
 _LOOKED_AT = 20_000  # tokens of the text by which a segmenter that chooses is asked
 
 
-def require_probes(study: Study) -> None:
+def require_probes(study: Config) -> None:
     """Before minutes of measuring, not after: ValueError for unknown probes or sources."""
     sets = DataSets(study.data)
     for name in study.evaluate.probes:
         if name not in NAMES:
-            raise ValueError(f"evaluate.probes: {name!r} is no probe; {nearest(name, NAMES)}")
+            raise ConfigError(f"evaluate.probes: {name!r} is no probe; {nearest(name, NAMES)}")
     source = study.evaluate.probing.source
     if source is not None and source not in sets.sources:
-        raise ValueError(
+        raise ConfigError(
             f"evaluate.probing.source: {source!r} is no source; {nearest(source, sets.sources)}"
         )
 
 
 def probe_scores(
-    study: Study, model: Decoder, tokenizer: Tokenizer, *, row_length: int, run: str
+    study: Config, model: Decoder, tokenizer: Tokenizer, *, row_length: int, run: str
 ) -> dict[str, Any]:
     """Every probe that a study names, by its name; empty without any."""
     if not study.evaluate.probes:
@@ -69,7 +69,7 @@ def probe_scores(
 
 
 def _laid_out(
-    study: Study, sets: DataSets, tokenizer: Tokenizer, source: str
+    study: Config, sets: DataSets, tokenizer: Tokenizer, source: str
 ) -> tuple[Texts, Haystack]:
     """The held-out text of a source, and its segmenter as for that text."""
     data = sets.open(source, study.evaluate.split)
@@ -79,7 +79,7 @@ def _laid_out(
         )
     except ValueError as fault:
         told = str(fault).partition("; set generate.segmenter")[0]
-        raise ValueError(
+        raise ConfigError(
             f"evaluate.probing.source={source}: {told}; name a source whose segmenter can be built"
         ) from None
     beginning = tokenizer.decode(data.tokens[: min(_LOOKED_AT, len(data.tokens))])

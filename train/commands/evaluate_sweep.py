@@ -25,7 +25,7 @@ import torch
 from bipe import Decoder
 from bipe.checkpoint import WEIGHTS, load_model
 from train.commands.evaluate_clock import Clock
-from train.config import Study
+from train.config import Config
 from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.files import write_whole
@@ -69,12 +69,12 @@ class _Place:
 
 
 def sweep_runs(
-    study: Study,
+    study: Config,
     folders: list[Path],
     splits: Mapping[str, DataSet],
     tokenizer: Tokenizer,
     *,
-    measure_of: Callable[[Study, int], Measure],
+    measure_of: Callable[[Config, int], Measure],
 ) -> None:
     """Measure all cells of all runs that are not measured yet; complete their evaluation.json."""
     planned = [_planned(study, folder, splits, tokenizer, measure_of) for folder in folders]
@@ -105,11 +105,11 @@ def kept_sweep(folder: Path) -> dict[str, Any]:
 
 
 def _planned(
-    study: Study,
+    study: Config,
     folder: Path,
     splits: Mapping[str, DataSet],
     tokenizer: Tokenizer,
-    measure_of: Callable[[Study, int], Measure],
+    measure_of: Callable[[Config, int], Measure],
 ) -> _Run:
     options = study.evaluate.sweep
     assert options is not None
@@ -144,12 +144,12 @@ def _planned(
     )
 
 
-def _loaded(study: Study, folder: Path) -> Decoder:
+def _loaded(study: Config, folder: Path) -> Decoder:
     model, _ = load_model(folder / runs.MODEL, allowed=study.allowed)
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _cells(study: Study, run: _Run, splits: Mapping[str, DataSet]) -> list[_Place]:
+def _cells(study: Config, run: _Run, splits: Mapping[str, DataSet]) -> list[_Place]:
     """The cells of a run; equal ones once."""
     passkey_options = study.evaluate.passkey
     shared = {
@@ -174,7 +174,7 @@ def _cells(study: Study, run: _Run, splits: Mapping[str, DataSet]) -> list[_Plac
 
 
 def _measured(
-    study: Study,
+    study: Config,
     run: _Run,
     trained: Decoder,
     cell: Cell,
@@ -201,7 +201,7 @@ def _measured(
 
 
 def _passkey(
-    study: Study, model: Decoder, cell: Cell, splits: Mapping[str, DataSet], tokenizer: Tokenizer
+    study: Config, model: Decoder, cell: Cell, splits: Mapping[str, DataSet], tokenizer: Tokenizer
 ) -> dict[str, Any] | None:
     options = study.evaluate.passkey
     if options is None or not splits:

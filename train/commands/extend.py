@@ -29,8 +29,9 @@ from bipe.decoder import DecoderConfig
 from bipe.encodings import Flat, Learned
 from bipe.stretch.extension import Extension, extended
 from train.commands.pretrain import data_of, refuse_long_rows
-from train.config import Study, allowed_prefixes, slug
+from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
+from train.errors import ConfigError
 from train.fit import runs
 from train.fit.base_run import Parent, find_parent
 from train.fit.training import room_for_model, train_model
@@ -45,12 +46,12 @@ def completed(config: DictConfig) -> DictConfig:
     """
     checkpoint, options = config.get("checkpoint"), config.get("extend")
     if not isinstance(checkpoint, str):
-        raise ValueError("checkpoint=RUN must be set: the trained run to go on from")
+        raise ConfigError("checkpoint=RUN must be set: the trained run to go on from")
     own = config.get("allowed_targets")
     parent = find_parent(checkpoint, allowed=allowed_prefixes(list(own or [])))
     known = options.get("sha256") if isinstance(options, DictConfig) else None
     if known not in (None, parent.sha256):
-        raise ValueError(
+        raise ConfigError(
             f"extend.sha256 is {known}, that of {checkpoint} is {parent.sha256}: it holds other "
             "weights. Name the checkpoint that is meant, or set extend.sha256=null"
         )
@@ -70,7 +71,7 @@ def completed(config: DictConfig) -> DictConfig:
             OmegaConf.update(config, key, value, merge=False, force_add=True)
     if config.get("data") is None:
         if config.get("steps") != 0:
-            raise ValueError(f"{checkpoint} does not say what it was trained on; set data=FOLDER")
+            raise ConfigError(f"{checkpoint} does not say what it was trained on; set data=FOLDER")
         OmegaConf.update(config, "data", "${out}/data")  # from which nothing is read
     return config
 
@@ -85,7 +86,7 @@ def _tell_choices_left() -> None:
             _say(f"{group}={chosen[group]} of the experiment is left: the checkpoint decides it")
 
 
-def extend(study: Study, *, config: Mapping[str, Any]) -> Path:
+def extend(study: Config, *, config: Mapping[str, Any]) -> Path:
     """Stretch, fine-tune, and return the run's folder. config: what is stored beside the run."""
     assert study.checkpoint is not None
     parent = find_parent(study.checkpoint, allowed=study.allowed)
@@ -93,7 +94,7 @@ def extend(study: Study, *, config: Mapping[str, Any]) -> Path:
     decoder = parent.decoder if done is None else done.config
     folder = Path(study.out) / (study.name or default_name(parent, study))
     if folder.resolve() == parent.home.resolve():
-        raise ValueError(f"{folder} is the checkpoint itself: name=... takes another folder")
+        raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
     config = dict(config) | {"encoding": decoder.encoding}
     notes: dict[str, Any] = {
         "parent": parent.as_notes(),
@@ -123,19 +124,21 @@ def extend(study: Study, *, config: Mapping[str, Any]) -> Path:
     )
 
 
-def stretched(parent: Parent, study: Study) -> Extension | None:
+def stretched(parent: Parent, study: Config) -> Extension | None:
     """The model of the checkpoint under the strategy of a study; None without one.
 
     Raises ValueError for what cannot be stretched, and for keys that say two things.
     """
     if not study.stretch:
         if study.extend.unit is not None:
-            raise ValueError("extend.unit is of a stretch, and there is none; set stretch=NAME")
+            raise ConfigError("extend.unit is of a stretch, and there is none; set stretch=NAME")
         return None
     if TARGET not in study.stretch:
-        raise ValueError(f"stretch.{next(iter(study.stretch))} is of no strategy; set stretch=NAME")
+        raise ConfigError(
+            f"stretch.{next(iter(study.stretch))} is of no strategy; set stretch=NAME"
+        )
     if study.extend.unit is not None and study.stretch.get("original_length") is not None:
-        raise ValueError(
+        raise ConfigError(
             "extend.unit and stretch.original_length both say the original length; leave one out"
         )
     try:
@@ -148,10 +151,10 @@ def stretched(parent: Parent, study: Study) -> Extension | None:
         )
     except ValueError as fault:
         cure = "; longer rows alone need no stretch: stretch=null" * ("cannot be" in str(fault))
-        raise ValueError(f"{parent.home}: {fault}{cure}") from fault
+        raise ConfigError(f"{parent.home}: {fault}{cure}") from fault
 
 
-def default_name(parent: Parent, study: Study) -> str:
+def default_name(parent: Parent, study: Config) -> str:
     """bipe_rope_yarn16, bipe_rope_yarn16_tokens; bipe_rope_2048 where only rows are longer.
 
     A seed that is not the first stands behind it: bipe_rope_yarn16_seed1.
@@ -165,17 +168,17 @@ def default_name(parent: Parent, study: Study) -> str:
     return f"{parent.name}_{words}" + ("" if unit is None else f"_{unit}") + seed
 
 
-def _refuse_short_table(decoder: DecoderConfig, study: Study) -> None:
+def _refuse_short_table(decoder: DecoderConfig, study: Config) -> None:
     with_scheme = Decoder(decoder, allowed=study.allowed).scheme
     table = with_scheme.encoding if isinstance(with_scheme, Flat) else None
     if isinstance(table, Learned) and table.table.num_embeddings < study.row_length:
-        raise ValueError(
+        raise ConfigError(
             f"row_length must be at most {table.table.num_embeddings}, the positions of the flat "
             f"learned table of the checkpoint, was: {study.row_length}"
         )
 
 
-def _tell_long_documents(rows: LMDataModule, study: Study, parent: Parent) -> float:
+def _tell_long_documents(rows: LMDataModule, study: Config, parent: Parent) -> float:
     """The share of the run's inputs from documents of at least a row; a warning if there is none.
 
     Short documents beside each other in a row do not see each other: only long ones bring
@@ -203,7 +206,7 @@ def _tell_long_documents(rows: LMDataModule, study: Study, parent: Parent) -> fl
 
 
 def write_untrained(
-    study: Study,
+    study: Config,
     parent: Parent,
     decoder: DecoderConfig,
     folder: Path,

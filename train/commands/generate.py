@@ -27,10 +27,11 @@ from segmenters.show import visible
 from train.commands.generate_marker import chosen_segmenter, marker_of
 from train.commands.generate_model import Trained, data_of, find_model
 from train.commands.generate_stream import Stream
-from train.config import Generate, Study
+from train.config import Config, Generate
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.errors import ConfigError
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
@@ -42,7 +43,7 @@ class Prompt(NamedTuple):
     name: str | None
 
 
-def generate_study(study: Study) -> list[Written]:
+def generate_study(study: Config) -> list[Written]:
     """Write as a study asks for, on the standard output."""
     logging.getLogger("bipe.attention").setLevel(logging.WARNING)  # the screen is for the text
     options = study.generate
@@ -67,7 +68,7 @@ def generate_study(study: Study) -> list[Written]:
 
 
 def _write(
-    study: Study,
+    study: Config,
     trained: Trained,
     tokenizer: Tokenizer,
     prompt: Prompt,
@@ -132,14 +133,14 @@ class _Screen:
 def read_prompt(options: Generate) -> Prompt:
     """The prompt from its key, a file or the standard input; ValueError says what is wrong."""
     if options.prompt is not None and options.file is not None:
-        raise ValueError("generate.prompt and generate.file are both set; leave one out")
+        raise ConfigError("generate.prompt and generate.file are both set; leave one out")
     key, data, name = "generate.prompt", b"", options.file
     if options.prompt is not None:
         data = options.prompt.encode("utf-8", "surrogateescape")
     elif options.file is not None:
         key, path = f"generate.file={options.file}", Path(options.file)
         if not path.is_file():
-            raise ValueError(f"{key}: there is no such file")
+            raise ConfigError(f"{key}: there is no such file")
         data = path.read_bytes()
     else:
         key = "the prompt on the standard input"
@@ -149,16 +150,16 @@ def read_prompt(options: Generate) -> Prompt:
     try:
         text = data.decode()
     except UnicodeDecodeError as fault:
-        raise ValueError(f"{key}: not UTF-8 at byte {fault.start}; convert it first") from None
+        raise ConfigError(f"{key}: not UTF-8 at byte {fault.start}; convert it first") from None
     if not text:
-        raise ValueError(f"{key} is empty: a model goes on from at least one character")
+        raise ConfigError(f"{key} is empty: a model goes on from at least one character")
     return Prompt(text=text, name=name)
 
 
 def _refuse_other_vocabulary(trained: Trained, sets: DataSets) -> None:
     known, vocabulary = trained.notes.get("tokenizer"), trained.model.config.vocab_size
     if (known is not None and known != sets.tokenizer) or sets.vocab_size > vocabulary:
-        raise ValueError(
+        raise ConfigError(
             f"{trained.where} was trained with another tokenizer than that of {sets.folder}; "
             "set generate.data to the folder of its data"
         )
@@ -167,5 +168,5 @@ def _refuse_other_vocabulary(trained: Trained, sets: DataSets) -> None:
 def _encoded(prompt: Prompt, tokenizer: Tokenizer) -> list[int]:
     ((ids, _),) = tokenizer.encode_batch([prompt.text])
     if not len(ids):
-        raise ValueError("the prompt has no tokens: the tokenizer drops all of its characters")
+        raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
     return [int(id) for id in ids]

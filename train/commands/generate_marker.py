@@ -18,7 +18,7 @@ from train.commands.segment_choice import built
 from train.data.preparing.source import plain
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.errors import nearest
+from train.errors import ConfigError, nearest
 
 _CURE = "set generate.segmenter to one that is followed (newline, sentences, lines, stride ...)"
 
@@ -40,7 +40,7 @@ def marker_of(
     try:
         return TokenMarker(segmenter=chosen, pieces=tokenizer.pieces(), skip=skip)
     except ValueError as fault:
-        raise ValueError(f"generate.segmenter: {fault}; {_CURE}") from None
+        raise ConfigError(f"generate.segmenter: {fault}; {_CURE}") from None
 
 
 def chosen_segmenter(
@@ -61,16 +61,18 @@ def chosen_segmenter(
         try:
             return built(wish)
         except ValueError as fault:
-            raise ValueError(str(fault).replace("--segmenter", f"{section}.segmenter", 1)) from None
+            raise ConfigError(
+                str(fault).replace("--segmenter", f"{section}.segmenter", 1)
+            ) from None
     if source is not None and source not in sets.sources:
-        raise ValueError(
+        raise ConfigError(
             f"{section}.source: {source!r} is no source; {nearest(source, sets.sources)}"
         )
     names = [source] if source else [name for name in trained_on if name in sets.sources]
     found = {name: _fingerprint(sets, name) for name in names or sets.sources}
     if len({json.dumps(each, sort_keys=True) for each in found.values()}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
-        raise ValueError(
+        raise ConfigError(
             f"{section}.source must name one of the sources, which are cut by different "
             f"segmenters: {kinds}"
         )
@@ -88,11 +90,11 @@ def _rebuilt(told: Mapping[str, Any], *, name: str, allowed: tuple[str, ...]) ->
     try:
         made = build({TARGET: told["segmenter"], **told["parameters"]}, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
-        raise ValueError(
+        raise ConfigError(
             f"the segmenter of source {name} cannot be built from its manifest ({fault}); {_CURE}"
         ) from None
     if not isinstance(made, Segmenter):
-        raise ValueError(f"the segmenter of source {name} is none: {made!r}; {_CURE}")
+        raise ConfigError(f"the segmenter of source {name} is none: {made!r}; {_CURE}")
     if plain(made.fingerprint()) != told:
         print(
             f"bipe: source {name} was cut by an older rule or table of {type(made).__name__}; "

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from train.data.preparing.prepare import Prepared
 from train.data.store import folder
-from train.errors import DataError
+from train.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from train.config import Study
+    from train.config import Config
 
 _LIGHT = ("train.", "segmenters.")  # what is imported without torch
 
 
-def prepare_study(study: Study) -> Prepared | None:
+def prepare_study(study: Config) -> Prepared | None:
     """Prepare the corpus of a study; print what came of it, or with dry_run what would."""
     from bipe.build import build
 
     if not isinstance(study.data, str):
-        raise ValueError(f"data must be one folder to prepare, was: {study.data}")
+        raise ConfigError(f"data must be one folder to prepare, was: {study.data}")
     options: dict[str, Any] = {
         "out": Path(study.data),
         "if_exists": study.if_exists,

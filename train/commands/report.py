@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from train.config import Study
+from train.config import Config
 from train.fit import runs
 from train.report import ReportFiles, load_runs, load_scrolls, write_report
 from train.report.seeds import arms
@@ -19,7 +19,7 @@ from train.report.terminal import (
 from train.report.terminal_stretch import stretch_table
 
 
-def report(study: Study) -> ReportFiles:
+def report(study: Config) -> ReportFiles:
     """Write the report of a study and print its table."""
     folders = runs.find_runs(study.report.runs, key="report.runs")
     data = Path(study.data) if isinstance(study.data, str) else None

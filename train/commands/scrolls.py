@@ -30,11 +30,12 @@ from bipe.build import TARGET, build, find
 from bipe.checkpoint import WEIGHTS, load_model
 from train.commands.extend import stretched, write_untrained
 from train.commands.generate_marker import chosen_segmenter
-from train.config import Study, slug
+from train.config import Config, slug
 from train.data.preparing.progress import Meter
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
+from train.errors import ConfigError, DataError
 from train.evals.scoring.scrolls import Score, score
 from train.fit import runs
 from train.fit.base_run import Parent, find_parent
@@ -52,11 +53,11 @@ from train.tasks.scrolls.submission import check_submission, refuse_faults, writ
 from train.tasks.scrolls.truncation import Truncation, counted
 
 
-def scrolls(study: Study, *, config: Mapping[str, Any]) -> Path:
+def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. config: stored beside the run."""
     task = _task(study)
     if find(study.rows[TARGET], allowed=study.allowed) is not ExampleDataModule:
-        raise ValueError("rows must be rows of examples for bipe scrolls; set rows=examples")
+        raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
     assert study.checkpoint is not None
     parent = find_parent(study.checkpoint, allowed=study.allowed)
     sets = DataSets(study.data)
@@ -70,7 +71,7 @@ def scrolls(study: Study, *, config: Mapping[str, Any]) -> Path:
         model = study.name.removesuffix(f"_seed{study.seed}").removesuffix(f"_{task.name}")
     folder = Path(study.out) / (study.name or f"{model}_{task.name}_seed{study.seed}")
     if folder.resolve() == parent.home.resolve():
-        raise ValueError(f"{folder} is the checkpoint itself: name=... takes another folder")
+        raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
     _train(study, task, parent, encoder, folder=folder, config=config)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
         _decode(study, task, encoder, decoded, folder=folder, model=model)
@@ -78,13 +79,13 @@ def scrolls(study: Study, *, config: Mapping[str, Any]) -> Path:
     return folder
 
 
-def _task(study: Study) -> Task:
+def _task(study: Config) -> Task:
     if not study.task or TARGET not in study.task:
-        raise ValueError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
+        raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
     return cast(Task, build(study.task, allowed=study.allowed))
 
 
-def _encoder(study: Study, task: Task, parent: Parent, sets: DataSets) -> Encoder:
+def _encoder(study: Config, task: Task, parent: Parent, sets: DataSets) -> Encoder:
     options = study.scrolls
     segmenter = chosen_segmenter(
         sets,
@@ -104,16 +105,16 @@ def _encoder(study: Study, task: Task, parent: Parent, sets: DataSets) -> Encode
     return Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
 
 
-def _examples_to_decode(study: Study, task: Task) -> Sequence[Example]:
+def _examples_to_decode(study: Config, task: Task) -> Sequence[Example]:
     """Those of the split, so that its faults are told before hours of training."""
     split = study.scrolls.split
     if split is None:
         return []
     if split not in SPLITS:
-        raise ValueError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
+        raise ConfigError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
     found = task.examples(split)[: study.scrolls.rows]
     if not found:
-        raise ValueError(f"task {task.name}: its split {split} has no example")
+        raise DataError(f"task {task.name}: its split {split} has no example")
     return found
 
 
@@ -129,13 +130,13 @@ def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
         try:
             output_marker(segmenter, tokenizer=encoder.tokenizer, pieces=pieces)
         except ValueError as fault:
-            raise ValueError(
+            raise ConfigError(
                 f"scrolls.segmenter: {fault}; example {example.id} is cut by it. Set "
                 "scrolls.segmenter to one that is followed (newline, sentences, lines ...)"
             ) from None
 
 
-def _model_name(parent: Parent, study: Study) -> str:
+def _model_name(parent: Parent, study: Config) -> str:
     """bipe_rope, or bipe_rope_yarn8 where it is stretched here."""
     if not study.stretch:
         return parent.name
@@ -145,7 +146,7 @@ def _model_name(parent: Parent, study: Study) -> str:
 
 
 def _train(
-    study: Study,
+    study: Config,
     task: Task,
     parent: Parent,
     encoder: Encoder,
@@ -193,7 +194,7 @@ def _train(
 
 
 def _decode(
-    study: Study,
+    study: Config,
     task: Task,
     encoder: Encoder,
     examples: Sequence[Example],

@@ -22,6 +22,7 @@ from segmenters.show.terminal import colours_of
 from train.commands.segment_choice import NAMES, Choice
 from train.commands.segment_files import FileFault, TextFile, named, read
 from train.commands.segment_tables import Row, summary, table
+from train.errors import UserError
 
 EXIT_FAULT = 2
 _PIECE = 1 << 16
@@ -31,7 +32,7 @@ class _Parser(argparse.ArgumentParser):
     """Faults in one line, as of the other commands."""
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+        raise UserError(message)
 
 
 def main(words: list[str]) -> int:
@@ -163,11 +164,11 @@ def _counter(path: str) -> Callable[[CutText], Any]:
 
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
-        raise ValueError(f"--tokenizer {path}: there is no {file}")
+        raise UserError(f"--tokenizer {path}: there is no {file}")
     try:
         fast = tokenizers.Tokenizer.from_file(str(file))
     except Exception as fault:  # the library raises nothing narrower
-        raise ValueError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
+        raise UserError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
     fast.no_truncation()
     fast.no_padding()
 

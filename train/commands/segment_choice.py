@@ -18,7 +18,7 @@ from segmenters import Auto, Lines, Mixed, Segmenter, Sentences
 from segmenters.code.languages import language_named, language_of_script
 from segmenters.documents import ROUTES, decide
 from segmenters.documents.languages import route_of_language
-from train.errors import nearest
+from train.errors import UserError, nearest
 
 # Sentences are cut by the rules alone, which are those that spaCy runs: spaCy starts slowly.
 NAMES: dict[str, tuple[type[Segmenter], dict[str, Any]]] = {
@@ -61,12 +61,12 @@ class Choice:
         if self.segmenter is not None:
             built(self.segmenter)
         if self.kind is not None and self.kind not in _KINDS:
-            raise ValueError(f"--kind: there is no {self.kind!r}; {nearest(self.kind, _KINDS)}")
+            raise UserError(f"--kind: there is no {self.kind!r}; {nearest(self.kind, _KINDS)}")
         if self.language and route_of_language(self.language, is_code=True) is None:
             try:
                 language_named(self.language)
             except ValueError as fault:
-                raise ValueError(f"--language: {fault}") from None
+                raise UserError(f"--language: {fault}") from None
 
     def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
         """What was chosen for a text, why, and the segmenter, showing two levels if it has them."""
@@ -101,13 +101,13 @@ def built(wish: str) -> Segmenter:
     """The segmenter of a name with its parameters; ValueError says what is wrong with them."""
     name, _, rest = wish.partition(":")
     if name not in NAMES:
-        raise ValueError(f"--segmenter: there is no {name!r}; {nearest(name, NAMES)}")
+        raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, NAMES)}")
     kind, given = NAMES[name]
     known = [field.name for field in dataclasses.fields(kind)]
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
-            raise ValueError(
+            raise UserError(
                 f"--segmenter {name}: there is no parameter {key!r}; {nearest(key, known)}"
                 if equals
                 else f"--segmenter {name}: parameters are KEY=VALUE,..., was: {pair!r}"
@@ -116,7 +116,7 @@ def built(wish: str) -> Segmenter:
     try:
         return kind(**given)
     except (TypeError, ValueError) as fault:
-        raise ValueError(f"--segmenter {name}: {fault}") from None
+        raise UserError(f"--segmenter {name}: {fault}") from None
 
 
 def _value(text: str) -> Any:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from train.errors import UserError
+
 STDIN = "-"
 # A file with NUL among its first bytes is none of text; nor is one of which so much is not UTF-8.
 _HEAD = 8192
@@ -19,7 +21,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules"))
 
 
-class FileFault(ValueError):
+class FileFault(UserError):
     """A file that cannot be shown; the message names it and the rule."""
 
 

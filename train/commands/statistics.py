@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from train.config import Study
+from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.reading.split import SPLITS
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
-from train.errors import DataError, nearest
+from train.errors import ConfigError, DataError, nearest
 from train.evals.statistics.measure import source_statistics
 from train.fit.machine import environment
 from train.report.formats import DAGGER, amount, percent, short
@@ -34,17 +34,17 @@ from train.report.markup import visible
 from train.report.sections.growth import statistics_page
 
 
-def statistics_study(study: Study) -> Path:
+def statistics_study(study: Config) -> Path:
     """Count what a study names; returns the JSON file that was written."""
     options = study.statistics
     for split in options.splits:
         if split not in SPLITS:
-            raise ValueError(f"statistics.splits: {split!r} is none; {nearest(split, SPLITS)}")
+            raise ConfigError(f"statistics.splits: {split!r} is none; {nearest(split, SPLITS)}")
     sets = _folders(study.data)
     known = [_named(prefix, name) for prefix, held in sets.items() for name in held.sources]
     for name in options.sources or ():
         if name not in known:
-            raise ValueError(f"statistics.sources: {name!r} is no source; {nearest(name, known)}")
+            raise ConfigError(f"statistics.sources: {name!r} is no source; {nearest(name, known)}")
     found: dict[str, Any] = {}
     for prefix, held in sets.items():
         pieces = _pieces(held)
@@ -87,7 +87,7 @@ def _named(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def _source(study: Study, sets: DataSets, name: str, pieces: Any) -> dict[str, Any]:
+def _source(study: Config, sets: DataSets, name: str, pieces: Any) -> dict[str, Any]:
     options = study.statistics
     folder, own = sets.sources[name]
     return {

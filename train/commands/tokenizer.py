@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from bipe.build import build
-from train.config import Study
+from train.config import Config
 from train.data.preparing.progress import Meter
 from train.data.preparing.source import Source, completed
 from train.data.reading.split import Split
@@ -30,7 +30,7 @@ from train.errors import DataError
 _MEASURED_CHARACTERS = 2_000_000
 
 
-def train_tokenizer(study: Study, *, progress: bool = True) -> Path:
+def train_tokenizer(study: Config, *, progress: bool = True) -> Path:
     """Train, measure and write a tokenizer; returns the path of its tokenizer.json.
 
     Raises DataError for a corpus whose tokenizer is loaded, or files that stand there already.

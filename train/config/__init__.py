@@ -2,6 +2,6 @@
 
 from train.config.generate import Generate
 from train.config.names import encoding_name, slug
-from train.config.study import IfExists, Study, allowed_prefixes
+from train.config.study import Config, IfExists, allowed_prefixes
 
-__all__ = ["Generate", "IfExists", "Study", "allowed_prefixes", "encoding_name", "slug"]
+__all__ = ["Config", "Generate", "IfExists", "allowed_prefixes", "encoding_name", "slug"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from train.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
@@ -16,11 +18,11 @@ class Arithmetic:
     def __post_init__(self) -> None:
         rising = self.operators == sorted(set(self.operators)) and min(self.operators, default=0)
         if not (rising and rising >= 1):
-            raise ValueError(
+            raise ConfigError(
                 "evaluate.arithmetic.operators must be rising numbers from 1 up, was: "
                 f"{self.operators}"
             )
         if self.problems < 1:
-            raise ValueError(
+            raise ConfigError(
                 f"evaluate.arithmetic.problems must be at least 1, was: {self.problems}"
             )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from train.config.arithmetic import Arithmetic
 from train.config.probing import Probing
 from train.config.sweep import Sweep
+from train.errors import ConfigError
 
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
@@ -64,4 +65,4 @@ class Evaluate:
 
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
-        raise ValueError(f"evaluate.{key} must be {rule}, was: {value}")
+        raise ConfigError(f"evaluate.{key} must be {rule}, was: {value}")

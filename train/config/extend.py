@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from train.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extend:
@@ -18,6 +20,6 @@ class Extend:
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, int) and self.unit < 1:
-            raise ValueError(
+            raise ConfigError(
                 f"extend.unit must be segments, tokens or at least 1 position, was: {self.unit}"
             )

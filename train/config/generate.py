@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bipe.generate import Sampling
+from train.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +31,13 @@ class Generate:
         for name in ("max_new", "samples"):
             value = getattr(self, name)
             if value < 1:
-                raise ValueError(f"generate.{name} must be at least 1, was: {value}")
+                raise ConfigError(f"generate.{name} must be at least 1, was: {value}")
         if not all(self.stop):
-            raise ValueError(f"generate.stop must hold no empty string, was: {self.stop}")
+            raise ConfigError(f"generate.stop must hold no empty string, was: {self.stop}")
         try:
             self.sampling  # noqa: B018 (checks its numbers)
         except ValueError as fault:
-            raise ValueError(f"generate.{fault}") from None
+            raise ConfigError(f"generate.{fault}") from None
 
     @property
     def sampling(self) -> Sampling:

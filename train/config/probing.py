@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from train.errors import ConfigError
+
 SCORINGS = ("rank", "write")
 
 
@@ -32,4 +34,4 @@ class Probing:
 
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
-        raise ValueError(f"evaluate.probing.{key} must be {rule}, was: {value}")
+        raise ConfigError(f"evaluate.probing.{key} must be {rule}, was: {value}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bipe.beam import Beams
+from train.errors import ConfigError
 from train.tasks.scrolls.truncation import OnLong
 
 
@@ -33,11 +34,11 @@ class Scrolls:
         for name in ("rows", "batch", "max_new"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"scrolls.{name} must be at least 1, was: {value}")
+                raise ConfigError(f"scrolls.{name} must be at least 1, was: {value}")
         try:
             self.search  # noqa: B018 (checks its numbers)
         except ValueError as fault:
-            raise ValueError(f"scrolls.{fault}") from None
+            raise ConfigError(f"scrolls.{fault}") from None
 
     @property
     def search(self) -> Beams:

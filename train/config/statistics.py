@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from train.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
@@ -17,10 +19,10 @@ class Statistics:
 
     def __post_init__(self) -> None:
         if not self.splits:
-            raise ValueError("statistics.splits must name at least one split, was: []")
+            raise ConfigError("statistics.splits must name at least one split, was: []")
         if self.sources == []:
-            raise ValueError("statistics.sources must name some, or be null for all, was: []")
+            raise ConfigError("statistics.sources must name some, or be null for all, was: []")
         for name in ("documents", "separator_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"statistics.{name} must be at least 1, was: {value}")
+                raise ConfigError(f"statistics.{name} must be at least 1, was: {value}")

@@ -1,6 +1,6 @@
 """A study: everything that conf/config.yaml can say, as one typed, frozen value.
 
-Hydra composes, check.py compares with the signatures, and the commands receive a `Study`; nothing
+Hydra composes, check.py compares with the signatures, and the commands receive a `Config`; nothing
 below train/cli.py knows Hydra.
 """
 
@@ -19,6 +19,7 @@ from train.config.extend import Extend
 from train.config.generate import Generate
 from train.config.scrolls import Scrolls
 from train.config.statistics import Statistics
+from train.errors import ConfigError
 
 IfExists = Literal["refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
@@ -66,7 +67,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class Config:
     """The top level of the configuration; conf/config.yaml explains each key."""
 
     out: str
@@ -115,17 +116,17 @@ class Study:
         for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, was: {value}")
+                raise ConfigError(f"{name} must be at least 1, was: {value}")
         if self.steps < 0:
-            raise ValueError(f"steps must be at least 0, was: {self.steps}")
+            raise ConfigError(f"steps must be at least 0, was: {self.steps}")
         if self.epochs is not None and not self.epochs > 0:
-            raise ValueError(f"epochs must be above 0, or null for steps, was: {self.epochs}")
+            raise ConfigError(f"epochs must be above 0, or null for steps, was: {self.epochs}")
         if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip must be above 0, or null for no clipping, was: {self.clip}")
+            raise ConfigError(f"clip must be above 0, or null for no clipping, was: {self.clip}")
         if not 0 <= self.z_loss < float("inf"):
-            raise ValueError(f"z_loss must be 0 or more, was: {self.z_loss}")
+            raise ConfigError(f"z_loss must be 0 or more, was: {self.z_loss}")
         if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
+            raise ConfigError(
                 f"label_smoothing must be from 0 to below 1, was: {self.label_smoothing}"
             )
 
@@ -143,11 +144,11 @@ class Study:
             if key in given or (section == "trainer" and key in _DECIDED_BY):
                 decides = _DECIDED_BY.get(key)
                 cure = f"set {decides} instead" if decides else "bipe sets it"
-                raise ValueError(f"{section}.{key} cannot be set; {cure}")
+                raise ConfigError(f"{section}.{key} cannot be set; {cure}")
         return build(getattr(self, section), allowed=self.allowed)(**given)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Study:
+    def from_config(cls, config: Mapping[str, Any]) -> Config:
         """Check a composed and resolved configuration, then make a study of it.
 
         Raises `check.ConfigError` with every fault.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from train.errors import ConfigError
+
 NONE = "none"
 UnitName = Literal["tokens", "segments"]
 
@@ -27,16 +29,16 @@ class Sweep:
     def __post_init__(self) -> None:
         for key, value in (("methods", self.methods), ("units", self.units)):
             if not value or len(set(value)) < len(value):
-                raise ValueError(f"evaluate.sweep.{key} must name some, each once, was: {value}")
+                raise ConfigError(f"evaluate.sweep.{key} must name some, each once, was: {value}")
         known = [NONE, *self.stretch]
         for name in self.methods:
             if name not in known:
-                raise ValueError(
+                raise ConfigError(
                     f"evaluate.sweep.methods: there is no method {name!r} among {', '.join(known)};"
                     f" describe it: +stretch@evaluate.sweep.stretch.{name}=..."
                 )
         if self.factor is not None and not self.factor >= 1:
-            raise ValueError(
+            raise ConfigError(
                 f"evaluate.sweep.factor must be at least 1, or null for the length over that of "
                 f"training, was: {self.factor}"
             )

@@ -13,7 +13,7 @@ from bipe.checkpoint import CONFIG, WEIGHTS, load_model
 from bipe.decoder import DecoderConfig
 from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
-from train.errors import RunError
+from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import sha256
 
@@ -45,13 +45,13 @@ class Parent:
         known, found = self.notes.get("tokenizer"), sets.tokenizer
         if known is not None and known != found:
             how = "; ".join(differences(known, found, key="tokenizer"))
-            raise ValueError(
+            raise DataError(
                 f"data: {sets.folder} was made with another tokenizer than {self.home} was trained "
                 f"with ({how}): its ids mean different things. Prepare it with that one: "
                 f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.data or 'FOLDER'}"
             )
         if sets.vocab_size > self.decoder.vocab_size:
-            raise ValueError(
+            raise DataError(
                 f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, {self.home} one of "
                 f"{self.decoder.vocab_size}: it was trained on other data"
             )

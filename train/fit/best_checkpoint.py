@@ -11,6 +11,7 @@ import lightning
 import torch
 from torch import Tensor
 
+from train.errors import RunError
 from train.fit.checkpoints import fault_of
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class SaveBest(lightning.Callback):
             return None
         fault = fault_of(self.path)
         if fault is not None:
-            raise ValueError(
+            raise RunError(
                 f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or take "
                 "the last weights (scrolls.select=last)"
             )

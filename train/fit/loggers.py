@@ -11,6 +11,8 @@ from typing import Any
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger
 
+from train.errors import MissingPackage
+
 log = logging.getLogger("bipe")
 
 _TIMEOUT_S = 30
@@ -108,7 +110,7 @@ def tensorboard(*, folder: Path, name: str) -> Logger:
 
         return TensorBoardLogger(save_dir=folder, name="tensorboard", version="")
     except ModuleNotFoundError as error:
-        raise ValueError(
+        raise MissingPackage(
             f"logger=tensorboard needs TensorBoard ({error}): pip install 'bipe[tensorboard]'"
         ) from error
 

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from train.errors import ConfigError
+
 Schedule = Callable[[int], float]
 
 
@@ -96,7 +98,7 @@ def _check_schedule(warmup: int, floor: float = 0.0) -> None:
 
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
-        raise ValueError(f"{key} must be {rule}, was: {value}")
+        raise ConfigError(f"{key} must be {rule}, was: {value}")
 
 
 def _warmed(step: int, warmup: int) -> float:

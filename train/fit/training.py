@@ -19,11 +19,11 @@ from bipe.build import build
 from bipe.checkpoint import save_model
 from bipe.decoder import DecoderConfig
 from bipe.encodings import Flat, Learned
-from train.config import Study
+from train.config import Config
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.row_statistics import RowStatistics, table
 from train.disk.files import full_disk
-from train.errors import RunError
+from train.errors import ConfigError, RunError
 from train.fit import runs
 from train.fit.best_checkpoint import SaveBest
 from train.fit.callbacks import MetricsFile, ProgressBar
@@ -35,7 +35,7 @@ PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
 
 def train_model(
-    study: Study,
+    study: Config,
     *,
     decoder: DecoderConfig,
     rows: LMDataModule,
@@ -54,7 +54,7 @@ def train_model(
     validation loss instead of the last ones.
     """
     if study.steps < 1:
-        raise ValueError(f"steps must be at least 1, was: {study.steps}")
+        raise ConfigError(f"steps must be at least 1, was: {study.steps}")
     rows.check(steps=study.steps)
     module = LMModule(
         config=decoder,
@@ -138,11 +138,11 @@ def _write_model(
     trainer.strategy.barrier()
 
 
-def make_trainer(study: Study, *, folder: Path, name: str) -> lightning.Trainer:
+def make_trainer(study: Config, *, folder: Path, name: str) -> lightning.Trainer:
     """A Lightning trainer with our own checkpoints, metrics and progress."""
     logger = study.call("logger", folder=folder, name=name) if study.logger else False
     if study.trainer.get("precision") not in PRECISIONS:
-        raise ValueError(
+        raise ConfigError(
             f"trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
             f"{study.trainer['precision']}"
         )
@@ -179,7 +179,7 @@ def _set_accumulation(
     """Make an optimizer step of as many micro-batches as fill the global batch."""
     at_once = rows.micro_batch * trainer.world_size
     if rows.global_batch % at_once:
-        raise ValueError(
+        raise ConfigError(
             f"rows.global_batch must be a multiple of rows.micro_batch x devices ({at_once}), "
             f"was: {rows.global_batch}"
         )
@@ -189,11 +189,11 @@ def _set_accumulation(
         trainer.check_val_every_n_epoch = None
 
 
-def _refuse_short_table(module: LMModule, study: Study) -> None:
+def _refuse_short_table(module: LMModule, study: Config) -> None:
     scheme = module.model.scheme
     table = scheme.encoding if isinstance(scheme, Flat) else None
     if isinstance(table, Learned) and table.table.num_embeddings < study.row_length:
-        raise ValueError(
+        raise ConfigError(
             f"encoding.length must be at least row_length ({study.row_length}) for a flat learned "
             f"table, was: {table.table.num_embeddings}"
         )
@@ -205,7 +205,7 @@ def _refusals_name(section: str) -> Iterator[None]:
     try:
         yield
     except MisconfigurationException as error:
-        raise ValueError(f"{section}: {error}") from error
+        raise ConfigError(f"{section}: {error}") from error
 
 
 @contextlib.contextmanager

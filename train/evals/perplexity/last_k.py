@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from train.errors import ConfigError
 from train.evals.perplexity.protocol import Losses, Protocol, Window
 from train.evals.perplexity.spans import document_spans
 
@@ -26,7 +27,7 @@ class LastK(Protocol):
 
     def __post_init__(self) -> None:
         if not 1 <= self.last <= self.length:
-            raise ValueError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
+            raise ConfigError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
 
     @property
     def definition(self) -> str:

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from train.errors import ConfigError
 from train.evals.perplexity.protocol import Losses, Protocol, Window
 from train.evals.perplexity.spans import document_spans, sliding_windows
 
@@ -30,7 +31,7 @@ class Sliding(Protocol):
 
     def __post_init__(self) -> None:
         if not 1 <= self.stride <= self.length:
-            raise ValueError(
+            raise ConfigError(
                 f"stride must be from 1 to the length of a window, {self.length} tokens: tokens "
                 f"between two windows would not be read, was: {self.stride}"
             )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from train.errors import ConfigError
 from train.evals.perplexity.protocol import Losses, Protocol, Window
 from train.evals.perplexity.spans import document_spans, sliding_windows
 
@@ -32,7 +33,7 @@ class Yarn(Protocol):
 
     def __post_init__(self) -> None:
         if not 1 <= self.stride <= self._text:
-            raise ValueError(
+            raise ConfigError(
                 f"stride must be from 1 to the {self._text} tokens of text in a window, was: "
                 f"{self.stride}"
             )

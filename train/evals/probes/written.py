@@ -11,6 +11,7 @@ from bipe import Decoder
 from bipe.encodings import Flat
 from bipe.generate import generate
 from segmenters import TokenMarker
+from train.errors import ConfigError
 from train.evals.probes.draft import Kind
 from train.evals.probes.layout import Trial
 from train.evals.probes.text import Texts
@@ -27,7 +28,7 @@ def marker_for(model: Decoder, texts: Texts) -> TokenMarker | None:
     try:
         return TokenMarker(segmenter=texts.segmenter, pieces=texts.pieces)
     except ValueError as fault:
-        raise ValueError(
+        raise ConfigError(
             f"evaluate.probing.scoring: answers cannot be written ({fault}); leave out 'write', or "
             "evaluate on data that is cut by a segmenter that can be followed"
         ) from None

@@ -14,6 +14,8 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
+from train.errors import MissingPackage
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -54,7 +56,7 @@ def _ascii(text: str) -> str:
     try:
         from unidecode import unidecode
     except ImportError as fault:
-        raise ImportError(
+        raise MissingPackage(
             "scores of transliterated text need unidecode: pip install unidecode"
         ) from fault
     return unidecode(text)

@@ -17,6 +17,8 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
+from train.errors import MissingPackage
+
 TYPES = ("rouge1", "rouge2", "rougeL")
 
 
@@ -37,5 +39,5 @@ def _scorer() -> Any:
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as fault:
-        raise ImportError("ROUGE needs rouge_score: pip install bipe[scrolls]") from fault
+        raise MissingPackage("ROUGE needs rouge_score: pip install bipe[scrolls]") from fault
     return RougeScorer(list(TYPES), use_stemmer=False)
