@@ -5,9 +5,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from train.disk.redaction import redacted
 from train.errors import RunError
 from train.fit import runs
-from train.fit.runs import claim, find_runs, read_config, redacted, withdrawn_on_failure
+from train.fit.runs import claim, find_runs, read_config, withdrawn_on_failure
 
 CONFIG = {"seed": 0, "optimizer": {"lr": 0.1}, "rows": {"micro_batch": 4}, "out": "here"}
 
@@ -107,6 +108,7 @@ def test_a_spoiled_configuration_is_named(tmp_path, text, told):
 SECRETS = ["api_key", "WANDB_API_KEY", "hf_token", "token", "auth_token", "client_secret"]
 SECRETS += ["password", "credentials", "use_auth_token", "aws_secret_access_key", "passphrase"]
 PLAIN = ["tokenizer", "text_key", "id_key", "kind_key", "tokens_per_batch", "max_tokens", "passkey"]
+PLAIN += ["special_tokens", "meta_keys"]
 PLAIN += ["n_head", "name", "path", "source", "keep_checkpoints"]
 
 

@@ -34,12 +34,11 @@ from train.config import Config, slug
 from train.data.preparing.progress import Meter
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.disk.files import write_whole
+from train.disk.files import sha256, write_whole
 from train.errors import ConfigError, DataError
 from train.evals.scoring.scrolls import Score, score
 from train.fit import runs
 from train.fit.base_run import Parent, find_parent
-from train.fit.checkpoints import sha256
 from train.fit.training import train_model
 from train.tasks.scrolls.decoding import Decoding, decode, output_marker
 from train.tasks.scrolls.encoding import Encoder

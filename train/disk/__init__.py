@@ -1,1 +1,1 @@
-"""disk."""
+"""What everybody does on a disk, once: whole files, checksums, manifests, locks, redaction."""

@@ -1,25 +1,65 @@
-"""Writing files that are whole or absent, and saying so when the disk is full.
+"""Writing files that are whole or absent, their checksums, and one error for a disk that fails.
 
 A file is written under a temporary name in its own folder, synchronised and renamed, so that no
 reader ever sees a part of it. `full_disk` turns the errors of a disk without room into one that
 names the path and the cure, `writing` those of any disk.
+
+Checksums: one sha256 vouches for the whole (`sha256sum` gives the same digest), one CRC-32 per
+block shows where a file differs. The CRCs are one string, eight hexadecimal digits per block, so
+that a terabyte costs a manifest 8 MB.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from train.disk.checksum import Checksum
 from train.errors import DataError
 
+BLOCK = 1 << 20  # bytes
+_DIGITS = 8
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _synced = ContextVar("synced", default=True)
+
+
+class Checksum:
+    """Grows with the bytes of a file; `digest` is what a manifest holds of it."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._sha256 = hashlib.sha256()
+        self._whole: list[int] = []  # CRCs of the blocks that are complete
+        self._open = 0  # of the one that is not
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Add the bytes that come next."""
+        self._sha256.update(data)
+        view = memoryview(data).cast("B")
+        at = 0
+        while at < len(view):
+            piece = view[at : at + BLOCK - self.size % BLOCK]
+            self._open = zlib.crc32(piece, self._open)
+            at, self.size = at + len(piece), self.size + len(piece)
+            if self.size % BLOCK == 0:
+                self._whole.append(self._open)
+                self._open = 0
+
+    def digest(self) -> dict[str, Any]:
+        """Return size in bytes, sha256 and the CRCs of the blocks."""
+        blocks = [*self._whole, *([self._open] if self.size % BLOCK else [])]
+        return {
+            "bytes": self.size,
+            "sha256": self._sha256.hexdigest(),
+            "crc32": "".join(f"{crc:0{_DIGITS}x}" for crc in blocks),
+        }
 
 
 class Output:
@@ -41,12 +81,13 @@ class Output:
         return self._checksum.size
 
     def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
         with writing(self.path):
             self._file.write(data)
         self._checksum.update(data)
 
     def flush(self) -> None:
-        """For writers that want one (torch.save); `commit` does what matters."""
+        """Do nothing: some writers ask for it (torch.save), and `commit` does what matters."""
 
     def commit(self) -> dict[str, Any]:
         """Put the file in its place; return its size (bytes) and checksums."""
@@ -57,40 +98,87 @@ class Output:
             self._part.replace(self.path)
         return self._checksum.digest()
 
-    def discard(self) -> None:
-        """Remove what was written, committed or not."""
+    def discard(self, *, committed: bool = True) -> None:
+        """Remove what was written; `committed`: also what is in its place already."""
         with suppress(OSError):  # closing flushes, which a full disk refuses once more
             self._file.close()
         remove(self._part)
-        remove(self.path)
+        if committed:
+            remove(self.path)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file that is whole or absent."""
-    part = path.with_name(f".{path.name}.part")
+    """Write a text file that is whole or absent; what was there stays until it is replaced."""
+    output = Output(path)
     try:
-        with writing(path):
-            with part.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                _sync(file.fileno())
-            part.replace(path)
+        output.write(text.encode())
+        output.commit()
     except BaseException:
-        remove(part)
+        output.discard(committed=False)
         raise
     with writing(path):
         sync_folder(path.parent)
+
+
+def append(path: Path, lines: str) -> None:
+    """Write lines at the end of a text file, and wait for the disk.
+
+    Half a line that a killed process left there becomes a line of its own.
+    """
+    with writing(path), path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            file.write(b"" if file.read() == b"\n" else b"\n")
+        file.write(lines.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object that a JSON file holds; None if there is none, or it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> str:
+    """Return the sha256 of a file; `advance` gets the bytes of every piece that was read."""
+    found = hashlib.sha256()
+    for block in _blocks(path):
+        found.update(block)
+        advance(len(block))
+    return found.hexdigest()
+
+
+def checksum(path: Path) -> dict[str, Any]:
+    """Return the digest of a file."""
+    found = Checksum()
+    for block in _blocks(path):
+        found.update(block)
+    return found.digest()
+
+
+def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[int, int]]:
+    """Yield byte ranges of the blocks by which two digests differ, neighbours joined."""
+    size = max(found["bytes"], expected["bytes"])
+    start = None
+    for block in range(-(-size // BLOCK)):
+        digits = slice(block * _DIGITS, (block + 1) * _DIGITS)
+        if found["crc32"][digits] != expected["crc32"][digits]:
+            start = block * BLOCK if start is None else start
+        elif start is not None:
+            yield start, block * BLOCK
+            start = None
+    if start is not None:
+        yield start, size
 
 
 def remove(path: Path) -> None:
     """Remove a file if it is there and can be removed; what follows a fault must not hide it."""
     with suppress(OSError):
         path.unlink()
-
-
-def _sync(descriptor: int) -> None:
-    if _synced.get():
-        os.fsync(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -109,7 +197,7 @@ def unsynced() -> Iterator[None]:
     """Do not wait for the disk in the block: for files that are checked before they are used.
 
     They are whole or absent all the same when a process is killed, if not when the power fails.
-    Eight milliseconds a file are more than a small one takes to make.
+    Eight milliseconds per file are more than a small one takes to make.
     """
     before = _synced.set(False)
     try:
@@ -145,3 +233,14 @@ def writing(path: Path) -> Iterator[None]:
             "permissions, or set data= or out= to another folder, then run again; what was "
             "half-written has been removed"
         ) from fault
+
+
+def _sync(descriptor: int) -> None:
+    if _synced.get():
+        os.fsync(descriptor)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block

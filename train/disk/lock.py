@@ -1,27 +1,23 @@
-"""One run to a folder: a lock that dies with its process.
+"""One run per folder: a lock that dies with its process, on the library `filelock`.
 
-The lock is a file that names its holder (host, process, start time), and a lock of the operating
-system on it, which vanishes with the process. A file alone, left by a run that was killed, holds
-nobody up; one from another host counts, since nobody here can tell whether that run is alive.
+The lock is the system's own (flock), which vanishes with the process, on a file that names its
+holder. So a file that a killed run left behind holds nobody up. On a file system without such
+locks the file itself is the lock: `filelock` takes it over where its process is dead. A file from
+another host always counts, since nobody here can tell whether that run is alive.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from train.errors import DataError
-
-try:
-    import fcntl
-except ImportError:  # Windows: the file alone
-    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -30,103 +26,61 @@ def locked(path: Path, *, what: str) -> Iterator[None]:
 
     what: the folder that is locked, for the message.
     """
-    descriptor = _acquire(path, what)
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(_identity()).encode(), 0)
-        yield
-    finally:
-        # Removed while held: who opened it meanwhile sees that the file is gone, and starts over.
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _acquire(path: Path, what: str) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        lock = _acquired(path)
+    except Timeout:
+        raise _held(path, what) from None
+    try:
+        if not isinstance(lock, SoftFileLock):
+            if _holder(path)[1] not in ("", socket.gethostname()):
+                raise _held(path, what)
+            with suppress(OSError):  # the name is for the message of others
+                path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
         try:
-            free = _lock(descriptor)
-            if free and not _still_there(descriptor, path):
-                os.close(descriptor)
-                continue
-            holder = _read(descriptor)
-            if not free or (holder is not None and _alive(holder)):
-                raise DataError(f"{what} is being prepared by {_told(holder, path)}")
-        except BaseException:
-            with suppress(OSError):
-                os.close(descriptor)
-            raise
-        return descriptor
+            yield
+        finally:
+            # Removed while held: whoever opened it meanwhile sees that it is gone, and starts over.
+            path.unlink(missing_ok=True)
+    finally:
+        lock.release()
 
 
-def _lock(descriptor: int) -> bool:
-    if fcntl is None:
-        return True
+def _acquired(path: Path) -> BaseFileLock:
+    """Return the lock, held; Timeout if another has it."""
+    there = path.exists()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: what the file says has to do
-        return True
-    return True
+        lock: BaseFileLock = FileLock(path, timeout=0, fallback_to_soft=False)
+        return _acquire(lock)
+    except Timeout:
+        raise
+    except OSError:  # a file system without locks, which says so in several ways
+        if not there:
+            path.unlink(missing_ok=True)
+        return _acquire(SoftFileLock(path, timeout=0))
 
 
-def _still_there(descriptor: int, path: Path) -> bool:
+def _acquire(lock: BaseFileLock) -> BaseFileLock:
+    lock.acquire()
+    return lock
+
+
+def _holder(path: Path) -> tuple[str, str]:
+    """Return process and host that a lock's file names, empty where it names none."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        pid, host = path.read_text(encoding="utf-8").splitlines()[:2]
+    except (OSError, ValueError):  # gone, or killed while writing
+        return "", ""
+    return pid, host
 
 
-def _identity() -> dict[str, Any]:
-    pid = os.getpid()
-    return {
-        "host": socket.gethostname(),
-        "pid": pid,
-        "started": _started(pid),
-        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-    }
-
-
-def _read(descriptor: int) -> dict[str, Any] | None:
-    try:
-        holder = json.loads(os.pread(descriptor, 4096, 0))
-    except ValueError:  # empty, or killed while writing
-        return None
-    return holder if isinstance(holder, dict) and {"host", "pid"} <= holder.keys() else None
-
-
-def _alive(holder: dict[str, Any]) -> bool:
-    if holder["host"] != socket.gethostname():
-        return True
-    pid = int(holder["pid"])
-    if pid == os.getpid():
-        return False  # a lock of this very process would be held by the system as well
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's process
-        pass
-    return holder.get("started") == _started(pid)
-
-
-def _started(pid: int) -> str | None:
-    """When a process started, in ticks since the boot; None where the system does not say.
-
-    Process numbers are used again, so that a number alone does not name a process.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[19]
-
-
-def _told(holder: dict[str, Any] | None, path: Path) -> str:
-    if holder is None:
-        return "another run; wait for it"
-    return (
-        f"process {holder['pid']} on {holder['host']} since {holder.get('since')}. Wait for it; "
-        f"if that run is dead, remove {path}"
+def _held(path: Path, what: str) -> DataError:
+    pid, host = _holder(path)
+    if not pid:
+        return DataError(f"{what} is being prepared by another run; wait for it")
+    with suppress(OSError):
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
+        host = f"{host} since {since}"
+    return DataError(
+        f"{what} is being prepared by process {pid} on {host}. Wait for it; if that run is dead, "
+        f"remove {path}"
     )

@@ -13,13 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import writing
+from train.disk.files import append
 from train.errors import DataError
 
 FILE = "evaluation.jsonl"
@@ -90,12 +89,7 @@ class Journal:
             json.dumps({_CELL: key, _PLACE: place, _OF: len(made), **_told(row)})
             for place, row in enumerate(made)
         ]
-        with writing(self.path), self.path.open("ab+") as file:
-            if file.tell() and _last_byte(self.path) != b"\n":
-                file.write(b"\n")  # what a killed process left is a line of its own
-            file.write("".join(f"{line}\n" for line in lines).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        append(self.path, "".join(f"{line}\n" for line in lines))
         self._cells.pop(key, None)
         self._cells[key] = made
 
@@ -153,9 +147,3 @@ def _finite(row: Row) -> Row:
     if value is None or math.isfinite(value):
         return row
     return replace(row, value=None, note=f"{row.note} (not finite: {value})".lstrip())
-
-
-def _last_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1)

@@ -13,9 +13,9 @@ from bipe.checkpoint import CONFIG, WEIGHTS, load_model
 from bipe.decoder import DecoderConfig
 from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
+from train.disk.files import sha256
 from train.errors import DataError, RunError
 from train.fit import runs
-from train.fit.checkpoints import sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

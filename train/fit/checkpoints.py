@@ -9,7 +9,6 @@ under the final name.)
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -21,7 +20,7 @@ import lightning
 import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from train.disk.files import Output, write_whole
+from train.disk.files import Output, sha256, write_whole
 from train.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -133,12 +132,6 @@ def latest_checkpoint(folder: Path) -> Path | None:
             return path
         log.warning("%s is passed over: %s", path, fault)
     return None
-
-
-def sha256(path: Path) -> str:
-    """Checksum of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _manifest(path: Path) -> Path:

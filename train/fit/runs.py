@@ -14,7 +14,6 @@ import contextlib
 import glob
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ import yaml
 from train.config import IfExists
 from train.data.store.folder import differences
 from train.disk.files import write_whole
+from train.disk.redaction import redacted
 from train.errors import RunError
 
 CONFIG = "config.yaml"
@@ -56,13 +56,6 @@ _FREE = {
 # Of the section of `bipe scrolls`: the rest says what is decoded, and how.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
 _FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
-_SECRET = re.compile(r"key|token|secret|passw|passphrase|credential", re.IGNORECASE)
-_NO_SECRET = re.compile(r"tokens?_per_|max_tokens|tokenizer|text_key|id_key|kind_key|passkey")
-# ://user:password@ and ?token=... in addresses
-_IN_ADDRESS = re.compile(
-    r"(?<=://)[^/@\s]+(?=@)|(?<=[?&])[^=&\s]*(?:key|token|secret|sig)[^=&\s]*=[^&\s]+",
-    re.IGNORECASE,
-)
 
 
 def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
@@ -152,21 +145,6 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
             raise RunError(f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
         found += [run for run in here if run not in found]
     return found
-
-
-def redacted(value: Any, *, name: str = "") -> Any:
-    """A copy of a configuration without values whose key looks like a secret's.
-
-    Nor does it hold what stands in an address as a password, or in its query as a key.
-    """
-    if isinstance(value, Mapping):
-        return {key: redacted(item, name=str(key)) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [redacted(item, name=name) for item in value]
-    secret = _SECRET.search(name) and not _NO_SECRET.search(name)
-    if not isinstance(value, str):
-        return value
-    return "(redacted)" if secret else _IN_ADDRESS.sub("(redacted)", value)
 
 
 def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

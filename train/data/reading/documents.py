@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from train.data.reading.parts import Bad, Part
-from train.disk.redact import redacted
+from train.disk.redaction import redacted
 from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

@@ -21,7 +21,7 @@ from train.data.reading.fields import columns_of, fields_of
 from train.data.reading.lines import Span, lines_of, spans
 from train.data.reading.parts import Bad, OnBad, Part, grouped, part_size
 from train.data.reading.storage import File, PackingFault, listed, opened, raw
-from train.disk.redact import redacted
+from train.disk.redaction import redacted
 from train.errors import DataError
 
 

@@ -22,7 +22,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import IO, Any
 
-from train.disk.redact import redacted
+from train.disk.redaction import redacted
 from train.errors import DataError
 
 if sys.version_info >= (3, 14):

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from train.data.reading.split import SPLITS
-from train.disk.checksum import checksum
-from train.disk.files import remove, sync_folder, write_whole, writing
+from train.disk.files import checksum, remove, sync_folder, write_whole, writing
 from train.disk.lock import locked
 from train.disk.manifest import load, store
 from train.errors import DataError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from train.disk.checksum import checksum, differing, sha256
+from train.disk.files import checksum, differing, sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from train.data.store import folder as top
 from train.data.store.integrity import Fault, file_faults
 from train.data.store.shards import MANIFEST, Shard, read_manifest
 from train.data.store.structure import structure_faults
-from train.disk.checksum import sha256
+from train.disk.files import sha256
 from train.errors import DataError
 
 Advance = Callable[[int], object]

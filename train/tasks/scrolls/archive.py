@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from train.disk.redact import redacted
+from train.disk.redaction import redacted
 from train.errors import DataError
 from train.tasks.scrolls.example import SPLITS
 

@@ -7,13 +7,12 @@ says something else is begun again. A line that was half-written is made again.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import write_whole, writing
+from train.disk.files import append, write_whole, writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +46,7 @@ class Journal:
     def add(self, predictions: Sequence[Prediction]) -> None:
         """Write predictions, so that they are there whatever happens next."""
         text = "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in predictions)
-        with writing(self.path), self.path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        append(self.path, text)
         self.made.update({one.id: one for one in predictions})
 
 

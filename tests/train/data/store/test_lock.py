@@ -1,10 +1,11 @@
 """One run to a folder: held locks are named, those of the dead do not count."""
 
-import json
+import errno
 import os
 import socket
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -44,28 +45,46 @@ def test_a_lock_of_another_process_counts_until_it_dies(tmp_path):
         process.kill()
     assert path.exists()
     with locked(path, what="it"):
-        assert json.loads(path.read_text())["pid"] == os.getpid()
+        assert path.read_text().splitlines()[0] == str(os.getpid())
+
+
+HERE = socket.gethostname()
+
+
+@pytest.fixture(params=["locks", "none"])
+def file_system(request, monkeypatch):
+    """File systems with locks of their own, and without."""
+    if request.param == "none":
+        missing = OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        monkeypatch.setattr("fcntl.flock", Mock(side_effect=missing))
 
 
 @pytest.mark.parametrize(
     ("holder", "holds"),
     [
-        ({"host": "elsewhere", "pid": 1, "started": None}, True),
-        ({"host": socket.gethostname(), "pid": 2**22 + 1, "started": None}, False),
-        ({"host": socket.gethostname(), "pid": os.getppid(), "started": "1"}, False),
-        ({"half": "written"}, False),
-        (None, False),
+        ("1\nelsewhere\n", True),
+        (f"{2**22 + 1}\n{HERE}\n", False),
+        (f"{os.getppid()}\n{HERE}\n1\n", False),  # its number was used again
     ],
 )
-def test_what_a_file_says_counts_where_that_process_may_live(tmp_path, holder, holds):
+def test_a_file_counts_where_its_process_may_live(tmp_path, holder, holds, file_system):
     path = tmp_path / "lock"
-    path.write_text(json.dumps(holder) if holder else "{")
+    path.write_text(holder)
     if holds:
         with pytest.raises(DataError, match="if that run is dead, remove"), locked(path, what=""):
             pass
-        assert json.loads(path.read_text()) == holder
+        assert path.read_text() == holder
         return
     with locked(path, what=""):
+        with pytest.raises(DataError, match=f"by process {os.getpid()} on {HERE} since 2"):
+            locked(path, what="").__enter__()
+        assert path.exists()
+    assert not path.exists()
+
+
+def test_a_half_written_file_holds_nobody_up(tmp_path):
+    (tmp_path / "lock").write_text("12")
+    with locked(tmp_path / "lock", what=""):
         pass
 
 

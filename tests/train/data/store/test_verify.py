@@ -17,7 +17,7 @@ from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import write_top
 from train.data.store.verify import data_faults
 from train.data.tokenizing.vocabulary import TrainBPE
-from train.disk.checksum import BLOCK, Checksum, checksum, differing
+from train.disk.files import BLOCK, Checksum, checksum, differing
 from train.disk.manifest import store
 from train.errors import DataError
 
