@@ -20,8 +20,7 @@ import torch
 
 from benchmarks import models
 from benchmarks.workers import Worker, machine, serve, take_turns, write
-from bipe.generate import generate
-from bipe.session import Session
+from bipe.generation import Session, generate
 
 OURS = ("BiPE-RoPE", "BiPE-ALiBi")
 CACHES = ("static", "growing")

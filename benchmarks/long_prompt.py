@@ -18,9 +18,7 @@ import torch
 
 from benchmarks.models import SEGMENT, Size, encodings
 from bipe import Decoder, DecoderConfig
-from bipe.beam import Beams, beam_search
-from bipe.generate import generate
-from bipe.session import Marker
+from bipe.generation import Beams, Marker, beam_search, generate
 
 SMALL = Size(vocab=2048, width=128, layers=4, heads=4, mlp=512, time=512)
 

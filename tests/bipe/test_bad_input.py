@@ -8,9 +8,8 @@ from bipe.attention import choose_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.cache import Cache
 from bipe.encodings import ALiBi
-from bipe.generate import generate
+from bipe.generation import Session, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
-from bipe.session import Session
 from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder, target
 from tests.bipe.test_attention import reference, run
 

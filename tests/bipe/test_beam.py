@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Positions
-from bipe.beam import Beams, beam_search
-from bipe.generate import generate
+from bipe.generation import Beams, beam_search, generate
 from segmenters import Newline, TokenMarker
 from tests.bipe.conftest import small_decoder
 from tests.bipe.test_session import PIECES, LateMarker, draw, whole_logits

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bipe.generate import Sampling, generate
+from bipe.generation import Sampling, generate
 from segmenters import Newline, TokenMarker
 from tests.bipe.conftest import SCHEMES, small_decoder
 from tests.bipe.test_session import PIECES, draw, whole_logits

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Positions
-from bipe.session import Session
+from bipe.generation import Session
 from segmenters import Newline, Sentences, TokenMarker, anchors_from_offsets, mark
 from tests.bipe.conftest import SCHEMES, small_decoder
 

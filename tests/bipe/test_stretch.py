@@ -13,8 +13,8 @@ from bipe.build import build
 from bipe.cache import Cache
 from bipe.encodings import RoPE
 from bipe.encodings.rope import inverse_frequencies
+from bipe.generation import Session
 from bipe.positions import Reach
-from bipe.session import Session
 from bipe.stretch import DynamicNTK, DynamicYaRN, Linear, LongRoPE, YaRN
 from bipe.stretch.ramp import turning_pair
 from segmenters import Newline, TokenMarker

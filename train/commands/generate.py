@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from bipe.encodings import Flat
-from bipe.generate import Written, generate
+from bipe.generation import Written, generate
 from segmenters.show import visible
 from train.commands.generate_marker import chosen_segmenter, marker_of
 from train.commands.generate_model import Trained, data_of, find_model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bipe.generate import Sampling
+from bipe.generation import Sampling
 from train.errors import ConfigError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bipe.beam import Beams
+from bipe.generation import Beams
 from train.errors import ConfigError
 from train.tasks.scrolls.truncation import OnLong
 

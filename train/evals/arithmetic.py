@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from bipe import Decoder, Positions
-from bipe.generate import generate
+from bipe.generation import generate
 from segmenters import Segmenter, TokenMarker, mark
 from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bipe import Decoder
 from bipe.encodings import Flat
-from bipe.generate import generate
+from bipe.generation import generate
 from segmenters import TokenMarker
 from train.errors import ConfigError
 from train.evals.probes.draft import Kind

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bipe import Decoder
-from bipe.beam import Beams, beam_search
 from bipe.encodings import Flat
-from bipe.generate import generate
-from bipe.session import Marker
+from bipe.generation import Beams, Marker, beam_search, generate
 from segmenters import Segmenter, TokenMarker
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.tasks.scrolls.encoding import Encoded

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.decoder import Decoder
-from bipe.session import PREFILL_CHUNK, Marker, Session
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session
 
 _PADDING = 0  # any id serves: nothing attends to it
 _BYTES = 4  # of a character at most, in UTF-8

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.decoder import Decoder
-from bipe.session import PREFILL_CHUNK, Marker, Session
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
