@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from train.data.rows.bins import Bins
 from train.data.rows.order import Mixture
-from train.data.rows.stream import Stream
+from train.data.rows.spans import Bins, Stream
 
 LENGTH, BATCH, ROWS = 1024, 256, 10**9
 

@@ -40,16 +40,14 @@ from train.evals.scoring.scrolls import Score, score
 from train.fit import runs
 from train.fit.base_run import Parent, find_parent
 from train.fit.training import train_model
-from train.tasks.scrolls.decoding import Decoding, decode, output_marker
-from train.tasks.scrolls.encoding import Encoder
-from train.tasks.scrolls.example import SPLITS, Example, Task
-from train.tasks.scrolls.journal import Journal, Prediction
+from train.tasks.scrolls.decoding import Decoding, Journal, Prediction, decode, output_marker
+from train.tasks.scrolls.encoding import Encoder, Truncation, counted
+from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import prepare_examples
 from train.tasks.scrolls.rows import ExampleDataModule
 from train.tasks.scrolls.seeds import FORMAT, SCORES, as_json, collected, find_scores, table
 from train.tasks.scrolls.statistics import prediction_statistics
 from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
-from train.tasks.scrolls.truncation import Truncation, counted
 
 
 def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:

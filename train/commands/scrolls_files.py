@@ -16,11 +16,10 @@ from pathlib import Path
 
 from train.errors import DataError, nearest
 from train.fit import runs
-from train.tasks.scrolls.example import SPLITS
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS, find_task
+from train.tasks.scrolls.examples import SPLITS
 from train.tasks.scrolls.seeds import find_scores
 from train.tasks.scrolls.submission import check_submission, write_submission
-from train.tasks.scrolls.tasks import find_task
 
 _KEYS = ("validate", "submit", "task", "path", "split", "out", "model", "seed")
 EXIT_FAULTS = 1

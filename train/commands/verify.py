@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from train.data.store.integrity import Fault
-from train.data.store.shards import MANIFEST, read_manifest
+from train.data.store.shards import MANIFEST, Fault, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
 

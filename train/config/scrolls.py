@@ -7,7 +7,7 @@ from typing import Literal
 
 from bipe.generation import Beams
 from train.errors import ConfigError
-from train.tasks.scrolls.truncation import OnLong
+from train.tasks.scrolls.encoding import OnLong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,9 @@ from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.intervals import wilson
+from train.tasks.arithmetic.chains import ArithmeticProblems
 from train.tasks.arithmetic.expression import parse, reduce, reducible, spell
 from train.tasks.arithmetic.problems import EQUALS, Problem, Problems
-from train.tasks.arithmetic.reader import ArithmeticProblems
 
 PROTOCOL = (
     "Up to {problems} problems modulo {modulus} of each number of operators, no two alike, from "

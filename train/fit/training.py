@@ -20,8 +20,7 @@ from bipe.checkpoint import save_model
 from bipe.decoder import DecoderConfig
 from bipe.encodings import Flat, Learned
 from train.config import Config
-from train.data.rows.datamodule import LMDataModule
-from train.data.rows.row_statistics import RowStatistics, table
+from train.data.rows.datamodule import LMDataModule, RowStatistics, table
 from train.disk.files import full_disk
 from train.errors import ConfigError, RunError
 from train.fit import runs

@@ -13,7 +13,7 @@ from train.evals.scoring.scrolls import means
 from train.fit import runs
 from train.report.entry import Entry, open_json
 from train.report.intervals import Interval, interval
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 from train.tasks.scrolls.seeds import FORMAT, SCORES
 
 _CUT = ("prompts_cut", "prompt_tokens_cut", "outputs_cut", "output_tokens_cut")

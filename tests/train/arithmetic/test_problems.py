@@ -14,9 +14,9 @@ from segmenters import ArithmeticSteps
 from tests.train.arithmetic import independent
 from train.data.reading.split import SPLITS, Split
 from train.errors import DataError
+from train.tasks.arithmetic.chains import ArithmeticProblems, write_problems
 from train.tasks.arithmetic.expression import ExpressionError, parse, spell
 from train.tasks.arithmetic.problems import Problems
-from train.tasks.arithmetic.reader import ArithmeticProblems, write_problems
 from train.tasks.arithmetic.symbols import Symbols
 
 PRIMES = st.sampled_from([2, 3, 5, 7, 11, 13, 97, 101])

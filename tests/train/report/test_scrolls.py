@@ -14,7 +14,7 @@ from train.report.numbers import rows
 from train.report.page import page
 from train.report.sections import scrolls
 from train.report.terminal import scrolls_table
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 
 
 def scores(*, model="bipe_rope", task="qmsum", seed=0, score=20.0, split="validation"):

@@ -9,9 +9,8 @@ from tokenizers import decoders, models, pre_tokenizers
 from segmenters import Sentences
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import END
-from train.tasks.scrolls.encoding import Encoder
-from train.tasks.scrolls.example import Example, Part
-from train.tasks.scrolls.truncation import Truncation
+from train.tasks.scrolls.encoding import Encoder, Truncation
+from train.tasks.scrolls.examples import Example, Part
 
 WORDS = ["he", "ran.", "She", "won!", "The", "cat", "sat\n\nOn", "it.", "No?", "Yes.", "ab", "cd"]
 

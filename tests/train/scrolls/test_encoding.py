@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from segmenters import Auto, Newline, Sentences, TokenMarker, mark
 from tests.train.scrolls.examples import byte_tokenizer, drawn_examples, encoder
 from train.errors import DataError
-from train.tasks.scrolls.example import Example, Part
+from train.tasks.scrolls.examples import Example, Part
 
 TOKENIZER = byte_tokenizer()
 PIECES = TOKENIZER.pieces()

@@ -9,7 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from tests.train.studies import pretrain, same_weights
 from train.cli import main, opened, register_resolvers, run_stage, settled
-from train.tasks.scrolls.journal import Journal, Prediction
+from train.tasks.scrolls.decoding import Journal, Prediction
 from train.tasks.scrolls.seeds import Spread, collected, find_scores, table
 
 TASK = (

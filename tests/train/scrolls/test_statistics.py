@@ -2,8 +2,8 @@
 
 import json
 
+from train.tasks.scrolls.encoding import Counts
 from train.tasks.scrolls.statistics import prediction_statistics
-from train.tasks.scrolls.truncation import Counts
 
 
 def test_lengths_are_those_of_predictions_and_of_their_references():

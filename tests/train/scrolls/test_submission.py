@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from train.errors import DataError
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 from train.tasks.scrolls.submission import (
     check_submission,
     refuse_faults,

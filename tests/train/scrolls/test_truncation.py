@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.errors import DataError
-from train.tasks.scrolls.truncation import Counts, Truncation, counted
+from train.tasks.scrolls.encoding import Counts, Truncation, counted
 
 
 @pytest.mark.parametrize(("output", "last", "first"), [(1000, 7, 7184), (200, 0, 7991)])

@@ -4,20 +4,33 @@ The rows of a step are the next `global_batch` of the order that a Mixture gives
 rank r takes those from m * (micro * world) + r * micro on. So a global batch is the same rows
 whatever the world size and the micro-batch, and resuming at any step needs one integer. Reading is
 mapped memory and numpy; a thread is enough, and no process is forked beside a process group.
-"""
+
+
+Validation batches: the same rows every time, evenly spaced over each source.
+
+Every rank gets as many batches as every other, because ranks that validate in step must not wait
+for one that is done. Where batches do not divide, the spare ones have no scored target and so no
+weight in a token-weighted mean.
+
+
+Batches read a few ahead by a thread, which ends with whoever takes them."""
 
 from __future__ import annotations
 
+import queue
+import threading
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
+import torch
 
-from train.data.rows.batch import Batch, collate
+from train.data.rows.batch import IGNORED, Batch, collate
 from train.data.rows.curriculum import Curriculum, Stage
 from train.data.rows.order import Mixture
-from train.data.rows.packing import Row, blank_row
-from train.data.rows.prefetch import ahead
+from train.data.rows.packing import Row, Rows, blank_row
 from train.errors import DataError
 
 
@@ -139,3 +152,98 @@ class RowLoader:
             f"start_row must be a multiple of global_batch={self.global_batch}, was: {row}; with a "
             "curriculum, where a step begins"
         )
+
+
+class ValidationLoader:
+    """Micro-batches of one rank over at most `rows_per_source` rows of each source.
+
+    A batch holds rows of one source; its step counts batches over all ranks, its step_targets are
+    its own, and it consumes no rows.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Mapping[str, Rows],
+        micro_batch: int,
+        rows_per_source: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self._rows = list(rows.values())
+        self._rank, self._world = rank, world
+        self._batches: list[tuple[int, list[int]]] = []
+        for source, each in enumerate(self._rows):
+            number = min(rows_per_source, len(each))
+            chosen = (np.arange(number) * len(each) // number).tolist()
+            self._batches += [
+                (source, chosen[at : at + micro_batch]) for at in range(0, number, micro_batch)
+            ]
+
+    def __len__(self) -> int:
+        return -(-len(self._batches) // self._world)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for turn in range(len(self)):
+            number = turn * self._world + self._rank
+            if number < len(self._batches):
+                yield self._read(number)
+            else:
+                spare = self._read(0)
+                targets = torch.full_like(spare.targets, IGNORED)
+                yield replace(spare, step=number, targets=targets, step_targets=0)
+
+    def _read(self, number: int) -> Batch:
+        source, chosen = self._batches[number]
+        rows = self._rows[source]
+        return collate(
+            rows.read(chosen),
+            sources=[source] * len(chosen),
+            continues=rows.continues,
+            step=number,
+            step_targets=int(rows.targets(chosen).sum()),
+            rows_after=0,
+            tokens_after=0,
+        )
+
+
+_AHEAD = 4
+
+
+def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
+    """Read a few batches ahead in a thread, which ends with the iteration.
+
+    What the thread raises is raised here, where the batch would have come.
+    """
+    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=_AHEAD)
+    stopped = threading.Event()
+    thread = threading.Thread(
+        target=_fill, args=(batches, ready, stopped), name="bipe-rows", daemon=True
+    )
+    thread.start()
+    try:
+        while (found := ready.get()) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+    finally:
+        stopped.set()
+        with suppress(queue.Empty):  # a thread that waits for room sees that it is to stop
+            while True:
+                ready.get_nowait()
+        thread.join()
+
+
+def _fill(
+    batches: Iterator[Batch],
+    ready: queue.Queue[Batch | BaseException | None],
+    stopped: threading.Event,
+) -> None:
+    try:
+        for batch in batches:
+            ready.put(batch)
+            if stopped.is_set():
+                return
+        ready.put(None)
+    except BaseException as fault:
+        ready.put(fault)

@@ -29,8 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from train.data.rows.bins import Bins
-from train.data.rows.stream import Stream
+from train.data.rows.spans import Bins, Stream
 from train.data.store.shards import DataSet
 from train.data.store.windows import window_marks
 from train.errors import DataError

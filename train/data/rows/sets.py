@@ -2,7 +2,9 @@
 
 One folder, or a list of folders, is known by the names of its sources; a mapping gives each folder
 a name of its own, and its sources are NAME/SOURCE.
-"""
+
+
+The weights of a mixture, from what a configuration says: names, shares, a temperature."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from train.data.rows.order import require_known
+from train.data.rows.order import by_temperature, require_known, require_weights
 from train.data.store.folder import TOKENIZER, differences, read_top
 from train.data.store.shards import DataSet, open_dataset
 from train.errors import DataError
@@ -117,3 +119,43 @@ def _require_same_tokenizer(first: Path, other: Path, manifests: dict[Path, Any]
             "different things. Prepare it again with that one: tokenizer@corpus.tokenizer=load "
             f"corpus.tokenizer.path={first}"
         )
+
+
+Sources = Mapping[str, float] | Sequence[str]
+
+
+def chosen_weights(
+    sets: DataSets, *, sources: Sources | None, temperature: float | None
+) -> tuple[list[str], dict[str, float] | None]:
+    """The sources that are read, and their weights; None for row for row.
+
+    sources: a weight for each, or a list of names; by default all. The name of a data set stands
+    for its sources: a weight is shared among them by their tokens.
+    """
+    weighted = isinstance(sources, Mapping)
+    if weighted and sources and temperature is not None:
+        raise DataError("rows.temperature makes the weights: make rows.sources a list, or null")
+    named = sources or list(sets.sources)
+    shares: dict[str, float] = {}
+    for name in named:
+        members = sets.members(name)
+        if not members:
+            require_known({name: 1}, known=sets.sources)
+        twice = sorted(set(members) & set(shares))
+        if twice:
+            raise DataError(f"rows.sources: {name} names {twice[0]}, which is named already")
+        weight = sources[name] if isinstance(sources, Mapping) and sources else 1.0
+        shares |= _shared(sets, members, weight)
+    require_weights(shares, known=sets.sources)
+    names = [name for name, share in shares.items() if share > 0]
+    if temperature is not None:
+        tokens = {name: sets.counts(name, "train")["tokens"] for name in names}
+        return names, by_temperature(tokens, temperature=temperature)
+    return names, {name: shares[name] for name in names} if weighted and sources else None
+
+
+def _shared(sets: DataSets, members: list[str], weight: float) -> dict[str, float]:
+    if len(members) == 1:
+        return {members[0]: weight}
+    tokens = {name: sets.counts(name, "train")["tokens"] for name in members}
+    return {name: weight * count / sum(tokens.values()) for name, count in tokens.items()}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from train.data.rows.held_out import LongDocuments
 from train.data.store.shards import DataSet
+from train.data.store.windows import LongDocuments
 from train.errors import DataError
 
 

@@ -14,8 +14,8 @@ from statistics import fmean
 from train.errors import DataError
 from train.evals.scoring.answers import exact_match, f1
 from train.evals.scoring.rouge import aggregated, rouge
-from train.tasks.scrolls.example import Metric
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
+from train.tasks.scrolls.examples import Metric
 
 UNSTEADY = "quality"
 _PLACES = 4

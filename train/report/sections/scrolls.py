@@ -9,7 +9,7 @@ from train.report.scrolls import ScrollsModel, TaskScore, task_names
 from train.report.sections.published import stated
 from train.report.tables import emphasised, section, table, with_detail
 from train.report.targets import sources_of, target_of, targets
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 
 _TITLE = "SCROLLS"
 _MEANS = {"mean": "mean", "mean_without_quality": "mean without QuALITY"}

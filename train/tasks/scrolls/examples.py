@@ -1,4 +1,19 @@
-"""Examples made when they are asked for, so that documents are held once.
+"""What a task hands out: prompts in parts, and the outputs that count as right.
+
+A prompt is the texts of its parts, one after the other, nothing between them. Parts are kept apart
+because each keeps its own cuts: a segment never runs from the question into the document.
+
+
+From the fields of an example to the parts of its prompt, by a template.
+
+    "{instruction}\n\n{question}\n\n{document}\n\nSummary:"
+
+A template is the wording with the names of fields in braces. White space after a field belongs to
+the part it ends, as a separator belongs to the segment that it ends; other wording is a part of
+kind "text". A field that is empty leaves no part.
+
+
+Examples made when they are asked for, so that documents are held once.
 
 A document has many questions (a book of NarrativeQA about fifty), and a prompt is a text of its
 own.
@@ -6,12 +21,122 @@ own.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
-from train.tasks.scrolls.example import Example
-from train.tasks.scrolls.prompt import Prompt
+from train.errors import DataError
+
+Kind = Literal["instruction", "question", "document", "text"]
+Metric = Literal["rouge", "f1", "exact_match"]
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One stretch of a prompt; "text" is the fixed wording between the others."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A prompt, and its references: one to learn from, several to be scored against."""
+
+    id: str
+    parts: tuple[Part, ...]
+    references: tuple[str, ...]  # () where outputs are not public
+
+    @property
+    def prompt(self) -> str:
+        """The whole prompt, as a model reads it."""
+        return "".join(part.text for part in self.parts)
+
+
+class Task(Protocol):
+    """A named set of examples in three splits, with the metric that judges them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def metric(self) -> Metric: ...
+
+    @property
+    def output_tokens(self) -> int:
+        """Most tokens of an output, the end of text not counted."""
+        ...
+
+    @property
+    def last_tokens(self) -> int:
+        """Tokens at the end of a prompt that truncation keeps (truncation.py)."""
+        ...
+
+    def examples(self, split: str) -> Sequence[Example]:
+        """The examples of "train", "validation" or "test", in the order of the data.
+
+        train: one example a row, so one for each reference (an id may come several times).
+        validation, test: one example an id, its references merged.
+        """
+        ...
+
+
+_KINDS: dict[str, Kind] = {
+    "instruction": "instruction",
+    "question": "question",
+    "document": "document",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A template, checked when it is made.
+
+    needs: fields that it must name, each once; it may name no others but "instruction".
+    Raises DataError naming the task, the key and the field.
+    """
+
+    task: str
+    template: str
+    needs: tuple[str, ...]
+    instruction: str = ""
+    pieces: tuple[tuple[str, str], ...] = field(init=False)  # wording, and the field after it
+
+    def __post_init__(self) -> None:
+        try:
+            parsed = list(string.Formatter().parse(self.template))
+        except ValueError as fault:
+            raise self._fault(f"is no template: {fault}; a brace of the text is doubled") from None
+        object.__setattr__(self, "pieces", tuple((text, name or "") for text, name, *_ in parsed))
+        allowed = {"instruction", *self.needs}
+        for _, name, spec, conversion in parsed:
+            if name is not None and (name not in allowed or spec or conversion):
+                known = ", ".join(f"{{{name}}}" for name in sorted(allowed))
+                raise self._fault(f"names no field by {{{name}}}; there is: {known}")
+        names = [name for _, name in self.pieces]
+        for name in (*self.needs, *(["instruction"] if self.instruction else [])):
+            if names.count(name) != 1:
+                raise self._fault(f"must name the field {{{name}}} once, was: {self.template!r}")
+
+    def parts(self, *, document: str, question: str = "") -> tuple[Part, ...]:
+        """The parts of one prompt, in order; none is empty."""
+        fields = {"instruction": self.instruction, "question": question, "document": document}
+        parts: list[tuple[Kind, str]] = []
+        for wording, name in self.pieces:
+            words = wording.lstrip()
+            if parts:
+                kind, text = parts[-1]
+                parts[-1] = (kind, text + wording[: len(wording) - len(words)])
+            if words:
+                parts.append(("text", words))
+            if name and fields[name]:
+                parts.append((_KINDS[name], fields[name]))
+        return tuple(Part(kind=kind, text=text) for kind, text in parts)
+
+    def _fault(self, rule: str) -> DataError:
+        return DataError(f"task {self.task}: prompt {rule}")
 
 
 class Unprompted(Protocol):

@@ -27,9 +27,8 @@ from train.data.store import folder as top
 from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole, writing
 from train.errors import DataError
-from train.tasks.scrolls.encoding import Encoded, Encoder
-from train.tasks.scrolls.example import Example, Task
-from train.tasks.scrolls.truncation import Counts, counted
+from train.tasks.scrolls.encoding import Counts, Encoded, Encoder, counted
+from train.tasks.scrolls.examples import Example, Task
 
 SPLITS = ("train", "validation")
 LEVELS = 2

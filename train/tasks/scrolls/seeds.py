@@ -16,7 +16,7 @@ from typing import Any
 from train.errors import DataError
 from train.evals.scoring.scrolls import means
 from train.fit import runs
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 
 SCORES = "scores.json"
 FORMAT = "bipe-scrolls/1"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from train.tasks.scrolls.truncation import Counts
+from train.tasks.scrolls.encoding import Counts
 
 _PERCENTILES = (10, 50, 90)
 

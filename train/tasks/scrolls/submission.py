@@ -19,7 +19,7 @@ from typing import Any
 
 from train.disk.files import write_whole
 from train.errors import DataError
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 
 COLUMNS = ("Task", "ID", "Prediction")
 FILE = "scrolls_predictions.csv"  # as the official script names it

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from bipe.positions import Carry, Positions
 from train.data.rows.batch import IGNORED
-from train.data.rows.loader import RowLoader, ahead
+from train.data.rows.loader import RowLoader, ValidationLoader, ahead
 from train.data.rows.order import Mixture
 from train.data.rows.packing import PACKINGS, Rows
-from train.data.rows.validation import ValidationLoader
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
 from train.errors import DataError

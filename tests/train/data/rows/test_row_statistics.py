@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.train.data.streams import Stream
+from train.data.rows.datamodule import row_statistics, table
 from train.data.rows.order import Mixture
 from train.data.rows.packing import PACKINGS, Rows
-from train.data.rows.row_statistics import row_statistics, table
 
 
 @pytest.mark.parametrize("packing", PACKINGS)

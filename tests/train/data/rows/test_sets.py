@@ -11,8 +11,7 @@ from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.sets import DataSets
-from train.data.rows.weights import chosen_weights
+from train.data.rows.sets import DataSets, chosen_weights
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from train.cli import main
-from train.data.store.export.megatron import write_megatron
+from train.data.store.export import write_megatron
 from train.data.store.folder import write_top
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
@@ -91,7 +91,7 @@ def test_megatron_reads_the_documents(prepared, tmp_path):
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 def test_megatron_reads_the_segments(prepared, tmp_path, monkeypatch, block):
-    monkeypatch.setattr("train.data.store.export.megatron._BLOCK", block)
+    monkeypatch.setattr("train.data.store.export._BLOCK", block)
     out = tmp_path / "out"
     words = ["format=megatron", f"out={out}", "sequences=segments"]
     assert main(["export", str(prepared), *words]) == 0
@@ -107,7 +107,7 @@ def test_megatron_reads_the_segments(prepared, tmp_path, monkeypatch, block):
 
 @pytest.mark.parametrize("group", [1, 30, 1 << 20])
 def test_parquet_holds_ids_and_segments_of_every_level(prepared, tmp_path, monkeypatch, group):
-    monkeypatch.setattr("train.data.store.export.parquet._GROUP_TOKENS", group)
+    monkeypatch.setattr("train.data.store.export._GROUP_TOKENS", group)
     out = tmp_path / "out"
     assert main(["export", str(prepared), "format=parquet", f"out={out}"]) == 0
     for split in ("train", "validation"):

@@ -9,7 +9,7 @@ import pytest
 from train.evals.scoring import answers, ruler
 from train.evals.scoring.rouge import aggregated, rouge
 from train.evals.scoring.scrolls import means, score
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 
 FOLDER = Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parents[3] / "golden"))
 FILE = FOLDER / "scoring.json"

@@ -10,7 +10,7 @@ from train.errors import DataError
 from train.evals.scoring import answers, ruler
 from train.evals.scoring.rouge import TYPES, rouge
 from train.evals.scoring.scrolls import means, score
-from train.tasks.scrolls.official import TASKS
+from train.tasks.scrolls.archives import TASKS
 
 WORDS = ["red", "Green.", "the", "an", "blue-ish", "7,000", "'x'"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)

@@ -1,4 +1,10 @@
-"""A Coq file and the name of one of its lemmas; the answer is the statement.
+"""Facts to look up: "ba is 7. fo is 2." and the question "What is fo?", made up without end.
+
+The smallest task there is: with one fact it is copying, which a tiny model learns from scratch in
+minutes on two cores; with more it is retrieval by a key.
+
+
+A Coq file and the name of one of its lemmas; the answer is the statement.
 
 Files are read from a folder of the user's, or made up: identities of natural numbers, true since
 their right side is the left one rewritten: sums and products turned round, products distributed.
@@ -16,8 +22,48 @@ from typing import ClassVar
 
 from segmenters import Coq
 from train.data.reading.documents import Document, Reader
-from train.tasks.scrolls.example import Metric
-from train.tasks.scrolls.generated.base import Drawn, Generated, within, word
+from train.errors import DataError
+from train.tasks.scrolls.examples import Metric
+from train.tasks.scrolls.synthetic.drawn import Drawn, Generated, within, word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactLookup(Generated):
+    """Each key stands once in a document; the answer is the number beside it.
+
+    facts: sentences of a document. keys: different names. values: different numbers.
+    """
+
+    facts: int
+    keys: int
+    values: int
+    metric: ClassVar[Metric] = "exact_match"
+
+    def __post_init__(self) -> None:
+        Generated.__post_init__(self)
+        if not 1 <= self.facts <= self.keys or self.values < 2:
+            raise DataError(
+                f"task {self.name}: facts must be from 1 to keys and values at least 2, were: "
+                f"facts {self.facts}, keys {self.keys}, values {self.values}"
+            )
+
+    def drawn(self, split: str) -> Iterator[Drawn]:
+        return self.without_end(split)
+
+    def unit(self, draw: random.Random) -> tuple[tuple[int, int], ...]:
+        """The keys of a document with their values."""
+        keys = draw.sample(range(self.keys), self.facts)
+        return tuple((key, draw.randrange(self.values)) for key in keys)
+
+    def made_up(self, unit: tuple[tuple[int, int], ...], draw: random.Random, *, id: str) -> Drawn:
+        key, value = draw.choice(unit)
+        return Drawn(
+            id=id,
+            question=f"What is {word(key)}?",
+            document=" ".join(f"{word(key)} is {value}." for key, value in unit),
+            output=str(value),
+        )
+
 
 _LEMMA = re.compile(
     r"(?:^|\*\))\s*(?:(?:Local|Global|Polymorphic|#\[[^\]]*\])\s+)*"

@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import ClassVar
 
 from train.data.reading.corpora import KingJamesBible, Verse
-from train.tasks.scrolls.example import Metric
-from train.tasks.scrolls.generated.base import Drawn, Generated, window, within
+from train.tasks.scrolls.examples import Metric
+from train.tasks.scrolls.synthetic.drawn import Drawn, Generated, window, within
 
 _SHORTEST = 20  # characters of a verse that is asked for
 _LETTERS = "ABCD"

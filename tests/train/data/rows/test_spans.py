@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.rows.bins import Bins
+from train.data.rows.spans import Bins
 
 lengths = st.lists(st.integers(1, 60), min_size=1, max_size=60)
 options = settings(max_examples=150, deadline=None)

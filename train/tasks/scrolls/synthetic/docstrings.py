@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document
-from train.tasks.scrolls.example import Metric
-from train.tasks.scrolls.generated.base import Drawn, Generated
+from train.tasks.scrolls.examples import Metric
+from train.tasks.scrolls.synthetic.drawn import Drawn, Generated
 
 _SUMMARY = (30, 400)  # characters of a first paragraph that is asked for
 _Documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

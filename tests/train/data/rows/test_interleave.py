@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.rows.interleave import Deal, by_temperature
+from train.data.rows.order import Deal, by_temperature
 from train.errors import DataError
 
 BOUND = 2  # rows; proved in dealing.py

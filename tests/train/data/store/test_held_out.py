@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.train.data.streams import Stream
-from train.data.rows.held_out import LongDocuments
+from train.data.store.windows import LongDocuments
 from train.errors import DataError
 
 lengths = st.lists(st.integers(1, 50), min_size=1, max_size=12)

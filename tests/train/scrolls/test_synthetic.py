@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from train.data.reading.files import TextFiles
 from train.errors import DataError
-from train.tasks.scrolls.example import SPLITS
-from train.tasks.scrolls.generated.base import window, word
-from train.tasks.scrolls.generated.docstrings import docstrings_of
-from train.tasks.scrolls.generated.lemmas import identity
-from train.tasks.scrolls.tasks import find_task
+from train.tasks.scrolls.archives import find_task
+from train.tasks.scrolls.examples import SPLITS
+from train.tasks.scrolls.synthetic.docstrings import docstrings_of
+from train.tasks.scrolls.synthetic.drawn import window, word
+from train.tasks.scrolls.synthetic.lookups import identity
 
 SMALL = {
     "fact_lookup": {},

@@ -16,9 +16,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from train.errors import DataError
-from train.tasks.scrolls.example import SPLITS, Example, Metric
-from train.tasks.scrolls.examples import Examples
-from train.tasks.scrolls.prompt import Prompt
+from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompt
 
 Unit = TypeVar("Unit")
 _TENTHS = {"train": 8, "validation": 1, "test": 1}

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.train.scrolls.archives import archive, row
 from train.errors import DataError
-from train.tasks.scrolls.official import TASKS, split_input
-from train.tasks.scrolls.tasks import find_task, tasks
+from train.tasks.scrolls.archives import TASKS, find_task, split_input, tasks
 
 WORDS = st.text(alphabet="abc DE.\n(", min_size=1).filter(lambda text: text.strip())
 
