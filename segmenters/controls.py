@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter, require_integer
-from segmenters.pattern import GOLDEN, mix
+from segmenters.random_numbers import GOLDEN, mix
 
 Kind = Literal["shuffled", "random", "stride"]
 KINDS = get_args(Kind)

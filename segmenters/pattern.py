@@ -16,11 +16,9 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter, require_integer
 from segmenters.code.physical import in_characters, utf8
+from segmenters.random_numbers import GOLDEN, mix
 
 _NEWLINE, _SPACE, _PERIOD = b"\n ."
-# Multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014) and its increment.
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-GOLDEN = 0x9E3779B97F4A7C15
 # Draws are made for so many characters at a time: they take fifty bytes a character.
 _PIECE = 1 << 18
 
@@ -163,10 +161,3 @@ class RandomCuts(Segmenter):
         draws = mix(sums ^ start)
         cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
         return cuts, int(sums[-1]) if len(sums) else total
-
-
-def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The splitmix64 finaliser: each bit of the input reaches each bit of the output."""
-    values = (values ^ (values >> np.uint64(30))) * _MIX[0]
-    values = (values ^ (values >> np.uint64(27))) * _MIX[1]
-    return values ^ (values >> np.uint64(31))

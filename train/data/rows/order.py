@@ -36,6 +36,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from segmenters.random_numbers import mix
 from train.data.rows.packing import Row, Rows
 from train.errors import DataError
 
@@ -152,7 +153,6 @@ def _tree(sources: list[int], weights: list[int]) -> _Side | int:
 
 
 _ROUNDS = 4
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 Keys = npt.NDArray[np.uint64]
 
@@ -200,11 +200,8 @@ def _rounds(numbers: Integers, left: Integers, right: Integers, keys: Keys) -> I
 
 
 def _hash(numbers: Integers, key: Keys, size: Integers) -> Integers:
-    """A number below `size` for each number: the finaliser of splitmix64 under a key."""
-    mixed = numbers.astype(np.uint64) ^ key
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
-    return ((mixed ^ (mixed >> np.uint64(31))) % size.astype(np.uint64)).astype(np.int64)
+    """Return a number below `size` for each number, mixed under a key."""
+    return (mix(numbers.astype(np.uint64) ^ key) % size.astype(np.uint64)).astype(np.int64)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,8 +1,4 @@
-"""Draws that are the same on every machine and with every version of every library.
-
-SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): integers modulo 2 to the 64, nothing else. numpy
-keeps no promise about what its generators make of their bits from one version to the next.
-"""
+"""Draws that are the same on every machine and with every version of every library (SplitMix64)."""
 
 from __future__ import annotations
 
@@ -11,10 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import TypeVar
 
+from segmenters.random_numbers import stream
+
 T = TypeVar("T")
 
 _WHOLE = 2**64
-_GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 class Draw:
@@ -22,22 +19,14 @@ class Draw:
 
     def __init__(self, *key: int | str) -> None:
         digest = hashlib.sha256(json.dumps(key).encode()).digest()
-        self._state = int.from_bytes(digest[:8], "little")
-
-    def bits(self) -> int:
-        """The next 64 bits."""
-        self._state = (self._state + _GAMMA) % _WHOLE
-        z = self._state
-        z = (z ^ z >> 30) * _FIRST % _WHOLE
-        z = (z ^ z >> 27) * _SECOND % _WHOLE
-        return z ^ z >> 31
+        self._bits = stream(int.from_bytes(digest[:8], "little"))
 
     def below(self, stop: int) -> int:
         """A number from 0 to below `stop`, each as likely as the others."""
         if not 1 <= stop <= _WHOLE:
             raise ValueError(f"stop must be from 1 to 2**64, was: {stop}")
         limit = _WHOLE - _WHOLE % stop
-        while (found := self.bits()) >= limit:
+        while (found := next(self._bits)) >= limit:
             pass
         return found % stop
 
