@@ -145,7 +145,7 @@ def register_resolvers() -> None:
         return int(width) // max(1, int(n_head))
 
     def run_name(encoding: Any) -> str:
-        from train.config.names import encoding_name, slug
+        from train.config import encoding_name, slug
 
         return slug(encoding_name(encoding))
 

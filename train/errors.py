@@ -3,8 +3,9 @@
 Imports nothing heavy and nothing of ours: every floor of `train` may raise these.
 """
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class UserError(ValueError):
@@ -33,6 +34,21 @@ class ReportError(UserError):
 
 class MissingPackage(UserError):
     """An optional package is not installed; the message says how to install it."""
+
+
+@contextlib.contextmanager
+def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn what refuses a configured value inside into a ConfigError that names its key.
+
+    prefix: of the message, as "trainer: ". kinds: of errors beside ValueError. To be put around
+    constructors alone, whose ValueErrors are about their arguments; elsewhere they may be bugs.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (ValueError, *kinds) as error:  # type: ignore[misc]
+        raise ConfigError(f"{prefix}{error}") from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

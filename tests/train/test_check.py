@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bipe.build import build
 from train.config import allowed_prefixes
-from train.config.check import check, fits
+from train.config.check import Rule, check, fits
 from train.errors import ConfigError
 
 ALLOWED = allowed_prefixes([])
@@ -34,6 +34,9 @@ FORBIDDEN = [
 ]
 
 
+Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inner:
     depth: int
@@ -49,6 +52,7 @@ def schema(
     inner: Inner | None = None,
     encoding: Mapping[str, Any] = {},
     flag: bool = False,
+    keep: Count | None = None,
 ) -> None:
     """What the tests configure."""
 
@@ -82,10 +86,12 @@ def test_a_key_like_no_other_gets_the_list_of_keys():
 
 
 def test_a_wrong_type_is_named_with_key_rule_and_value():
-    assert faults(steps="abc") == ["steps: must be int, was: 'abc'"]
-    assert faults(rate="fast") == ["rate: must be float or null, was: 'fast'"]
-    assert faults(mode="quick") == ["mode: must be one of fast, slow, was: 'quick'"]
-    assert faults(steps=None) == ["steps: must be int, was: None"]
+    assert faults(steps="abc") == ["steps must be int, was: 'abc'"]
+    assert faults(rate="fast") == ["rate must be float or null, was: 'fast'"]
+    assert faults(mode="quick") == ["mode must be one of fast, slow, was: 'quick'"]
+    assert faults(keep=0) == ["keep must be at least 1 or null, was: 0"]
+    assert faults(keep=1.5) == ["keep must be int or null, was: 1.5"]
+    assert faults(steps=None) == ["steps must be int, was: None"]
 
 
 def test_a_missing_key_is_named():
@@ -98,12 +104,12 @@ def test_an_open_call_may_miss_keys_but_have_no_wrong_ones():
     partial = {"_target_": "bipe.encodings.RoPE", "_partial_": True}
     assert faults(encoding=partial) == []
     assert faults(encoding=partial | {"theta": "big"}) == [
-        "encoding.theta: must be float, was: 'big'"
+        "encoding.theta must be float, was: 'big'"
     ]
 
 
 def test_sections_are_checked_against_their_dataclass():
-    assert faults(inner={"depth": "deep"}) == ["inner.depth: must be int, was: 'deep'"]
+    assert faults(inner={"depth": "deep"}) == ["inner.depth must be int, was: 'deep'"]
     assert faults(inner={}) == ["inner: Inner also needs depth"]
     assert faults(inner={"depth": 1, "shar": 1.0}) == [
         "inner.shar: Inner has no such key; did you mean 'share'?"
@@ -119,7 +125,7 @@ def test_calls_inside_calls_and_lists_are_checked():
         ],
     }
     _, first, second = faults(encoding=chain)
-    assert first == "  encoding.links[0].encoding.head_width: must be int, was: 'wide'"
+    assert first == "  encoding.links[0].encoding.head_width must be int, was: 'wide'"
     assert second.startswith("  encoding.links[1]._target_: ")
 
 
@@ -157,7 +163,7 @@ def test_the_user_may_let_a_package_of_their_own_in(tmp_path, monkeypatch):
     own = allowed_prefixes(["mine_of_test_check"])
     check({"steps": 1, "path": "x", "encoding": mine}, schema=schema, allowed=own)
     assert type(build(mine, allowed=own)).__name__ == "Mine"
-    with pytest.raises(ConfigError, match=r"encoding.reach: must be int, was: 'far'"):
+    with pytest.raises(ConfigError, match=r"encoding.reach must be int, was: 'far'"):
         check(
             {"steps": 1, "path": "x", "encoding": mine | {"reach": "far"}},
             schema=schema,
@@ -173,6 +179,11 @@ def test_a_prefix_ends_at_a_dot():
     ("value", "hint", "expected"),
     [
         (None, int | None, True),
+        (1, Count, True),
+        (0, Count, False),
+        ("1", Count, False),
+        (None, Count | None, True),
+        ([1, 0], list[Count], False),
         (None, int, False),
         (True, int, False),
         (1, bool, False),
@@ -242,5 +253,5 @@ class WithFactory:
 
 def test_defaults_of_dataclasses_are_defaults():
     check({}, schema=WithFactory, allowed=ALLOWED)
-    with pytest.raises(ConfigError, match=r"names: must be list\[str\], was: 'x'"):
+    with pytest.raises(ConfigError, match=r"names must be list\[str\], was: 'x'"):
         check({"names": "x"}, schema=WithFactory, allowed=ALLOWED)

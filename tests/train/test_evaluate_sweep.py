@@ -130,7 +130,7 @@ def test_the_report_shows_every_line(study, found):
     ("word", "rule"),
     [
         ("evaluate.sweep.methods=[none,yarm]", "there is no method 'yarm'"),
-        ("evaluate.sweep.methods=[]", "must name some"),
+        ("evaluate.sweep.methods=[]", "must be at least one, each once"),
         ("evaluate.sweep.units=[tokens,tokens]", "each once"),
         ("evaluate.sweep.factor=0.5", "must be at least 1"),
     ],

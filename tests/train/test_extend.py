@@ -192,7 +192,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("alibi", YARN, "ALiBi cannot be stretched: it has no rotation"),
         ("nope", YARN, "NoPE cannot be stretched: it has no rotation"),
         ("rope", (*YARN, "extend.unit=segments"), "tokens drive the rotation of a flat encoding"),
-        ("rope", (*YARN, "extend.unit=pages"), "extend.unit: must be one of segments, tokens"),
+        ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
         ("rope", (*YARN, "extend.unit=0"), "at least 1 position, was: 0"),
         ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),

@@ -68,7 +68,7 @@ def test_a_run_is_resumed_with_or_without_recomputing(smoke):
         ("z_loss=inf", "z_loss must be 0 or more, was: inf"),
         ("label_smoothing=1", "label_smoothing must be from 0 to below 1, was: 1"),
         ("label_smoothing=nan", "label_smoothing must be from 0 to below 1, was: nan"),
-        ("recompute=some", "recompute: must be bool, was: 'some'"),
+        ("recompute=some", "recompute must be bool, was: 'some'"),
     ],
 )
 def test_options_out_of_bounds_are_refused(smoke, word, told):

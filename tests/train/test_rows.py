@@ -123,13 +123,13 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("word", "told"),
     [
-        ("epochs=0", "epochs must be above 0, or null for steps, was: 0"),
+        ("epochs=0", "epochs must be above 0 or null, was: 0"),
         ("rows.epochs=2", "rows.epochs cannot be set; set epochs instead"),
         ("rows.curriculum=[{length: 7, steps: 1}]", "must divide row_length (64), was: 7"),
         ("rows.curriculum=[{length: 8, steps: 6}]", "takes 6 steps before rows have row_length"),
-        ("rows.curriculum=[{length: 8.5, steps: 6}]", "rows.curriculum: must be "),
+        ("rows.curriculum=[{length: 8.5, steps: 6}]", "rows.curriculum must be "),
         ("rows.budget=time", "rows.budget must be one of tokens, rows, was: time"),
-        ("rows.if_repeated=ask", "rows.if_repeated: must be one of warn, refuse"),
+        ("rows.if_repeated=ask", "rows.if_repeated must be one of warn, refuse"),
         ("rows.on_batch_change=ask", "must be one of refuse, convert"),
         ("rows.temperature=0", "make rows.sources a list, or null"),
         ("data=[]", "data must name at least one folder"),

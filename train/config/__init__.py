@@ -1,7 +1,16 @@
-"""The configuration as typed, frozen values: one file a command's section, study.py the whole."""
+"""The configuration as typed, frozen values; only commands take it, and hand down values."""
 
-from train.config.generate import Generate
-from train.config.names import encoding_name, slug
-from train.config.study import Config, IfExists, allowed_prefixes
+from train.config.config import Config, IfExists, allowed_prefixes, encoding_name, slug
+from train.config.sections import Evaluate, Generate, Scrolls, Sweep
 
-__all__ = ["Config", "Generate", "IfExists", "allowed_prefixes", "encoding_name", "slug"]
+__all__ = [
+    "Config",
+    "Evaluate",
+    "Generate",
+    "IfExists",
+    "Scrolls",
+    "Sweep",
+    "allowed_prefixes",
+    "encoding_name",
+    "slug",
+]

@@ -13,10 +13,18 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from bipe.build import PARTIAL, TARGET, find
 from train.errors import ConfigError, nearest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """What a value must be beside its type: `Annotated[int, Rule("at least 1", ...)]`."""
+
+    text: str
+    holds: Callable[[Any], Any]
 
 
 def check(
@@ -26,7 +34,7 @@ def check(
 
     schema: what the top level is an argument list of. allowed: see `bipe.build.build`.
     """
-    faults = [*_call_faults(schema, config, path="", partial=False)]
+    faults = list(_call_faults(schema, config, path="", partial=False))
     faults += _nested_faults(config, path="", allowed=allowed)
     if len(faults) == 1:
         raise ConfigError(faults[0])
@@ -35,9 +43,17 @@ def check(
 
 
 def _nested_faults(node: Any, *, path: str, allowed: tuple[str, ...]) -> Iterator[str]:
+    """Yield the faults of every call below a node."""
     if isinstance(node, Mapping):
         if TARGET in node:
-            yield from _target_faults(node, path=path, allowed=allowed)
+            try:
+                target = find(node[TARGET], allowed=allowed)
+            except ValueError as error:
+                yield f"{_join(path, TARGET)}: {error}"
+            else:
+                arguments = {k: v for k, v in node.items() if k not in (TARGET, PARTIAL)}
+                partial = bool(node.get(PARTIAL, False))
+                yield from _call_faults(target, arguments, path=path, partial=partial)
         for key, value in node.items():
             yield from _nested_faults(value, path=_join(path, key), allowed=allowed)
     elif isinstance(node, Sequence) and not isinstance(node, str):
@@ -45,23 +61,10 @@ def _nested_faults(node: Any, *, path: str, allowed: tuple[str, ...]) -> Iterato
             yield from _nested_faults(value, path=f"{path}[{i}]", allowed=allowed)
 
 
-def _target_faults(
-    node: Mapping[str, Any], *, path: str, allowed: tuple[str, ...]
-) -> Iterator[str]:
-    try:
-        target = find(node[TARGET], allowed=allowed)
-    except ValueError as error:
-        yield f"{_join(path, TARGET)}: {error}"
-        return
-    arguments = {k: v for k, v in node.items() if k not in (TARGET, PARTIAL)}
-    partial = bool(node.get(PARTIAL, False))
-    yield from _call_faults(target, arguments, path=path, partial=partial)
-
-
 def _call_faults(
     target: Callable[..., Any], arguments: Mapping[str, Any], *, path: str, partial: bool
 ) -> Iterator[str]:
-    """Faults of calling `target` with keyword arguments."""
+    """Yield the faults of calling `target` with keyword arguments."""
     parameters = inspect.signature(target).parameters
     hints = _hints(target)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -71,7 +74,7 @@ def _call_faults(
         if key in parameters:
             hint = hints.get(key, Any)
             if not fits(value, hint):
-                yield f"{where}: must be {_readable(hint)}, was: {value!r}"
+                yield f"{where} must be {_readable(hint, value)}, was: {value!r}"
             elif isinstance(value, Mapping) and TARGET not in value:
                 section = section_of(hint)
                 if section is not None:
@@ -90,13 +93,15 @@ def _call_faults(
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a plain value can stand where `hint` is declared.
+    """Return whether a plain value fits a declared type.
 
     A mapping fits any class: it is a call, whose result is checked when it is made.
     """
     if hint is Any or hint is inspect.Parameter.empty:
         return True
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return fits(value, parts[0]) and _broken(value, parts[1:]) is None
     if origin in (Union, types.UnionType):
         return any(fits(value, part) for part in parts)
     if origin is Literal:
@@ -117,7 +122,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def section_of(hint: Any) -> Any | None:
-    """The dataclass that a declared type is, or may be beside None."""
+    """Return the dataclass that a declared type is, or may be beside None."""
     union = typing.get_origin(hint) in (Union, types.UnionType)
     kinds = typing.get_args(hint) if union else (hint,)
     return next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
@@ -146,19 +151,28 @@ def _is(kind: Any, abstract: type) -> bool:
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     function = target.__init__ if inspect.isclass(target) else target  # type: ignore[misc]
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError):  # names that only a type checker imports
         return {}
 
 
-def _readable(hint: Any) -> str:
-    if typing.get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, typing.get_args(hint)))
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is Union:
-        return " or ".join(_readable(part) for part in typing.get_args(hint))
-    if hint is type(None):
-        return "null"
-    return inspect.formatannotation(hint)
+def _broken(value: Any, rules: Sequence[Any]) -> str | None:
+    """Return the first rule that a value of the right type breaks."""
+    texts = (rule.text for rule in rules if isinstance(rule, Rule) and not rule.holds(value))
+    return next(texts, None)
+
+
+def _readable(hint: Any, value: Any) -> str:
+    """Return what a value must be, in words: the rule that it breaks, or a type."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        rule = _broken(value, parts[1:]) if fits(value, parts[0]) else None
+        return rule or _readable(parts[0], value)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, parts))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_readable(part, value) for part in parts)
+    return "null" if hint is type(None) else inspect.formatannotation(hint)
 
 
 def _join(path: str, key: Any) -> str:

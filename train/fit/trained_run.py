@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 
 from bipe.build import TARGET
 from bipe.checkpoint import CONFIG, WEIGHTS
-from train.config.names import encoding_name
+from train.config import encoding_name
 from train.disk.checksum import sha256
 from train.errors import RunError
 from train.fit import runs

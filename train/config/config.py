@@ -1,0 +1,167 @@
+"""Everything that conf/config.yaml can say, as one typed, frozen value.
+
+Hydra composes, check.py compares with the signatures, and a command takes a `Config` apart:
+nothing below train/commands knows it.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from bipe.attention import Path as AttentionPath
+from bipe.build import ALLOWED, TARGET, build
+from train.config.check import Rule, check, section_of
+from train.config.sections import Count, Evaluate, Extend, Generate, Report, Scrolls, Statistics
+from train.errors import ConfigError, UserError
+
+IfExists = Literal["refuse", "resume", "overwrite"]
+Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
+Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
+
+# Which key decides what `trainer` may not set, nor another section under that name.
+_DECIDED_BY = {
+    "accumulate_grad_batches": "rows.global_batch and rows.micro_batch",
+    "check_val_every_n_epoch": "validate_every",
+    "default_root_dir": "out and name",
+    "folder": "data, or out and name",
+    "gradient_clip_val": "clip",
+    "log_every_n_steps": "log_every",
+    "max_epochs": "steps",
+    "max_steps": "steps",
+    "out": "data",
+    "val_check_interval": "validate_every",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The top level of the configuration; conf/config.yaml explains each key."""
+
+    out: str
+    data: str | list[str] | dict[str, str]
+    name: str | None
+    if_exists: IfExists
+    limit: Count | None
+    dry_run: bool
+    seed: int
+    row_length: Count
+    steps: Annotated[int, Rule("at least 0", lambda value: value >= 0)]
+    epochs: Positive | None
+    clip: Positive | None
+    patience: Count
+    attention: AttentionPath
+    compile: bool
+    recompute: bool
+    z_loss: Annotated[float, Rule("0 or more", lambda value: 0 <= value < float("inf"))]
+    label_smoothing: Annotated[float, Rule("from 0 to below 1", lambda value: 0 <= value < 1)]
+    positions: Call | None
+    checkpoint: str | None
+    stretch: Call | None
+    extend: Extend
+    task: Call | None
+    scrolls: Scrolls
+    log_every: Count
+    checkpoint_every: Count
+    validate_every: Count | None
+    keep_checkpoints: Count
+    corpus: Call
+    engine: Call
+    model: Call
+    encoding: Call
+    rows: Call
+    optimizer: Call
+    schedule: Call
+    trainer: Call
+    logger: Call
+    evaluate: Evaluate
+    statistics: Statistics
+    generate: Generate
+    report: Report
+    allowed_targets: list[str]
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Prefixes of what the configuration may build."""
+        return allowed_prefixes(self.allowed_targets)
+
+    def build(self, section: str) -> Any:
+        """Build a section; ConfigError names the key of what refuses to be made."""
+        node = getattr(self, section)
+        try:
+            return build(node, allowed=self.allowed)
+        except UserError:
+            raise
+        except ValueError as error:
+            raise ConfigError(f"{self._faulty(node, section)}: {error}") from error
+
+    def call(self, section: str, **given: Any) -> Any:
+        """Build a section that is an open call, and complete it with what bipe itself decides.
+
+        Raises ConfigError for a key of the section that would be overruled.
+        """
+        for key in getattr(self, section):
+            if key in given or (section == "trainer" and key in _DECIDED_BY):
+                decides = _DECIDED_BY.get(key, key if key in self.__slots__ else None)
+                cure = f"set {decides} instead" if decides else "bipe sets it"
+                raise ConfigError(f"{section}.{key} cannot be set; {cure}")
+        return self.build(section)(**given)
+
+    def _faulty(self, node: Any, key: str) -> str:
+        """Return the key of the innermost part that cannot be built."""
+        parts = node.items() if isinstance(node, Mapping) else enumerate(node)
+        for name, part in parts:
+            if isinstance(part, Mapping | list):
+                try:
+                    build(part, allowed=self.allowed)
+                except ValueError:
+                    return self._faulty(part, f"{key}.{name}")
+        return key
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Config:
+        """Check a composed and resolved configuration; ConfigError lists every fault."""
+        own = config.get("allowed_targets")
+        check(config, schema=cls, allowed=allowed_prefixes(own if isinstance(own, list) else []))
+        made: Config = _from_mapping(cls, config)
+        return made
+
+
+def allowed_prefixes(own: list[str]) -> tuple[str, ...]:
+    """Return what any configuration may build, and the packages that the user names."""
+    return (*ALLOWED, "lightning.", *(f"{str(prefix).rstrip('.')}." for prefix in own))
+
+
+def encoding_name(encoding: Any) -> str:
+    """Return what papers call an encoding: RoPE, BiPE-RoPE + YaRN, or Bilevel(Sinusoidal, RoPE)."""
+    if not isinstance(encoding, Mapping) or TARGET not in encoding:
+        return "encoding"
+    name = str(encoding[TARGET]).rpartition(".")[2]
+    if name == "Flat":
+        name = encoding_name(encoding.get("encoding"))
+    elif name == "Chain":
+        name = f"Chain({', '.join(map(encoding_name, encoding.get('links', [])))})"
+    elif name == "Bilevel":
+        intra, inter = (encoding_name(encoding.get(level)) for level in ("intra", "inter"))
+        name = f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"
+    changes = (encoding_name(encoding[key]) for key in ("stretch", "far") if encoding.get(key))
+    return " + ".join([name, *changes])
+
+
+def slug(name: str) -> str:
+    """Return a folder name: BiPE-RoPE -> bipe_rope."""
+    words = "".join(c.lower() if c.isalnum() else " " for c in name).split()
+    return "_".join(words) or "run"
+
+
+def _from_mapping(kind: Any, values: Mapping[str, Any]) -> Any:
+    """Make a dataclass of a mapping, sections that are dataclasses included."""
+    hints, made = typing.get_type_hints(kind), {}
+    for field in fields(kind):
+        value, section = values[field.name], section_of(hints[field.name])
+        if section is not None and isinstance(value, Mapping):
+            value = _from_mapping(section, value)
+        made[field.name] = value
+    return kind(**made)

@@ -1,0 +1,205 @@
+"""The sections of the configuration that belong to one command; conf/config.yaml explains each key.
+
+The types hold the rules for their values, which check.py compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from bipe.generation import Beams, Sampling
+from train.config.check import Rule
+from train.errors import ConfigError, as_config_error
+from train.tasks.scrolls.encoding import OnLong
+
+NONE = "none"  # the sweep's method that leaves a model as it is
+SCORINGS = ("rank", "write")
+ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
+
+Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
+Candidates = Annotated[int, Rule("at least 2", lambda value: value >= 2)]
+Lengths = Annotated[list[int], Rule("numbers from 1 up", lambda value: min(value, default=0) >= 1)]
+Once = Rule("at least one, each once", lambda values: 0 < len(set(values)) == len(values))
+Shares = Annotated[
+    list[float],
+    Rule("shares from 0 to 1", lambda values: values and all(0 <= x <= 1 for x in values)),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extend:
+    """What `bipe extend` has beside the strategy and the training.
+
+    unit: what the original length counts, or that length; None: what drives the rotation. sha256:
+    of the weights to start from; None: any.
+    """
+
+    unit: Literal["segments", "tokens"] | Count | None
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scrolls:
+    """How `bipe scrolls` makes examples, which weights it keeps, and how it decodes."""
+
+    examples: str
+    source: str | None
+    segmenter: str | None
+    on_long: OnLong
+    select: Literal["best", "last"]
+    split: str | None
+    rows: Count | None
+    batch: Count
+    max_new: Count | None
+    beams: int
+    length_penalty: float
+    early_stopping: bool
+
+    def __post_init__(self) -> None:
+        with as_config_error("scrolls."):
+            self.search  # noqa: B018 (checks its numbers)
+
+    @property
+    def search(self) -> Beams:
+        return Beams(
+            beams=self.beams,
+            length_penalty=float(self.length_penalty),
+            early_stopping=self.early_stopping,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passkey:
+    """How retrieval is probed (evals/passkey.py)."""
+
+    source: str | None
+    depths: Shares
+    trials: Count
+    candidates: Candidates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probing(Passkey):
+    """What the probes of `evaluate.probes` share (evals/probes); lengths in tokens."""
+
+    lengths: Lengths | None
+    scoring: Annotated[
+        list[str],
+        Rule(f"some of {', '.join(SCORINGS)}", lambda value: value and {*value} <= {*SCORINGS}),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """Which arithmetic problems are asked (evals/arithmetic.py)."""
+
+    source: str | None
+    operators: Annotated[
+        list[int],
+        Rule("rising numbers from 1 up", lambda v: v == sorted({*v}) and min(v, default=0) >= 1),
+    ]
+    problems: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Which ways to stretch are compared (conf/sweep/stretch.yaml).
+
+    methods: names in `stretch`, and none for the model as it is. units: what the original length
+    counts. factor: of every method that has one; None: the length over that of training. stretch:
+    a description of each method (conf/stretch).
+    """
+
+    methods: Annotated[list[str], Once]
+    units: Annotated[list[Literal["tokens", "segments"]], Once]
+    factor: Annotated[float, Rule("at least 1", lambda value: value >= 1)] | None
+    stretch: Mapping[str, Mapping[str, Any]]
+
+    def __post_init__(self) -> None:
+        known = [NONE, *self.stretch]
+        for name in self.methods:
+            if name not in known:
+                raise ConfigError(
+                    f"evaluate.sweep.methods: there is no method {name!r} among {', '.join(known)};"
+                    f" describe it: +stretch@evaluate.sweep.stretch.{name}=..."
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluate:
+    """What `bipe evaluate` measures; lengths in training rows."""
+
+    runs: str | list[str]
+    lengths: Lengths
+    documents: Count
+    split: str
+    sources: list[str] | None
+    tokens_per_batch: Count
+    protocol: ProtocolName
+    stride: Count | None
+    last: Count | None
+    start_token: int | None
+    passkey: Passkey | None
+    probes: list[str]
+    probing: Probing
+    arithmetic: Arithmetic | None
+    sweep: Sweep | None
+
+    def __post_init__(self) -> None:
+        if self.sources == [] and self.passkey is not None:
+            raise ConfigError("evaluate.passkey must be null where evaluate.sources are []")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Which prepared text `bipe evaluate statistics` counts, and where the numbers go."""
+
+    out: str
+    sources: Annotated[list[str], Once] | None
+    splits: Annotated[list[str], Once]
+    documents: Count
+    separator_tokens: Count | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """What `bipe generate` continues, and how."""
+
+    run: str
+    checkpoint: str | int | None
+    data: str | list[str] | dict[str, str] | None
+    source: str | None
+    segmenter: str | None
+    prompt: str | None
+    file: str | None
+    max_new: Count
+    samples: Count
+    stop: Annotated[list[str], Rule("strings that are not empty", all)]
+    temperature: float
+    top_k: int | None
+    top_p: float
+    repetition_penalty: float
+
+    def __post_init__(self) -> None:
+        with as_config_error("generate."):
+            self.sampling  # noqa: B018 (checks its numbers)
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(
+            temperature=float(self.temperature),
+            top_k=self.top_k,
+            top_p=float(self.top_p),
+            repetition_penalty=float(self.repetition_penalty),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `bipe report` reads and where it writes."""
+
+    runs: str | list[str]
+    out: str
+    title: str
