@@ -25,9 +25,10 @@ import torch.nn.functional as F
 from benchmarks.attention_memory import SEGMENT, WIDTH, inputs, status
 from benchmarks.workers import machine, write
 from bipe.attention.documents import Attention
+from bipe.attention.passes import pass_attention
 from bipe.encodings import Bilevel, Flat, Learned, RoPE
-from bipe.far import Clip, DualChunk, Far, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
-from bipe.far.attention import far_attention
+from bipe.encodings.far import Far
+from bipe.extension import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
 from bipe.positions import Positions
 
 ORIGINAL = 512  # tokens of a training row
@@ -57,7 +58,7 @@ def attention(name: str, at: Positions, *, segments: bool) -> Attention:
         if segments
         else Flat(encoding=rope, far=far)
     )
-    return far_attention(scheme, q_at=at, k_at=at, dtype=torch.float32)
+    return pass_attention(scheme, q_at=at, k_at=at, dtype=torch.float32)
 
 
 def times(length: int, *, segments: bool, rounds: int) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@
 
 Keys are kept as they enter the scores (rotated), each with its ids: a linear bias needs those. A
 cache of fixed capacity never moves, one that grows doubles. Positions go on from the last token
-kept (`carry`), whatever the length. Under a dynamic stretch (bipe/stretch) the length that it
+kept (`carry`), whatever the length. Under a dynamic stretch (bipe/extension) the length that it
 counts with is fixed for the request, by `reach`: so keys stay as they are, and cached equals
 uncached. Keys kept unrotated would not give that: hidden states above the first layer were
 computed with the frequencies of their time.

@@ -22,11 +22,11 @@ from torch.utils.checkpoint import checkpoint
 
 from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.documents import Attention
+from bipe.attention.passes import pass_attention
 from bipe.build import ALLOWED, build
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
 from bipe.encodings.base import counts_length, far_of
-from bipe.far.attention import far_attention
 from bipe.positions import Positions
 from bipe.projection import Projection
 from bipe.rotation import Rotation
@@ -196,7 +196,7 @@ class Decoder(nn.Module):
         """How queries and new keys turn, and how they attend, in every block."""
         if far_of(self.scheme) is not None:
             # Keys turn otherwise in each pass: they are kept as they are.
-            return None, far_attention(
+            return None, pass_attention(
                 self.scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention
             )
         rotation = self.scheme.rotation(at)

@@ -19,12 +19,12 @@ from torch import Tensor
 from bipe.build import TARGET
 from bipe.checkpoint import CheckpointError, load_weights
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.stretch.hugging_face import read_stretch, write_stretch
+from bipe.extension.hugging_face import read_stretch, write_stretch
 
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
 _BILEVEL, _FLAT = "bipe.encodings.Bilevel", "bipe.encodings.Flat"
-_LOG_N = "bipe.far.LogN"
+_LOG_N = "bipe.extension.LogN"
 _INTRA_TABLE = ("scheme.intra.table.weight", "model.embeds.0.weight")
 _OUTSIDE = {
     "tokens.weight": "model.embed_tokens.weight",

@@ -54,7 +54,7 @@ class Carry:
 class Reach:
     """How many ids of each kind the document of a row is expected to have when it is complete.
 
-    Fixes what dynamic stretches (bipe/stretch) count with, for all calls of a request: keys in a
+    Fixes what dynamic stretches (bipe/extension) count with, for all calls of a request: keys in a
     cache were turned by the frequencies of their time. *Shape:* ``(batch)`` each.
     """
 

@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 import conf
 from bipe import Decoder, Positions
 from bipe.build import ALLOWED, build
+from bipe.extension import extend_config
 from bipe.layouts import to_official
-from bipe.stretch.extension import extended
 from segmenters import Segmenter
 from train.cli import register_resolvers
 from train.commands.pretrain import decoder_config
@@ -127,7 +127,7 @@ def test_every_stretch_makes_a_model_that_runs(name, encoding):
     made = study(f"encoding={encoding}", "model=tiny", "row_length=16")
     seen = {"counted": 9, "maximum": 9, "p99": 6, "p99.9": 7}
     notes = {"row_length": 16, "positions": {"segment": seen}}
-    done = extended(decoder_config(made, vocab_size=31), node, notes=notes)
+    done = extend_config(decoder_config(made, vocab_size=31), node, notes=notes)
     decoder = Decoder(done.config)
     rope = decoder.scheme.encoding if encoding == "rope" else decoder.scheme.inter
     if "_partial_" in node:

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bipe.bias import Bias, add_biases
-from bipe.far.base import Far, Ids
+from bipe.encodings.far import Far, Ids
 from bipe.positions import Level, Positions
 from bipe.rotation import Rotation, compose
 
@@ -81,7 +81,7 @@ class Scheme(Protocol):
 class Flat(nn.Module):
     """An ordinary encoding: counts tokens from the start of the document.
 
-    far: how it reads beyond the length of training (bipe/far).
+    far: how it reads beyond the length of training (encodings/far.py).
     """
 
     level: Level = "token"
@@ -107,7 +107,7 @@ class Flat(nn.Module):
 class Bilevel(nn.Module):
     """BiPE: `intra` counts tokens inside a segment, `inter` counts segments.
 
-    far: how `inter` reads beyond the number of segments of training (bipe/far).
+    far: how `inter` reads beyond the number of segments of training (encodings/far.py).
     """
 
     level: Level = "inter"

@@ -2,24 +2,50 @@
 
     score(i, j) = (R_id(i) q_i) . (R_id(j) k_j),   angle of pair p = id * theta^(-2p / head_width)
 
-With `Bilevel(inter=RoPE)` the ids are segment indices: BiPE-RoPE (2401.16421, eq. 3). No table of
-positions, hence no length to run out of; context extension of the frequencies lives in stretch/.
+With `Bilevel(inter=RoPE)` the ids are segment indices: BiPE-RoPE (2401.16421, eq. 3). There is no
+table of positions, hence no length to run out of; the strategies that change the frequencies for
+longer contexts are in bipe/extension.
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from bipe.encodings.base import Encoding
-from bipe.far.base import Ids
+from bipe.encodings.far import Ids
 from bipe.rotation import PlaneRotation
-from bipe.stretch.base import Stretch
+
+# theta^(-2p / head_width), fastest first, float64 radians per position.
+InvFreq = Float[Tensor, " pair"]
+Length = Int[Tensor, " ..."] | None
+Stretched = tuple[Float[Tensor, "... pair"], float | Tensor]
 
 
-def inverse_frequencies(*, width: int, theta: float) -> Float[Tensor, " pair"]:
-    """theta^(-2p / width) for p = 0 .. width / 2 - 1, in float64 radians a position."""
+class Stretch(ABC):
+    """A strategy that changes rotary frequencies: a frozen, keyword-only dataclass.
+
+    dynamic: whether the result depends on the length in use.
+    """
+
+    dynamic: ClassVar[bool] = False
+
+    @abstractmethod
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        """Return new frequencies and the factor on both cosines and sines.
+
+        length: positions in use, for dynamic strategies; None: no more than the original length.
+        With lengths of shape ``(...)`` frequencies have shape ``(..., pair)`` and the factor
+        ``(..., 1)`` or none.
+        """
+
+
+def inverse_frequencies(*, width: int, theta: float) -> InvFreq:
+    """Return theta^(-2p / width) for p = 0 .. width / 2 - 1, in float64 radians per position."""
     return theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
@@ -28,8 +54,8 @@ class RoPE(Encoding):
 
     interleaved: which features pair up, see `PlaneRotation`; LLaMA checkpoints pair halves.
     stretch: what was done to the frequencies for positions beyond those of training. A dynamic one
-        counts with the ids that a document has: each row of packed documents is turned as its
-        documents alone would be, and a cache needs their number beforehand (`Reach`).
+        depends on the number of ids of a document: each document of a packed row is turned as it
+        would be alone, and a cache must know the number beforehand (`Lengths`).
     """
 
     frequencies: Tensor
@@ -49,7 +75,7 @@ class RoPE(Encoding):
         self.attention_factor: float | Tensor = 1.0
         self.counts_length = stretch is not None and stretch.dynamic
         if stretch is not None:
-            # Of a dynamic one to try it: what it refuses, it refuses now.
+            # A dynamic one is tried, so that what it refuses it refuses now.
             slowed, factor = stretch.frequencies(frequencies, theta=theta)
             if not stretch.dynamic:
                 frequencies, self.attention_factor = slowed, factor
@@ -57,10 +83,7 @@ class RoPE(Encoding):
         self.interleaved, self.theta, self.stretch = interleaved, theta, stretch
 
     def rotation(
-        self,
-        ids: Ids,
-        *,
-        length: Int[Tensor, " batch #time"] | None = None,
+        self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None
     ) -> PlaneRotation:
         """See `Encoding.rotation`. length: ids in use, by default the largest of the row + 1."""
         frequencies, factor = self.frequencies, self.attention_factor

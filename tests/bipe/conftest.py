@@ -17,7 +17,7 @@ def target(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def stretch(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"_target_": f"bipe.stretch.{name}", "factor": 4.0, **arguments}
+    return {"_target_": f"bipe.extension.{name}", "factor": 4.0, **arguments}
 
 
 BARE = {

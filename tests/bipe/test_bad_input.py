@@ -10,8 +10,8 @@ from bipe.cache import Cache
 from bipe.encodings import ALiBi
 from bipe.generation import Session, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
+from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder, target
-from tests.bipe.test_attention import reference, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 # Those that a row of several documents can take on a CPU, by whether there is a bias.

@@ -69,7 +69,7 @@ def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents)
     run = extended_run("bipe_rope", *YARN)
     was, now = notes_of(parents / "bipe_rope"), notes_of(run)
     stretch = encoding_of(run)["inter"]["stretch"]
-    assert stretch["_target_"] == "bipe.stretch.YaRN"
+    assert stretch["_target_"] == "bipe.extension.YaRN"
     assert stretch["original_length"] == was["positions"]["segment"]["p99.9"] + 1
     assert now["parent"]["notes"] == was
     assert now["parent"]["run"] == str(parents / "bipe_rope")
@@ -191,7 +191,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
     [
         ("alibi", YARN, "ALiBi cannot be stretched: it has no rotation"),
         ("nope", YARN, "NoPE cannot be stretched: it has no rotation"),
-        ("rope", (*YARN, "extend.unit=segments"), "tokens drive the rotation of a flat encoding"),
+        ("rope", (*YARN, "extend.unit=segments"), "tokens drive a flat encoding"),
         ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
         ("rope", (*YARN, "extend.unit=0"), "at least 1 position, was: 0"),
         ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
@@ -302,7 +302,7 @@ def test_the_yarn_experiments_hold_the_recipe_of_the_paper(name):
         words = ["command=extend", f"experiment=yarn_pile_{name}", "data=x"]
         made = Config.from_config(_plain(compose("config", overrides=words)))
     assert made.checkpoint == f"runs/pile_151m/{name}"
-    assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.stretch.YaRN", 16)
+    assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.extension.YaRN", 16)
     assert (made.steps, made.row_length) == (500, 4096)
     assert made.rows["packing"] == "long_first"
     assert made.extend.unit is None

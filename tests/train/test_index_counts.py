@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bipe import Positions
 from bipe.checkpoint import load_model
-from bipe.stretch.extension import extended
+from bipe.extension import extend_config
 from tests.train.studies import composed, indices_seen, pretrain
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
@@ -124,8 +124,8 @@ def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch, monkeypatc
             "p99.9": ordered[-(-len(ordered) * 999 // 1000) - 1],
         }
     model, notes = load_model(run / MODEL)
-    yarn = {"_target_": "bipe.stretch.YaRN", "factor": 4.0}
-    (report,) = extended(model.config, yarn, notes=notes).reports
+    yarn = {"_target_": "bipe.extension.YaRN", "factor": 4.0}
+    (report,) = extend_config(model.config, yarn, notes=notes).reports
     assert report.original.length == told["segment"]["p99.9"] + 1
     # A run that is done already tells the same.
     assert indices_seen(pretrain(*words, "if_exists=resume")) == told

@@ -27,7 +27,7 @@ from bipe.build import TARGET
 from bipe.checkpoint import save_model
 from bipe.decoder import DecoderConfig
 from bipe.encodings import Flat, Learned
-from bipe.stretch.extension import Extension, extended
+from bipe.extension import Extension, extend_config
 from train.commands.pretrain import data_of, refuse_long_rows
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
@@ -142,7 +142,7 @@ def stretched(parent: Parent, study: Config) -> Extension | None:
             "extend.unit and stretch.original_length both say the original length; leave one out"
         )
     try:
-        return extended(
+        return extend_config(
             parent.decoder,
             study.stretch,
             notes=parent.notes,

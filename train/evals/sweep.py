@@ -19,7 +19,7 @@ from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings import Bilevel
 from bipe.encodings.base import Chain
-from bipe.stretch.extension import extended
+from bipe.extension import extend_config
 
 NONE = "none"
 _FACTOR = "factor"
@@ -125,7 +125,7 @@ def _line(
         if _scales(described, allowed):
             described[_FACTOR] = own
         # Also where nothing is stretched: what cannot be is refused at every length.
-        done = extended(config, described, notes=notes, unit=unit, allowed=allowed)
+        done = extend_config(config, described, notes=notes, unit=unit, allowed=allowed)
         if own > 1:
             report = done.report
         cells.append(Cell(length=length, factor=own, config=done.config if own > 1 else config))

@@ -1,6 +1,6 @@
 """How far positions reached in training: histograms of token and segment indices.
 
-Context extension needs to know what a model has seen (bipe/stretch/original_length.py): under BiPE
+Context extension needs to know what a model has seen (`bipe.extension.original_length`): under BiPE
 that is a number of segments, which no configuration tells. Counting happens on the device without
 waiting for it; ranks are added up when a checkpoint is written, so that a run that is stopped, and
 goes on with another number of devices, counts each training token once.

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bipe import Decoder, Positions
-from bipe.stretch.extension import extended
+from bipe.extension import extend_config
 from tests.bipe.conftest import SCHEMES, small_decoder, stretch
 from train.evals.perplexity.reading import hidden_states, token_losses
 
@@ -53,7 +53,7 @@ def test_a_stretched_model_is_the_same_in_chunks(scheme, name, seed):
     """A dynamic stretch counts with the whole row from its first chunk on."""
     model = small_decoder(scheme)
     if STRETCHES[name] is not None:
-        longer = Decoder(extended(model.config, STRETCHES[name], notes=NOTES).config)
+        longer = Decoder(extend_config(model.config, STRETCHES[name], notes=NOTES).config)
         longer.load_state_dict(model.state_dict())
         model = longer
     tokens, marks = rows(model.eval(), seed=seed)

@@ -1,0 +1,209 @@
+"""Passes by the fused CPU kernel, a block of queries at a time, merged by log-sum-exp.
+
+A block meets the same keys in a pass but for the edges of its range: those are masked, the rest is
+not, and the keys of the block itself are causal. Of a window's keys no others are visited. The
+gradient of each part takes the log-sum-exp of all of them. The eager twin is `eager_passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bipe.attention.eager import repeat_heads
+from bipe.attention.kernel import kernel_backward, kernel_dtype, kernel_forward, merged
+from bipe.attention.passes.views import Keys, View
+from bipe.bias import LinearBias
+
+CHUNK = 256  # queries
+_WORTH = 128  # keys that all queries of a block meet, from which they are a part of their own
+# Of a pair outside a part. Finite: a query without keys in a part then weighs nothing in the
+# merge, where the kernel's log-sum-exp over -inf alone is not -inf.
+_OUTSIDE = -1e30
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Keys of a pass for a block of queries; `edge`: not every query meets each of them."""
+
+    view: int
+    keys: slice
+    kind: Literal["all", "causal", "edge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Queries of some rows with the same ranges, and the parts of the keys that they meet."""
+
+    rows: slice
+    queries: slice
+    parts: tuple[Part, ...]
+
+
+def fused_passes(
+    q: Float[Tensor, "batch head query width"],
+    k: Float[Tensor, "batch kv_head key width"],
+    v: Float[Tensor, "batch kv_head key width"],
+    *,
+    views: list[View],
+    ranges: list[Keys],
+    blocks: list[Block],
+    bias: LinearBias | None = None,
+) -> Float[Tensor, "batch head query width"]:
+    """Attention over the keys that `ranges` give each query, as `views` turn them; CPU only.
+
+    bias: of the queries and all keys, for one pass alone: a row leaves out what a query adds to
+    all its scores, which differs between passes.
+    """
+    row = None
+    if bias is not None:
+        row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
+    # Past the ends of a view nobody looks; so its keys and values may stand at their own places.
+    turned = [
+        repeat_heads(view.key(k), v[:, :, view.begin : view.end], n_head=q.shape[1])
+        for view in views
+    ]
+    plan = _Plan(views=views, ranges=ranges, blocks=blocks, row=row)
+    tensors = [x for view, pair in zip(views, turned, strict=True) for x in (view.query(q), *pair)]
+    found = _Fused.apply(plan, *tensors)
+    assert isinstance(found, Tensor)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    views: list[View]
+    ranges: list[Keys]
+    blocks: list[Block]
+    row: Tensor | None
+
+    def mask(self, block: Block, part: Part, like: Tensor) -> Tensor | None:
+        """What is added to the scores of a part: ``[b, h, key]``, ``[b, h, query, key]``, None."""
+        dtype = kernel_dtype(like)
+        row = None
+        if self.row is not None:
+            centre = self.row[block.rows, :, block.queries.stop - 1 + self._past(like), None]
+            row = (self.row[block.rows, :, part.keys] - centre).to(dtype)
+        if part.kind != "edge":
+            return row
+        found = self.ranges[part.view]
+        place = torch.arange(part.keys.start, part.keys.stop)
+        start = found.start[block.rows][:1, block.queries, None]
+        stop = found.stop[block.rows][:1, block.queries, None]
+        outside = torch.where((place >= start) & (place < stop), 0.0, _OUTSIDE).to(dtype)[:, None]
+        whole = outside if row is None else outside + row[:, :, None]
+        rows = like[block.rows].shape[0]
+        return whole.expand(rows, like.shape[1], -1, -1)
+
+    def _past(self, like: Tensor) -> int:
+        assert self.row is not None
+        return self.row.shape[-1] - like.shape[2]
+
+    def places(self, block: Block, part: Part) -> tuple[Any, Any]:
+        """Where the queries and the keys of a part stand in the tensors of its view."""
+        everything, begin = slice(None), self.views[part.view].begin
+        keys = slice(part.keys.start - begin, part.keys.stop - begin)
+        return (block.rows, everything, block.queries), (block.rows, everything, keys)
+
+
+class _Fused(torch.autograd.Function):
+    """Parts of the kernel and their merge; tensors: queries, keys and values of each view."""
+
+    @staticmethod
+    def forward(ctx, plan, *tensors):  # type: ignore[no-untyped-def]
+        q, v = tensors[0], tensors[2]
+        batch, head, time, _ = q.shape
+        out = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
+        log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
+        for block in plan.blocks:
+            whole: tuple[Tensor, Tensor] | None = None
+            for part in block.parts:
+                here, there = plan.places(block, part)
+                q, k, v = tensors[3 * part.view : 3 * part.view + 3]
+                mask, causal = plan.mask(block, part, q), part.kind == "causal"
+                found = kernel_forward(q[here], k[there], v[there], mask, causal=causal)
+                whole = found if whole is None else merged(whole, found)
+            here = (block.rows, slice(None), block.queries)
+            assert whole is not None  # a query sees itself
+            out[here], log_sum[here] = whole
+        ctx.plan = plan
+        ctx.save_for_backward(out, log_sum, *tensors)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        plan = ctx.plan
+        out, log_sum, *tensors = ctx.saved_tensors
+        # Many blocks add to a key: in float32 at least.
+        grads = [torch.zeros(x.shape, dtype=log_sum.dtype) for x in tensors]
+        for block in plan.blocks:
+            for part in block.parts:
+                here, there = plan.places(block, part)
+                q, k, v = tensors[3 * part.view : 3 * part.view + 3]
+                whole = out[here], log_sum[here].contiguous()
+                mask, causal = plan.mask(block, part, q), part.kind == "causal"
+                qkv = q[here], k[there], v[there]
+                found = kernel_backward(grad[here], qkv, *whole, mask, causal=causal)
+                for index, place, each in zip(range(3), (here, there, there), found, strict=True):
+                    grads[3 * part.view + index][place] += each
+        return None, *(g.to(x.dtype) for g, x in zip(grads, tensors, strict=True))
+
+
+def blocks_of(views: list[View], ranges: list[Keys], *, chunk: int = CHUNK) -> list[Block]:
+    """What the kernel is run on; rows of the same ranges run together."""
+    starts = [found.start.tolist() for found in ranges]
+    stops = [found.stop.tolist() for found in ranges]
+    batch = len(starts[0])
+    same = all(row == each[0] for each in (*starts, *stops) for row in each[1:])
+    groups = [slice(0, batch)] if same else [slice(row, row + 1) for row in range(batch)]
+    blocks = []
+    for rows in groups:
+        n_query = len(starts[0][rows.start])
+        for begin in range(0, n_query, chunk):
+            queries = slice(begin, min(begin + chunk, n_query))
+            parts = [
+                part
+                for index, view in enumerate(views)
+                for part in _parts(
+                    index,
+                    view,
+                    starts[index][rows.start][queries],
+                    stops[index][rows.start][queries],
+                )
+            ]
+            blocks.append(Block(rows, queries, tuple(parts)))
+    return blocks
+
+
+def _parts(index: int, view: View, starts: list[int], stops: list[int]) -> Iterator[Part]:
+    """The parts of a block of queries in a pass, given the range of each query.
+
+    ranges   . x x x x .        left edge | all | right edge
+             . . x x x x
+             . . x x x x x
+    """
+    # A query without keys in the pass has an empty range that may lie outside the view.
+    first, last = max(starts[0], view.begin), min(stops[-1], view.end)
+    if first >= last:
+        return
+    if starts[0] == starts[-1] and stops[0] == stops[-1]:
+        yield Part(index, slice(first, last), "all")
+        return
+    inner, end = max(first, starts[-1]), min(last, stops[0])
+    # The nearest pass of a block ends with each query itself: its right edge is causal.
+    causal = index == 0 and stops == list(range(stops[0], stops[0] + len(stops)))
+    end = stops[0] - 1 if causal else end
+    if inner > end or (end - inner < _WORTH and not causal):
+        yield Part(index, slice(first, last), "edge")
+        return
+    if first < inner:
+        yield Part(index, slice(first, inner), "edge")
+    if inner < end:
+        yield Part(index, slice(inner, end), "all")
+    if end < last:
+        yield Part(index, slice(end, last), "causal" if causal else "edge")

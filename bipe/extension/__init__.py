@@ -1,0 +1,52 @@
+"""Reading beyond the length of training: strategies, and what extends a model by one.
+
+frequencies.py and yarn.py change the frequencies of a rotation (`RoPE(stretch=...)`), distances.py
+changes distances or leaves far keys out (`Flat(far=...)`, `Bilevel(far=...)`).
+"""
+
+from bipe.extension.distances import (
+    Clip,
+    DualChunk,
+    LeakyReRoPE,
+    LogN,
+    ReRoPE,
+    SelfExtend,
+    Window,
+)
+from bipe.extension.extend import Extension, Report, extend_config
+from bipe.extension.frequencies import (
+    DroPE,
+    DynamicNTK,
+    Linear,
+    Llama3,
+    LongRoPE,
+    NTKAware,
+    NTKMixed,
+)
+from bipe.extension.original_length import OriginalLength, original_length
+from bipe.extension.yarn import DynamicYaRN, NTKByParts, YaRN
+
+__all__ = [
+    "Clip",
+    "DroPE",
+    "DualChunk",
+    "DynamicNTK",
+    "DynamicYaRN",
+    "Extension",
+    "LeakyReRoPE",
+    "Linear",
+    "Llama3",
+    "LogN",
+    "LongRoPE",
+    "NTKAware",
+    "NTKByParts",
+    "NTKMixed",
+    "OriginalLength",
+    "ReRoPE",
+    "Report",
+    "SelfExtend",
+    "Window",
+    "YaRN",
+    "extend_config",
+    "original_length",
+]

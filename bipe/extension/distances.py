@@ -1,0 +1,256 @@
+"""Methods that read beyond the length of training without training: other distances, or fewer keys.
+
+Distances count tokens or segments, whatever drives the encoding; i is the id of a query, j that of
+a key. bipe/encodings/far.py defines passes; bipe/attention/passes computes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from bipe.encodings.far import Far, Hook, KeyIds, Pass, QueryIds, QueryScale
+from bipe.extension.frequencies import require_at_least
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReRoPE(Far):
+    """Distances beyond a window count as the window (Su, 2023; kexue.fm/archives/9708).
+
+        distance(i, j) = min(i - j, w)
+
+    A far query turns as if its id were w, a far key as if it were 0.
+
+    window: w, in ids. log_n: the original length of log-n scaling, in ids, which the released
+    patch adds (`LogN`); None: without.
+    """
+
+    window: int
+    log_n: int | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(self.window, 1, name="window")
+        if self.log_n is not None:
+            require_at_least(self.log_n, 2, name="log_n")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        far = Pass(q_ids=_constant(self.window, q_ids), k_ids=_constant(0, k_ids))
+        return _near(q_ids, self.window), far
+
+    def scale(self, q_ids: QueryIds) -> QueryScale:
+        return None if self.log_n is None else log_n_scale(q_ids, self.log_n, clip=True)
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        # Half of the original length, the most that the author advises: larger distances are rare
+        # in training.
+        return {"window": max(1, original // 2)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakyReRoPE(ReRoPE):
+    """Distances beyond a window grow more slowly (Su, 2023; kexue.fm/archives/9731).
+
+        distance(i, j) = i - j                   within the window w
+                         w + (i - j - w) / s     beyond it
+
+    A far query turns as if its id were i / s + w - w / s and a far key as if it were j / s. As s
+    grows it becomes ReRoPE; at 1 nothing is changed. factor: s, at least 1.
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self.factor, 1, name="factor")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        if self.factor == 1:
+            return (Pass(),)
+        offset = self.window * (self.factor - 1)
+        far = Pass(
+            q_ids=(q_ids.double() + offset) / self.factor, k_ids=k_ids.double() / self.factor
+        )
+        return _near(q_ids, self.window), far
+
+    def longest(self, original: int) -> int | None:
+        return int(self.window + (original - self.window) * self.factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfExtend(Far):
+    """Far tokens share positions by groups, near ones do not (Jin et al., 2401.01325).
+
+        distance(i, j) = i - j                                     within the window w
+                         floor(i/G) - floor(j/G) + w - floor(w/G)  beyond it
+
+    as in its eq. 3 and algorithm 1. Groups of 1 change nothing. group: G, window: w, in ids.
+    """
+
+    window: int
+    group: int
+
+    def __post_init__(self) -> None:
+        require_at_least(self.window, 1, name="window")
+        require_at_least(self.group, 1, name="group")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        if self.group == 1:
+            return (Pass(),)
+        shift = self.window - self.window // self.group
+        far = Pass(q_ids=q_ids // self.group + shift, k_ids=k_ids // self.group)
+        return _near(q_ids, self.window), far
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        # A quarter of the original length for neighbours leaves three for groups.
+        return {"window": max(1, original // 4)}
+
+    def longest(self, original: int) -> int | None:
+        return (original - self.window) * self.group + self.window
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualChunk(Far):
+    """Ids count inside chunks (dual chunk attention; An et al., ChunkLlama, 2402.17463).
+
+    With chunks of s ids, an original length c >= s and m = i mod s, the id of a key is j mod s, and
+
+        in the chunk of the query       the id of the query is m                   (eq. 3)
+        in the chunk before that        it is min(s + m, c - 1): as far as it is   (eq. 7)
+        in any chunk before             it is c - 1                                (eq. 5)
+
+    Up to c ids in the first two chunks all distances are what they are. The release places far
+    queries one further than the paper does. chunk: s, length: c, in ids.
+    """
+
+    chunk: int
+    length: int
+
+    def __post_init__(self) -> None:
+        require_at_least(self.chunk, 1, name="chunk")
+        require_at_least(self.length, self.chunk, name="length")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        inside, k_inside = q_ids % self.chunk, k_ids % self.chunk
+        start = q_ids - inside
+        before = (inside + self.chunk).clamp(max=self.length - 1)
+        return (
+            Pass(first=start, q_ids=inside, k_ids=k_inside),
+            Pass(first=start - self.chunk, q_ids=before, k_ids=k_inside),
+            Pass(q_ids=_constant(self.length - 1, q_ids), k_ids=k_inside),
+        )
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        # Three quarters, as in section 4.1.
+        return {"chunk": max(1, original * 3 // 4), "length": original}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clip(Far):
+    """No distance is larger than one (position clipping; Shaw et al., 1803.02155, 3.2).
+
+        distance(i, j) = min(i - j, c)
+
+    As ReRoPE, but for biases as well (a far key costs ALiBi no more than the slope times c), and
+    by default at the largest distance of training. distance: c, in ids.
+    """
+
+    serves: ClassVar[tuple[Hook, ...]] = ("rotation", "bias")
+
+    distance: int
+
+    def __post_init__(self) -> None:
+        require_at_least(self.distance, 1, name="distance")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        far = Pass(q_ids=_constant(self.distance, q_ids), k_ids=_constant(0, k_ids))
+        return _near(q_ids, self.distance + 1), far
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        return {"distance": max(1, original - 1)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AnyEncoding(Far):
+    """A mask or a factor, which serves every encoding. unit: None: what drives the encoding."""
+
+    serves: ClassVar[tuple[Hook, ...]] = ()
+
+    unit: Literal["tokens", "segments"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit not in (None, "tokens", "segments"):
+            raise ValueError(f"unit must be tokens, segments or null, was: {self.unit!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(_AnyEncoding):
+    """A sliding window: keys at a distance of w or more are not seen (2004.05150, 3.1).
+
+        i - w < j <= i
+
+    so w keys with the query's own, where tokens are counted. window: w, in ids.
+    """
+
+    window: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self.window, 1, name="window")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        return (_near(q_ids, self.window),)
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        return {"window": original}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogN(_AnyEncoding):
+    """Log-n scaling: sharper scores for queries that see more (Su, 2021; kexue.fm/archives/8823).
+
+        score(i, j) * ln n / ln L0,   n = id of the query + 1
+
+    original_length: L0, in ids. clip: whether the factor is at least 1, as in the released ReRoPE;
+    without, as `log_scale` of the released BiPE, the scores of the first segment become 0.
+    """
+
+    original_length: int
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self.original_length, 2, name="original_length")
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        return (Pass(),)
+
+    def scale(self, q_ids: QueryIds) -> QueryScale:
+        return log_n_scale(q_ids, self.original_length, clip=self.clip)
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        return {"original_length": max(2, original)}
+
+
+def log_n_scale(q_ids: QueryIds, original_length: int, *, clip: bool) -> QueryScale:
+    """Return ln n / ln L0 of queries that see n ids, at least 1 with `clip`."""
+    scale = (q_ids + 1).double().log() / torch.tensor(float(original_length)).double().log()
+    return scale.clamp(min=1.0) if clip else scale
+
+
+def _near(q_ids: QueryIds, window: int) -> Pass:
+    """Return the pass over the keys at distances below `window`, at their own ids."""
+    return Pass(first=q_ids - (window - 1))
+
+
+def _constant(value: int, like: Tensor) -> Tensor:
+    """Return one id for all tokens."""
+    return torch.full((1, 1), value, dtype=like.dtype, device=like.device)

@@ -1,0 +1,286 @@
+"""A model's configuration, extended to longer texts, and a report of what that does.
+
+    done = extend_config(model.config, {"_target_": "bipe.extension.YaRN", "factor": 16.0},
+                         notes=notes)
+    print(done.report)
+    longer = Decoder(done.config)
+    longer.load_state_dict(model.state_dict())
+
+The method becomes part of the description of the encoding, so that a checkpoint of the model
+records what was done to it. Weights are the same: a method changes none of their shapes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bipe.build import ALLOWED, PARTIAL, TARGET, build, find
+from bipe.decoder import DecoderConfig
+from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, has_hook
+from bipe.encodings.far import Far
+from bipe.encodings.rope import RoPE, Stretch, inverse_frequencies
+from bipe.extension.original_length import OriginalLength, Unit, original_length
+
+# A description in the form of plain dictionaries and lists, which may be changed.
+_Node = dict[str, Any]
+# Slowdowns this close to 1 or to the factor are that.
+_SAME = 1e-9
+_KINDS = ("kept", "blended", "interpolated", "stopped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What extends a model, and what that does.
+
+    strategy: its description. original: the length that it starts from, None where it needs none.
+    unit: what its positions and distances count. length: positions in use that the rest is
+    computed for (a dynamic stretch), or up to which no distance is beyond those of training.
+    attention_factor: on cosines and sines. kept, blended, interpolated, stopped: indices of the
+    rotary pairs, fastest first, that turn as before, slower, slower by the whole factor, and not
+    at all. A method that changes distances has none of these.
+    """
+
+    strategy: Mapping[str, Any]
+    original: OriginalLength | None
+    unit: Unit
+    length: int | None
+    attention_factor: float | None = None
+    kept: tuple[int, ...] = ()
+    blended: tuple[int, ...] = ()
+    interpolated: tuple[int, ...] = ()
+    stopped: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        given = {k: v for k, v in self.strategy.items() if k not in (TARGET, "original_length")}
+        lines = [f"{_name(self.strategy)}({', '.join(f'{k}={v}' for k, v in given.items())})"]
+        if self.original is not None:
+            lines.append(f"  original length    {self.original}")
+        if self.attention_factor is None:
+            lines.append(f"  distances count    {self.unit}")
+            if self.length is not None:
+                lines.append(f"  reads up to        {self.length} {self.unit}")
+            return "\n".join(lines)
+        if self.length is not None:
+            lines.append(f"  computed for       {self.length} positions")
+        lines.append(f"  attention factor   {self.attention_factor:.6g}")
+        kinds = {kind: getattr(self, kind) for kind in _KINDS}
+        pairs = sum(map(len, kinds.values()))
+        for kind, found in kinds.items():
+            if found or kind != "stopped":
+                lines.append(f"  {kind:18} {len(found)} of {pairs} rotary pairs{_ranges(found)}")
+        return "\n".join(lines)
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return the report as plain data, for the notes of a checkpoint."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """An extended configuration and what was done; a report for each rotation, mostly one."""
+
+    config: DecoderConfig
+    reports: tuple[Report, ...]
+
+    @property
+    def report(self) -> str:
+        return "\n".join(map(str, self.reports))
+
+
+def extend_config(
+    config: DecoderConfig,
+    strategy: Mapping[str, Any],
+    *,
+    notes: Mapping[str, Any],
+    unit: Unit | int | None = None,
+    allowed: tuple[str, ...] = ALLOWED,
+) -> Extension:
+    """Extend whatever counts the tokens of a document, or its segments.
+
+    strategy: the description of a stretch, which every such rotation gets, or of a method that
+    changes distances, which one scheme gets. Lengths and windows that it leaves open are filled in.
+    notes: of the checkpoint. unit: see `original_length`; None: what drives the encoding, segments
+    under BiPE. Raises ValueError for a model on which the strategy does not act or that is extended
+    already, and for a unit that does not drive it.
+    """
+    encoding = _plain(config.encoding)
+    described = {key: value for key, value in _plain(strategy).items() if key != PARTIAL}
+    kind = find(described[TARGET], allowed=allowed)
+    far = isinstance(kind, type) and issubclass(kind, Far)
+    if far and issubclass(find(encoding[TARGET], allowed=allowed), Encoding):
+        encoding = {TARGET: "bipe.encodings.Flat", "encoding": encoding}
+    levels = list(_levels(encoding, allowed=allowed))
+    key, fill = ("far", _filled_far) if far else ("stretch", _filled_stretch)
+    for level in levels:
+        taken = (level.scheme if far else level.encoding).get(key)
+        if taken is not None:
+            raise ValueError(
+                f"the model is stretched already, by {taken.get(TARGET)}: start from the "
+                "checkpoint before that"
+            )
+    served = [level for level in levels if (_serves(kind, level) if far else level.kind is RoPE)]
+    if not served:
+        hooks = (" or ".join(kind.serves) or "level") if far else "rotation"
+        raise ValueError(
+            f"{_names(encoding)} cannot be stretched: it has no {hooks} over the positions of a "
+            f"document, which is what {_name(described)} changes"
+        )
+    if far:  # on segments, where a chain counts both
+        served = [level for level in served if level.unit == "segments"][:1] or served[:1]
+    reports = []
+    for level in served:
+        if unit == "segments" and level.unit == "tokens":
+            raise ValueError(
+                "unit must be tokens or a number: tokens drive a flat encoding, was: segments"
+            )
+        report = fill(kind, described, level, notes=notes, unit=unit, allowed=allowed)
+        (level.scheme if far else level.encoding)[key] = dict(report.strategy)
+        reports.append(report)
+    return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
+
+
+class _Level(NamedTuple):
+    """A scheme that counts positions of a document, its encoding, the class of that, the unit."""
+
+    scheme: _Node
+    encoding: _Node
+    kind: Any
+    unit: Unit
+
+
+def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
+    """Yield the levels of a description; a bare encoding is its own scheme.
+
+    Encodings inside segments are left out: segments do not grow with documents.
+    """
+    kind = find(node[TARGET], allowed=allowed)
+    if kind is Chain:
+        for link in node["links"]:
+            yield from _levels(link, allowed=allowed)
+    elif kind is Bilevel:
+        yield _Level(node, node["inter"], find(node["inter"][TARGET], allowed=allowed), "segments")
+    elif kind is Flat:
+        inner = node["encoding"]
+        yield _Level(node, inner, find(inner[TARGET], allowed=allowed), "tokens")
+    elif issubclass(kind, Encoding):
+        yield _Level(node, node, kind, "tokens")
+
+
+def _serves(method: type[Far], level: _Level) -> bool:
+    return not method.serves or any(has_hook(level.kind, hook) for hook in method.serves)
+
+
+def _filled_far(
+    method: type[Far],
+    described: _Node,
+    level: _Level,
+    *,
+    notes: Mapping[str, Any],
+    unit: Unit | int | None,
+    allowed: tuple[str, ...],
+) -> Report:
+    filled = {key: value for key, value in described.items() if value is not None}
+    counts = level.unit
+    if "unit" in inspect.signature(method).parameters:
+        # A mask or a factor may count tokens whatever drives the encoding.
+        if unit == "tokens" != level.unit:
+            filled.setdefault("unit", unit)
+        counts = filled.get("unit", level.unit)
+    original = None
+    if any(name not in filled for name in method.fitted(2)):
+        original = original_length(notes, unit=counts if unit is None else unit)
+        filled = {TARGET: filled.pop(TARGET), **method.fitted(original.length), **filled}
+    built: Far = build(filled, allowed=allowed)
+    length = None if original is None else built.longest(original.length)
+    return Report(strategy=filled, original=original, unit=counts, length=length)
+
+
+def _filled_stretch(
+    kind: Any,
+    described: _Node,
+    level: _Level,
+    *,
+    notes: Mapping[str, Any],
+    unit: Unit | int | None,
+    allowed: tuple[str, ...],
+) -> Report:
+    original, filled = None, dict(described)
+    parameters = inspect.signature(kind).parameters
+    if "original_length" in parameters:
+        given = filled.get("original_length")
+        counted = given if given is not None else unit if unit is not None else level.unit
+        original = original_length(notes, unit=counted)
+        filled["original_length"] = original.length
+    missing = [
+        name
+        for name, each in parameters.items()
+        if each.default is each.empty and each.kind is each.KEYWORD_ONLY and name not in filled
+    ]
+    if missing:
+        cure = " ".join(f"stretch.{each}=..." for each in missing)
+        raise ValueError(f"{_name(filled)} also needs {', '.join(missing)}; set {cure}")
+    stretch: Stretch = build(filled, allowed=allowed)
+    theta = float(level.encoding.get("theta", inspect.signature(RoPE).parameters["theta"].default))
+    before = inverse_frequencies(width=level.encoding["head_width"], theta=theta)
+    factor = float(getattr(stretch, "factor", None) or 1.0)
+    length = None
+    if stretch.dynamic and original is not None:
+        length = round(factor * original.length)
+    at = None if length is None else torch.tensor(length)
+    after, attention_factor = stretch.frequencies(before, theta=theta, length=at)
+    slowdown, turns = before / after, after > 0
+    slower, by_all = slowdown > 1 + _SAME, slowdown >= factor * (1 - _SAME)
+    return Report(
+        strategy=filled,
+        original=original,
+        unit=level.unit,
+        length=length,
+        attention_factor=float(attention_factor),
+        kept=_indices((slowdown - 1).abs() <= _SAME),
+        blended=_indices(slower & ~by_all),
+        interpolated=_indices(turns & slower & by_all),
+        stopped=_indices(~turns),
+    )
+
+
+def _indices(where: Tensor) -> tuple[int, ...]:
+    return tuple(where.nonzero()[:, 0].tolist())
+
+
+def _ranges(indices: tuple[int, ...]) -> str:
+    """Return (0, 1, 2, 5) as ": 0-2, 5"."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    text = ", ".join(f"{a}-{b}" if a < b else f"{a}" for a, b in runs)
+    return f": {text}" if text else ""
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return str(node[TARGET]).rpartition(".")[2]
+
+
+def _names(node: _Node) -> str:
+    """Return Bilevel(Learned, ALiBi), for an error."""
+    values = (value if isinstance(value, list) else [value] for value in node.values())
+    inside = [each for value in values for each in value if isinstance(each, dict)]
+    return f"{_name(node)}({', '.join(map(_names, inside))})" if inside else _name(node)
+
+
+def _plain(value: Any) -> Any:
+    """Return a deep copy in dictionaries and lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

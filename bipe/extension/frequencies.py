@@ -1,0 +1,216 @@
+"""Strategies that slow rotary frequencies down, so that farther positions turn no further.
+
+A model knows rotations by angles up to (largest position seen in training) x frequency. Positions
+are whatever drives the rotation: tokens in a flat encoding, segments under BiPE.
+
+Here p is the index of a rotary pair, d = 2 x pairs the width of a head, theta the base of the
+frequencies theta^(-2p/d), L0 the original length, n the length in use, s the factor. A factor of 1
+changes no bit. Strategies that treat pairs by how often they turn are in yarn.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from bipe.encodings.rope import InvFreq, Length, Stretch, Stretched
+
+
+def require_at_least(value: float | int, least: int, *, name: str) -> None:
+    """Raise ValueError, naming the parameter, for a value below the least one; NaN too."""
+    if not value >= least:
+        raise ValueError(f"{name} must be at least {least}, was: {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByFactor(Stretch):
+    """A strategy with a factor s, at least 1."""
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        require_at_least(self.factor, 1, name="factor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByLength(ByFactor):
+    """One that starts from the original length L0 too, in positions."""
+
+    original_length: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self.original_length, 1, name="original_length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(ByFactor):
+    """Position interpolation (PI; Chen et al., 2306.15595): all frequencies divided by s."""
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        return inv_freq / self.factor, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTKAware(ByFactor):
+    """A larger theta: theta * s^(d / (d - 2)) (bloc97, 2023; 2309.00071, definition 1).
+
+    The fastest pair is kept, the slowest slowed by s.
+    """
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        return inv_freq * ntk_slowdown(inv_freq, self.factor), 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicNTK(ByLength):
+    """NTK-aware scaling that grows with the length (emozilla, 2023; 2309.00071, 3.3).
+
+        alpha = s * n / L0 - (s - 1)  beyond the original length, 1 up to it
+
+    transformers' rope type "dynamic". There a factor of 1 still grows; here it is the identity.
+    """
+
+    dynamic: ClassVar[bool] = True
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        if length is None or self.factor == 1:
+            return inv_freq, 1.0
+        # Exactly 1 up to the original length, which s n / L0 - (s - 1) is not in floating point.
+        alpha = 1 + self.factor * (excess(length, self.original_length) - 1)
+        return inv_freq * ntk_slowdown(inv_freq, alpha), 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTKMixed(ByFactor):
+    """Every pair slowed, the slow ones more (NTK-RoPE-mixed; Su, kexue.fm/archives/9706).
+
+        frequency_p *= exp(-a (p + 1)^b),   a = ln s / (d / 2)^b
+
+    so that the slowest pair is slowed by s exactly. exponent: b; 0 is position interpolation.
+    """
+
+    exponent: float = 0.75
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self.exponent, 0, name="exponent")
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        pairs = len(inv_freq)
+        index = torch.arange(1, pairs + 1, dtype=torch.float64, device=inv_freq.device)
+        slowdown = (-math.log(self.factor) * (index / pairs) ** self.exponent).exp()
+        return inv_freq * slowdown, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Llama3(ByLength):
+    """The scaling of Llama 3.1 (transformers' rope type "llama3"): a ramp over wavelengths.
+
+    Pairs whose wavelength is below L0 / high_freq_factor are kept, above L0 / low_freq_factor
+    divided by s; between, blended linearly in the number of turns over the original length.
+    """
+
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.low_freq_factor < self.high_freq_factor:
+            raise ValueError(
+                f"low_freq_factor must be above 0 and below high_freq_factor "
+                f"({self.high_freq_factor}), was: {self.low_freq_factor}"
+            )
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        turns = self.original_length * inv_freq / (2 * math.pi)
+        kept = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
+        return (inv_freq / self.factor).lerp(inv_freq, kept.clamp(0, 1)), 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongRoPE(ByLength):
+    """A divisor for each pair, found by search (Ding et al., 2402.13753).
+
+    One list for lengths up to the original one, at least 2, another beyond it: transformers' rope
+    type "longrope".
+
+    short_factor, long_factor: divisors of the frequencies, fastest first, one for each pair.
+    factor: the new length over the original one; sets the attention factor
+        sqrt(1 + ln s / ln L0), unless `attention_factor` is given.
+    """
+
+    dynamic: ClassVar[bool] = True
+
+    short_factor: Sequence[float]
+    long_factor: Sequence[float]
+    attention_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self.original_length, 2, name="original_length")
+        for name in ("short_factor", "long_factor"):
+            if not all(each > 0 for each in getattr(self, name)):
+                raise ValueError(f"{name} must hold numbers above 0, was: {getattr(self, name)}")
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        sharpening = self.attention_factor
+        if sharpening is None:
+            sharpening = math.sqrt(1 + math.log(self.factor) / math.log(self.original_length))
+        short = inv_freq / self._divisors("short_factor", inv_freq)
+        long = inv_freq / self._divisors("long_factor", inv_freq)
+        if length is None:
+            return short, sharpening
+        return torch.where(length[..., None] > self.original_length, long, short), sharpening
+
+    def _divisors(self, name: str, inv_freq: Tensor) -> Tensor:
+        divisors = getattr(self, name)
+        if len(divisors) != len(inv_freq):
+            raise ValueError(
+                f"{name} must hold a number for each rotary pair, {len(inv_freq)}, was of length "
+                f"{len(divisors)}"
+            )
+        return inv_freq.new_tensor(list(divisors))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroPE(Stretch):
+    """No rotation any more (Gelberg et al., 2512.12167).
+
+    Rotations help a model to learn and hinder it beyond the length that it learned at. Dropped
+    after pre-training, they need a short recalibration at the same row length: `bipe extend
+    stretch=drope`. Under BiPE the intra encoding stays and encodes places inside a segment.
+
+    attention_factor: on both queries and keys, above 1 for sharper attention in long documents;
+    scores are multiplied by its square.
+    """
+
+    attention_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.attention_factor > 0:
+            raise ValueError(f"attention_factor must be above 0, was: {self.attention_factor}")
+
+    def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
+        return torch.zeros_like(inv_freq), self.attention_factor
+
+
+def ntk_slowdown(inv_freq: InvFreq, alpha: float | Tensor) -> Float[Tensor, "... pair"]:
+    """Return the factors that raising theta to theta * alpha^(d/(d-2)) puts on the frequencies.
+
+    1 for the fastest pair, 1 / alpha for the slowest; the base itself cancels out.
+    """
+    pair = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device)
+    exponent = -pair / max(1, len(inv_freq) - 1)
+    return torch.as_tensor(alpha, dtype=torch.float64, device=inv_freq.device) ** exponent
+
+
+def excess(length: Int[Tensor, " ..."], original: int) -> Float[Tensor, "... 1"]:
+    """Return n / L0, at least 1, with an axis for the pairs."""
+    return (length[..., None].double() / original).clamp(min=1.0)

@@ -1,0 +1,336 @@
+"""Training-free methods: distances by the definition, fast paths, caches, identities."""
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bipe import Cache, Decoder, Positions
+from bipe.attention.passes import pass_attention
+from bipe.attention.passes.chunked import chunked_passes
+from bipe.attention.passes.dispatch import members
+from bipe.attention.passes.fused import blocks_of, fused_passes
+from bipe.attention.passes.views import key_ranges
+from bipe.build import build
+from bipe.checkpoint import CheckpointError
+from bipe.encodings.base import has_hook
+from bipe.extension import (
+    Clip,
+    DualChunk,
+    LeakyReRoPE,
+    LogN,
+    ReRoPE,
+    SelfExtend,
+    Window,
+    extend_config,
+)
+from bipe.layouts import config_to_official
+from tests.bipe.conftest import (
+    BARE,
+    HEAD_WIDTH,
+    N_HEAD,
+    SCHEMES,
+    random_batch,
+    random_marks,
+    small_decoder,
+    target,
+)
+from tests.bipe.test_cache import TIME, cached_logits
+
+
+def far(name, **arguments):
+    return {"_target_": f"bipe.extension.{name}", **arguments}
+
+
+METHODS = {
+    "rerope": far("ReRoPE", window=4),
+    "rerope_log_n": far("ReRoPE", window=3, log_n=5),
+    "leaky_rerope": far("LeakyReRoPE", window=3, factor=2.5),
+    "self_extend": far("SelfExtend", window=4, group=3),
+    "dual_chunk": far("DualChunk", chunk=5, length=7),
+    "clip": far("Clip", distance=3),
+    "window": far("Window", window=3),
+    "window_tokens": far("Window", window=9, unit="tokens"),
+    "window_segments": far("Window", window=2, unit="segments"),
+    "log_n": far("LogN", original_length=3),
+}
+FLAT = ("flat_rope", "flat_alibi", "flat_nope", "flat_rope_yarn")
+BILEVEL = ("bilevel_learned_rope", "bilevel_learned_alibi_x96", "bilevel_rope_rope")
+
+
+def with_far(scheme, method):
+    """The description of a scheme with a method; None where the method does not serve it."""
+    node = {**SCHEMES[scheme], "far": METHODS[method]}
+    outer = build(node["inter"] if "inter" in node else node["encoding"])
+    serves = build(METHODS[method]).serves
+    served = not serves or any(has_hook(type(outer), hook) for hook in serves)
+    return node if served else None
+
+
+PAIRS = [
+    (scheme, method) for scheme in (*FLAT, *BILEVEL) for method in METHODS
+    if with_far(scheme, method)
+]  # fmt: skip
+# Each method once on a flat scheme and once on a bilevel one, ALiBi and NoPE among them.
+SOME = [
+    *(("flat_alibi" if method == "window" else "flat_rope", method) for method in METHODS),
+    *((BILEVEL[n % 3], method) for n, method in enumerate(METHODS)),
+    ("flat_nope", "window"),
+    ("bilevel_learned_alibi_x96", "clip"),
+]
+pairs = pytest.mark.parametrize(
+    ("scheme", "method"), [pair for pair in SOME if with_far(*pair) is not None]
+)
+
+
+def expected_distance(method, i, j):
+    """What each method says in its first lines; None: not seen."""
+    d = i - j
+    match method:
+        case LeakyReRoPE(window=w):
+            return d if d < w else w + (d - w) / method.factor
+        case ReRoPE():
+            return min(d, method.window)
+        case SelfExtend(window=w, group=g):
+            return d if d < w else i // g - j // g + w - w // g
+        case DualChunk(chunk=s, length=c):
+            apart, m = i // s - j // s, i % s
+            return (m, min(s + m, c - 1), c - 1)[min(apart, 2)] - j % s
+        case Clip():
+            return min(d, method.distance)
+        case Window():
+            return d if d < method.window else None
+    return d
+
+
+@settings(max_examples=25, deadline=None)
+@given(method=st.sampled_from(sorted(METHODS)), seed=st.integers(0, 10**6), level=st.booleans())
+def test_every_pair_is_in_one_pass_at_the_distance_of_the_definition(method, seed, level):
+    chosen = build(METHODS[method])
+    at = Positions.from_marks(random_marks(2, 50, seed=seed))
+    ids = at.inter if level else at.token
+    passes = chosen.passes(ids, ids)
+    allowed = (at.document[:, :, None] == at.document[:, None, :]) & torch.ones(
+        50, 50
+    ).tril().bool()
+    inside = members(passes, ids=ids, allowed=allowed)
+    ranges = key_ranges(passes, document=at.document, ids=ids, n_query=50)
+    place = torch.arange(50)
+    for where, found in zip(inside, ranges, strict=True):
+        fast = (place >= found.start[..., None]) & (place < found.stop[..., None])
+        assert torch.equal(fast, where)
+    assert int(sum(where.long() for where in inside).max()) == 1
+    for row, i, j in allowed.nonzero()[::7].tolist():
+        at_ = [n for n, where in enumerate(inside) if where[row, i, j]]
+        expected = expected_distance(chosen, int(ids[row, i]), int(ids[row, j]))
+        assert bool(at_) == (expected is not None)
+        for n in at_:
+            q, k = (ids if x is None else x for x in (passes[n].q_ids, passes[n].k_ids))
+            distance = q.expand_as(ids)[row, i] - k.expand_as(ids)[row, j]
+            assert float(distance) == pytest.approx(expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    pair=st.sampled_from(PAIRS),
+    seed=st.integers(0, 10**6),
+    time=st.integers(1, 90),
+    queries=st.integers(1, 90),
+    chunk=st.integers(1, 40),
+    kv_head=st.sampled_from([1, 2, N_HEAD]),
+    documents=st.sampled_from([0.0, 0.05, 0.3]),
+)
+def test_fast_paths_equal_the_reference(pair, seed, time, queries, chunk, kv_head, documents):
+    """Forward and backward, packed and grouped, of all queries or the last ones."""
+    scheme = build(with_far(*pair))
+    queries = min(queries, time)
+    k_at = Positions.from_marks(random_marks(2, time, seed=seed, documents=documents))
+    q_at = k_at if queries == time else k_at[slice(time - queries, time)]
+    how = {"q_at": q_at, "k_at": k_at, "dtype": torch.float64}
+    torch.manual_seed(seed)
+    q, k, v = (
+        torch.randn(2, h, n, HEAD_WIDTH, dtype=torch.float64, requires_grad=True)
+        for h, n in ((N_HEAD, queries), (kv_head, time), (kv_head, time))
+    )
+    weight = torch.randn(2, N_HEAD, queries, HEAD_WIDTH, dtype=torch.float64)
+
+    def run(attend):
+        out = attend(q, k, v)
+        return out, *torch.autograd.grad((out * weight).sum(), (q, k, v))
+
+    expected = run(pass_attention(scheme, **how, path="eager"))
+    for path in ("auto", "chunked"):
+        attend = pass_attention(scheme, **how, path=path)
+        given_ = attend.keywords
+        if attend.func is chunked_passes:
+            runs = [lambda *x, g=given_: chunked_passes(*x, **g, chunk=chunk)]
+        elif attend.func is fused_passes:
+            blocks = blocks_of(given_["views"], given_["ranges"], chunk=chunk)
+            runs = [attend, lambda *x, g={**given_, "blocks": blocks}: fused_passes(*x, **g)]
+        else:
+            runs = [attend] if path == "auto" else []
+        for each in runs:
+            for ours, theirs in zip(run(each), expected, strict=True):
+                torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
+
+
+def decoder(scheme, method, **how):
+    return small_decoder(scheme, encoding=with_far(scheme, method), **how)
+
+
+@pairs
+@torch.no_grad()
+def test_cached_equals_uncached(scheme, method):
+    model = decoder(scheme, method, n_kv_head=2).double()
+    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
+    marks = random_marks(2, TIME, seed=3, documents=0.0)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    division = [20, 1, 1, 12, 11]
+    ours = cached_logits(model, tokens, marks, division, Cache(batch=2, grows=True, capacity=7))
+    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+    padding = torch.zeros(2, TIME, dtype=torch.bool)
+    padding[1, :11] = True
+    ours = cached_logits(
+        model, tokens, marks, [20, 24, 1], Cache(batch=2, capacity=TIME), padding=padding
+    )
+    alone = model.logits(tokens[1:, 11:], Positions.from_marks(marks[1:, 11:]))
+    torch.testing.assert_close(ours[1:, 11:], alone, atol=1e-9, rtol=1e-9)
+
+
+@pairs
+@torch.no_grad()
+def test_documents_are_read_as_if_alone(scheme, method):
+    model = decoder(scheme, method).double()
+    tokens, at = random_batch(2, 60, seed=8)
+    packed = model(tokens, at)
+    for row in range(2):
+        for document in at.document[row].unique():
+            here = at.document[row] == document
+            ids = {name: getattr(at, name)[row, here][None] for name in ("token", "inter", "intra")}
+            alone = Positions(document=torch.zeros(1, int(here.sum()), dtype=torch.long), **ids)
+            out = model(tokens[row, here][None], alone)[0]
+            torch.testing.assert_close(packed[row, here], out, atol=1e-9, rtol=0)
+
+
+IDENTITIES = {
+    "rerope": far("ReRoPE", window=40),
+    "leaky_rerope": far("LeakyReRoPE", window=40, factor=8.0),
+    "leaky_factor_1": far("LeakyReRoPE", window=2, factor=1.0),
+    "self_extend": far("SelfExtend", window=40, group=4),
+    "self_extend_group_1": far("SelfExtend", window=2, group=1),
+    "dual_chunk": far("DualChunk", chunk=40, length=50),
+    "clip": far("Clip", distance=40),
+    "window": far("Window", window=40),
+    "log_n": far("LogN", original_length=40),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("method", IDENTITIES)
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope"])
+@torch.no_grad()
+def test_within_the_window_no_bit_changes(scheme, method, dtype):
+    plain = small_decoder(scheme).to(dtype)
+    ours = small_decoder(scheme, encoding={**SCHEMES[scheme], "far": IDENTITIES[method]}).to(dtype)
+    tokens, at = random_batch(2, 40, seed=9)
+    assert torch.equal(ours(tokens, at), plain(tokens, at))
+
+
+@pytest.mark.parametrize("method", ["rerope", "leaky_rerope", "clip", "window", "self_extend"])
+@torch.no_grad()
+def test_a_shift_of_all_ids_changes_nothing(method):
+    """Of whole groups, for Self-Extend."""
+    model = decoder("flat_rope", method).double()
+    tokens, at = random_batch(2, 30, seed=4, documents=0.0)
+    shifted = dataclasses.replace(at, token=at.token + 3 * 500)
+    torch.testing.assert_close(model(tokens, at), model(tokens, shifted), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["rerope", "dual_chunk", "window"])
+def test_bfloat16_and_gradients(method):
+    model = decoder("bilevel_learned_rope", method, recompute=True)
+    tokens, at = random_batch(2, 60, seed=6)
+    model(tokens, at).square().mean().backward()
+    for name, parameter in model.named_parameters():
+        if name != "head.weight":
+            assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+    with torch.no_grad():
+        exact = decoder("bilevel_learned_rope", method, attention="eager").double()(tokens, at)
+        out = model.to(torch.bfloat16)(tokens, at)
+    assert out.dtype == torch.bfloat16
+    assert (out.double() - exact).abs().max() < 0.35
+
+
+@torch.no_grad()
+def test_one_link_of_a_chain_may_have_a_method():
+    links = [target("Flat", encoding=BARE["alibi"]), with_far("bilevel_learned_rope", "rerope")]
+    tokens, at = random_batch(2, 50, seed=2)
+    outs = [
+        small_decoder("chain", encoding=target("Chain", links=links), attention=path).double()(
+            tokens, at
+        )
+        for path in ("auto", "eager")
+    ]
+    torch.testing.assert_close(*outs, atol=1e-9, rtol=0)
+    twice = target("Chain", links=[with_far("flat_rope", "window"), links[1]])
+    with pytest.raises(ValueError, match="one link of a chain at most may have far, had: 2"):
+        build(twice)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ReRoPE(window=0), "window must be at least 1, was: 0"),
+        (lambda: ReRoPE(window=2, log_n=1), "log_n must be at least 2, was: 1"),
+        (lambda: LeakyReRoPE(window=2, factor=0.5), "factor must be at least 1, was: 0.5"),
+        (lambda: SelfExtend(window=2, group=0), "group must be at least 1, was: 0"),
+        (lambda: DualChunk(chunk=8, length=7), "length must be at least 8, was: 7"),
+        (lambda: Clip(distance=0), "distance must be at least 1, was: 0"),
+        (lambda: LogN(original_length=1), "original_length must be at least 2, was: 1"),
+        (lambda: Window(window=2, unit="words"), "unit must be tokens, segments or null"),
+        (lambda: build({**SCHEMES["flat_alibi"], "far": METHODS["rerope"]}), "ALiBi has none"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_layout_without_methods_refuses_them():
+    with pytest.raises(CheckpointError, match="no name for a far method"):
+        config_to_official(decoder("flat_rope", "rerope").config, max_length=64)
+
+
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope", "flat_nope", "chain"])
+def test_windows_follow_from_what_was_seen(scheme):
+    seen = {"counted": 10**6, "maximum": 147, "p99": 90, "p99.9": 119}
+    notes = {"row_length": 1024, "positions": {"token": dict(seen), "segment": seen}}
+    config = small_decoder(scheme).config
+    done = extend_config(config, far("Window"), notes=notes)
+    counts = 1024 if scheme.startswith("flat") else 120
+    model = Decoder(done.config)
+    assert model.scheme.far == Window(window=counts)
+    assert done.reports[0].as_notes()["original"]["length"] == counts
+    tokens = extend_config(config, far("Window"), notes=notes, unit="tokens")
+    assert Decoder(tokens.config).scheme.far.window == 1024
+    assert tokens.reports[0].unit == "tokens"
+    with pytest.raises(ValueError, match=r"stretched already, by bipe\.extension\.Window"):
+        extend_config(done.config, far("ReRoPE"), notes=notes)
+    if scheme == "flat_nope":
+        with pytest.raises(ValueError, match=r"NoPE.* cannot be stretched: it has no rotat"):
+            extend_config(config, far("ReRoPE"), notes=notes)
+        return
+    (report,) = extend_config(config, far("SelfExtend", group=8), notes=notes, unit=40).reports
+    assert report.strategy["window"] == 10 and report.length == 30 * 8 + 10
+    assert "reads up to        250" in str(report)
+    given_ = extend_config(config, far("ReRoPE", window=7), notes={}).reports[0]
+    assert given_.original is None and given_.strategy["window"] == 7
+
+
+def test_a_path_without_a_form_for_passes_is_named():
+    model = Decoder(decoder("flat_rope", "rerope").config, attention="masked")
+    with pytest.raises(ValueError, match="'masked' has no form for passes"):
+        model(*random_batch(1, 40, seed=1, documents=0.0))

@@ -1,0 +1,201 @@
+"""What a stretched configuration is, where its length comes from, and what is told of it."""
+
+import dataclasses
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from bipe import Decoder, Positions, extension
+from bipe.checkpoint import load_model, save_model
+from bipe.encodings.far import Far
+from bipe.encodings.rope import Stretch
+from bipe.extension import extend_config, original_length
+from tests.bipe.conftest import BARE, SCHEMES, random_batch, small_decoder, stretch, target
+
+SEEN = {"counted": 10**6, "maximum": 147, "p99": 90, "p99.9": 119}
+NOTES = {"row_length": 1024, "positions": {"token": dict(SEEN), "segment": SEEN}}
+YARN = stretch("YaRN", factor=16.0)
+
+
+def stretched(config):
+    """The stretch in the encoding of a configuration."""
+    encoding = config.encoding
+    return encoding.get("inter", encoding.get("encoding", encoding))["stretch"]
+
+
+def test_the_length_is_of_segments_under_bipe_and_of_tokens_elsewhere():
+    flat, bipe = small_decoder("flat_rope"), small_decoder("bilevel_learned_rope")
+    for model, unit, expected in (
+        (bipe, None, 120),
+        (bipe, "segments", 120),
+        (bipe, "tokens", 1024),
+        (bipe, 75, 75),
+        (flat, None, 1024),
+        (flat, "tokens", 1024),
+        (flat, 200, 200),
+    ):
+        done = extend_config(model.config, YARN, notes=NOTES, unit=unit)
+        assert stretched(done.config)["original_length"] == expected
+        assert done.reports[0].original.length == expected
+    given = extend_config(bipe.config, {**YARN, "original_length": 33}, notes=NOTES)
+    assert stretched(given.config)["original_length"] == 33
+
+
+def test_a_strategy_without_a_length_needs_no_notes():
+    model = small_decoder("bilevel_learned_rope")
+    done = extend_config(model.config, stretch("Linear"), notes={})
+    assert done.reports[0].original is None
+    assert stretched(done.config) == stretch("Linear")
+
+
+def test_what_a_strategy_lacks_is_named():
+    model = small_decoder("flat_rope")
+    told = r"LongRoPE also needs short_factor, long_factor; set stretch.short_factor=... stretch.l"
+    with pytest.raises(ValueError, match=told):
+        extend_config(
+            model.config, {"_target_": "bipe.extension.LongRoPE", "factor": 2.0}, notes=NOTES
+        )
+
+
+def test_pairs_that_turn_no_more_are_told_as_such():
+    done = extend_config(
+        small_decoder("flat_rope").config, {"_target_": "bipe.extension.DroPE"}, notes={}
+    )
+    pairs = len(done.reports[0].stopped)
+    assert pairs and not done.reports[0].interpolated
+    assert f"  stopped            {pairs} of {pairs} rotary pairs: 0-{pairs - 1}" in done.report
+
+
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope", "chain"])
+@torch.no_grad()
+def test_a_checkpoint_of_a_stretched_model_knows_what_was_done(scheme, tmp_path):
+    model = small_decoder(scheme)
+    before = dataclasses.asdict(model.config)
+    done = extend_config(model.config, YARN, notes=NOTES)
+    assert dataclasses.asdict(model.config) == before
+    longer = Decoder(done.config)
+    longer.load_state_dict(model.state_dict())
+    notes = {"stretch": [report.as_notes() for report in done.reports]}
+    save_model(longer, tmp_path / "longer", notes=notes)
+    loaded, noted = load_model(tmp_path / "longer")
+    assert loaded.config == done.config
+    assert noted == json.loads(json.dumps(notes))
+    tokens, at = random_batch(2, 40, seed=1)
+    assert torch.equal(loaded(tokens, at), longer(tokens, at))
+    assert not torch.allclose(loaded(tokens, at), model(tokens, at))
+    one = extend_config(model.config, {**YARN, "factor": 1.0}, notes=NOTES)
+    same = Decoder(one.config)
+    same.load_state_dict(model.state_dict())
+    assert torch.equal(same(tokens, at), model(tokens, at))
+
+
+def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).parents[3] / "docs" / "stretch.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    save_model(small_decoder("bilevel_learned_rope"), "runs/mine/bipe_rope/model", notes=NOTES)
+    exec(compile(code, str(page), "exec", dont_inherit=True), {})
+    assert "120 segments (p99.9" in capsys.readouterr().out
+    model, notes = load_model("runs/mine/longer")
+    assert model.scheme.inter.stretch.original_length == 120
+    assert notes["stretch"][0]["strategy"] == stretched(model.config)
+    named = set(re.findall(r"^\| `(\w+)` \|", page.read_text(), re.MULTILINE))
+    assert named == {
+        name
+        for name in vars(extension)
+        if isinstance(getattr(extension, name), type)
+        and issubclass(getattr(extension, name), Stretch | Far)
+    }
+
+
+def test_the_report_says_which_pairs_are_kept():
+    bipe = small_decoder("bilevel_learned_rope", width=384).config  # 64 a head
+    rope = {**BARE["rope"], "head_width": 64}
+    learned = {**BARE["learned"], "width": 384}
+    config = dataclasses.replace(bipe, encoding=target("Bilevel", intra=learned, inter=rope))
+    reports = {
+        unit: extend_config(config, YARN, notes=NOTES, unit=unit).reports[0]
+        for unit in ("segments", "tokens")
+    }
+    for report in reports.values():
+        pairs = report.kept + report.blended + report.interpolated
+        assert pairs == tuple(range(32)), "fast pairs are kept, then blended, then interpolated"
+        assert report.attention_factor == pytest.approx(0.1 * math.log(16) + 1)
+    # Tokens leave pairs alone that segments say never turned.
+    assert len(reports["segments"].interpolated) > len(reports["tokens"].interpolated)
+    text = str(reports["segments"])
+    count = len(reports["segments"].interpolated)
+    assert text.splitlines() == [
+        "YaRN(factor=16.0)",
+        "  original length    120 segments (p99.9 of the indices in training, the largest was 147)",
+        "  attention factor   1.27726",
+        "  kept               1 of 32 rotary pairs: 0",
+        f"  blended            {31 - count} of 32 rotary pairs: 1-{31 - count}",
+        f"  interpolated       {count} of 32 rotary pairs: {32 - count}-31",
+    ]
+
+
+def test_a_dynamic_strategy_is_told_for_its_whole_length():
+    config = small_decoder("bilevel_learned_rope").config
+    (report,) = extend_config(config, stretch("DynamicNTK", factor=4.0), notes=NOTES).reports
+    assert report.length == 480
+    assert report.kept == (0,) and report.interpolated == (2, 3)
+    (report,) = extend_config(
+        config, {**stretch("DynamicYaRN"), "factor": None}, notes=NOTES
+    ).reports
+    assert report.length == 120 and report.kept == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("scheme", ["flat_alibi", "flat_nope", "bilevel_learned_alibi"])
+def test_what_does_not_rotate_cannot_be_stretched(scheme):
+    config = small_decoder(scheme).config
+    with pytest.raises(ValueError, match="cannot be stretched: it has no rotation"):
+        extend_config(config, YARN, notes=NOTES)
+
+
+def test_a_rotation_inside_segments_is_left_alone():
+    config = small_decoder("bilevel_rope_rope").config
+    done = extend_config(config, YARN, notes=NOTES)
+    assert "stretch" in done.config.encoding["inter"]
+    assert done.config.encoding["intra"] == SCHEMES["bilevel_rope_rope"]["intra"]
+
+
+def test_what_cannot_be_meant_is_refused():
+    bipe, flat = small_decoder("bilevel_learned_rope").config, small_decoder("flat_rope").config
+    once = extend_config(bipe, YARN, notes=NOTES).config
+    with pytest.raises(ValueError, match=r"stretched already, by bipe.extension.YaRN"):
+        extend_config(once, YARN, notes=NOTES)
+    with pytest.raises(ValueError, match=r"unit must be tokens or a number: .* was: segments"):
+        extend_config(flat, YARN, notes=NOTES, unit="segments")
+    with pytest.raises(ValueError, match=r"no positions.segment.p99.9"):
+        extend_config(bipe, YARN, notes={"row_length": 9})
+    with pytest.raises(ValueError, match="no row_length"):
+        extend_config(flat, YARN, notes={})
+    with pytest.raises(ValueError, match="unit must be at least 1 position, was: 0"):
+        extend_config(flat, YARN, notes={}, unit=0)
+    with pytest.raises(ValueError, match="trained on no tokens"):
+        empty = {"counted": 0, "maximum": -1, "p99.9": -1}
+        original_length({"positions": {"segment": empty}}, unit="segments")
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_an_unknown_unit_is_named():
+    with pytest.raises(ValueError, match="unit must be segments, tokens or a number, was: 'words'"):
+        original_length(NOTES, unit="words")
+    with pytest.raises(ValueError, match="unit must be segments"):
+        original_length(NOTES, unit=True)
+
+
+def test_positions_far_beyond_training_turn_no_further_than_in_training():
+    """The last segment of a row that is 16 times longer has the angles of the last one seen."""
+    config = small_decoder("bilevel_learned_rope").config
+    done = extend_config(config, stretch("Linear", factor=16.0), notes=NOTES)
+    plain, longer = Decoder(config).scheme, Decoder(done.config).scheme
+    marks = torch.full((1, 16 * 9), 2, dtype=torch.uint8)
+    far = longer.rotation(Positions.from_marks(marks))
+    near = plain.rotation(Positions.from_marks(marks[:, :9]))
+    torch.testing.assert_close(far.cos[:, ::16], near.cos, atol=1e-12, rtol=0)

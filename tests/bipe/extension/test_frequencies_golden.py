@@ -1,0 +1,144 @@
+"""Parity of stretched rotations with transformers, the YaRN release and the released BiPE."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bipe import extension
+from bipe.encodings import RoPE
+from bipe.encodings.rope import inverse_frequencies
+from bipe.layouts import from_official
+from bipe.loss import token_nll
+from bipe.positions import Reach
+from tests.bipe.test_golden import DTYPES, FOLDER, arrays, close, positions_of, present, read
+
+FILE = "rope_scaling.json"
+SCALING = read(FILE) if (FOLDER / FILE).exists() else {"cases": [], "positions": []}
+RTOL = 1e-6
+SCALED = [
+    case
+    for case in read("bipe/cases.json")["cases"]
+    if (case.get("config_override") or {}).get("rope_scaling")
+]
+
+
+def strategy(case):
+    """The strategy that a case was made with."""
+    original = {"original_length": case.get("original_max_position_embeddings")}
+    factor = {"factor": float(case.get("factor", 1))}
+    match case["type"]:
+        case "yarn" | "yarn_options":
+            return extension.YaRN(**factor, **original, **case.get("options", {}))
+        case "yarn_truncate_false":
+            return extension.YaRN(**factor, **original, truncate=False)
+        case "linear":
+            return extension.Linear(**factor)
+        case "ntk_static":
+            return extension.NTKAware(factor=float(case["alpha"]))
+        case "ntk_by_parts_v1":
+            return extension.NTKByParts(**factor, **original)
+        case "dynamic":
+            return extension.DynamicNTK(**factor, original_length=case["max_position_embeddings"])
+        case "dynamic_yarn":
+            return extension.DynamicYaRN(**original)
+        case "llama3":
+            turns = {name: float(case[name]) for name in ("low_freq_factor", "high_freq_factor")}
+            return extension.Llama3(**factor, **original, **turns)
+        case "longrope":
+            lists = {name: case[name] for name in ("short_factor", "long_factor")}
+            given = case["attention_factor_given"]
+            return extension.LongRoPE(**factor, **original, **lists, attention_factor=given)
+    raise AssertionError(case["type"])
+
+
+def label(case):
+    names = ("type", "dim", "base", "factor", "alpha", "seq_len")
+    return "-".join(str(case[name]) for name in names if case.get(name) is not None)
+
+
+@present(FILE)
+@pytest.mark.parametrize("case", SCALING["cases"], ids=label)
+def test_frequencies_equal_their_references(case):
+    length = case.get("seq_len")
+    inv_freq, factor = strategy(case).frequencies(
+        inverse_frequencies(width=case["dim"], theta=float(case["base"])),
+        theta=float(case["base"]),
+        length=None if length is None else torch.tensor(length),
+    )
+    # The release of YaRN divides positions instead of frequencies under PI.
+    names = ("transformers",) if case["type"] == "linear" else ("transformers", "yarn_repo")
+    found = [case[name] for name in names if name in case]
+    assert found
+    for theirs in found:
+        np.testing.assert_allclose(inv_freq, theirs["inv_freq"], rtol=RTOL)
+        expected = theirs.get("attention_factor", theirs.get("mscale", 1.0))
+        assert float(factor) == pytest.approx(expected, rel=RTOL)
+
+
+@present(FILE)
+@pytest.mark.parametrize(
+    "case", [case for case in SCALING["cases"] if "cos_at_positions" in case], ids=label
+)
+def test_cosines_and_sines_equal_their_references(case):
+    rope = RoPE(head_width=case["dim"], theta=float(case["base"]), stretch=strategy(case))
+    turned = rope.rotation(torch.tensor([SCALING["positions"]])).to(torch.float32)
+    for ours, name in ((turned.cos, "cos_at_positions"), (turned.sin, "sin_at_positions")):
+        np.testing.assert_allclose(ours[0], case[name], atol=1e-4)  # angles there are float32
+
+
+@present(FILE)
+def test_a_length_fixed_before_reproduces_the_stateful_sequence_of_transformers():
+    """It keeps the frequencies of the longest call until one fits the original length again."""
+    data = SCALING["hf_dynamic_stateful_sequence"]
+    original = data["max_position_embeddings"]
+    dynamic = extension.DynamicNTK(factor=data["factor"], original_length=original)
+    base, longest = inverse_frequencies(width=data["dim"], theta=10000.0), 0
+    for step in data["steps"]:
+        longest = max(longest, step["seq_len"]) if step["seq_len"] > original else 0
+        ours, _ = dynamic.frequencies(base, theta=10000.0, length=torch.tensor(longest))
+        np.testing.assert_allclose(ours, step["inv_freq"], rtol=RTOL)
+
+
+@present("encodings_torch.npz")
+def test_ntk_mixed_equals_its_author():
+    data = np.load(FOLDER / "encodings_torch.npz")
+    names = [name for name in data.files if name.startswith("ntk_mixed/")]
+    if not names:
+        pytest.skip(f"{FOLDER} holds no ntk_mixed")
+    for name in names:
+        parts = {"width": "_d", "factor": "_k", "exponent": "_b"}
+        values = {key: float(name.split(mark)[1].split("_")[0]) for key, mark in parts.items()}
+        base = inverse_frequencies(width=int(values.pop("width")), theta=10000.0)
+        ours, _ = extension.NTKMixed(**values).frequencies(base, theta=10000.0)
+        np.testing.assert_allclose(ours, data[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("case", SCALED, ids=lambda case: case["case"])
+def test_a_scaled_model_equals_the_release(case, dtype):
+    data = arrays(case)
+    config = read(f"bipe/{case['model']}.config.json") | case["config_override"]
+    state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
+    model = from_official(config, state).to(dtype)
+    tokens, at = data["input_ids"].long(), positions_of(data)
+    # The release counts tokens, whatever turns the rotation, and keeps the longest it has seen.
+    batch, length = tokens.shape
+    if case["case"].endswith("_then_short"):
+        length = max(d["input_ids"].shape[1] for d in map(arrays, same_instance(case)))
+    longest = torch.full((batch,), length)
+    at = replace(at, reach=Reach(token=longest, inter=longest, intra=longest))
+
+    hidden = model(tokens, at)
+    close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
+    close(model.head(hidden)[:, data["logits_pos"].long()], data["logits"], case)
+    nll = token_nll(hidden[:, :-1].flatten(0, 1), model.head.weight, tokens[:, 1:].flatten())
+    close(nll.view(batch, -1), data["token_nll"], case)
+
+
+def same_instance(case):
+    """Cases that ran before a `_then_short` one on the same model."""
+    stem = case["case"].removesuffix("_then_short")
+    return [other for other in SCALED if other["case"] in (stem, f"{stem}_then_long")]

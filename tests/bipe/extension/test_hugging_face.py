@@ -1,0 +1,157 @@
+"""Configurations of transformers are read into strategies, and written back as they were."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bipe.build import build
+from bipe.checkpoint import CheckpointError
+from bipe.encodings.rope import inverse_frequencies
+from bipe.extension.hugging_face import read_stretch, write_stretch
+from bipe.layouts import config_from_official, config_to_official, from_official, to_official
+from tests.bipe.conftest import BARE, random_batch, small_decoder, stretch, target
+
+ORIGINAL = "original_max_position_embeddings"
+factors = st.floats(1.01, 64.0)
+lists = st.lists(st.floats(1.0, 32.0), min_size=4, max_size=4)
+WRITTEN = st.one_of(
+    st.fixed_dictionaries({"rope_type": st.just("linear"), "factor": factors}),
+    st.fixed_dictionaries(
+        {"rope_type": st.just("dynamic"), "factor": factors, ORIGINAL: st.integers(2, 9000)}
+    ),
+    st.fixed_dictionaries(
+        {
+            "rope_type": st.just("yarn"),
+            "factor": factors,
+            ORIGINAL: st.integers(2, 9000),
+            "beta_fast": st.floats(8.0, 64.0),
+            "beta_slow": st.floats(0.5, 4.0),
+            "truncate": st.booleans(),
+        },
+        optional={name: st.floats(0.5, 2.0) for name in ("attention_factor", "mscale")},
+    ),
+    st.fixed_dictionaries(
+        {
+            "rope_type": st.just("llama3"),
+            "factor": factors,
+            ORIGINAL: st.integers(2, 9000),
+            "low_freq_factor": st.floats(0.5, 2.0),
+            "high_freq_factor": st.floats(3.0, 8.0),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "rope_type": st.just("longrope"),
+            "factor": factors,
+            ORIGINAL: st.integers(2, 9000),
+            "short_factor": lists,
+            "long_factor": lists,
+        },
+        optional={"attention_factor": st.floats(1.0, 2.0)},
+    ),
+)
+
+
+@pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters"])
+@settings(max_examples=60, deadline=None)
+@given(parameters=WRITTEN)
+def test_what_is_read_is_written_as_it_was(name, parameters):
+    read = read_stretch({name: parameters, "max_position_embeddings": 99_999})
+    build(read)
+    theta = 10000.0
+    assert write_stretch(read, theta=theta, head_width=8) == {**parameters, "rope_theta": theta}
+
+
+@settings(max_examples=30, deadline=None)
+@given(parameters=WRITTEN, bipe=st.booleans())
+def test_a_configuration_of_a_model_comes_back(parameters, bipe):
+    rope = {
+        **BARE["rope"],
+        "theta": 500000.0,
+        "stretch": read_stretch({"rope_scaling": parameters}),
+    }
+    encoding = target("Bilevel", intra=BARE["learned"], inter=rope) if bipe else rope
+    config = small_decoder("flat_nope", encoding=encoding, n_kv_head=2).config
+    written = config_to_official(config, max_length=4096)
+    assert config_from_official(written, intra_length=24) == config
+    for absent in ("rope_scaling", "rope_parameters"):
+        part = {key: value for key, value in written.items() if key != absent}
+        assert config_from_official(part, intra_length=24) == config
+
+
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope"])
+@torch.no_grad()
+def test_a_plain_model_comes_back_through_the_official_layout(scheme):
+    model = small_decoder(scheme)
+    again = from_official(config_to_official(model.config, max_length=64), to_official(model))
+    tokens, at = random_batch(2, 30, seed=1)
+    assert torch.equal(again(tokens, at), model(tokens, at))
+
+
+def test_ntk_aware_is_written_as_the_larger_theta_that_it_is():
+    written = write_stretch(stretch("NTKAware", factor=8.0), theta=10000.0, head_width=64)
+    assert written["rope_type"] == "default"
+    base = inverse_frequencies(width=64, theta=10000.0)
+    ours, _ = build(stretch("NTKAware", factor=8.0)).frequencies(base, theta=10000.0)
+    theirs = inverse_frequencies(width=64, theta=written["rope_theta"])
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
+
+
+def test_old_names_and_lengths_beside_the_dictionary_are_read():
+    phi3 = {
+        "rope_scaling": {"type": "su", "short_factor": [1, 1.5], "long_factor": [2, 4]},
+        "max_position_embeddings": 131072,
+        ORIGINAL: 4096,
+    }
+    assert read_stretch(phi3) == {
+        "_target_": "bipe.extension.LongRoPE",
+        "short_factor": [1.0, 1.5],
+        "long_factor": [2.0, 4.0],
+        "original_length": 4096,
+        "factor": 32.0,
+    }
+    yarn = {"rope_scaling": {"type": "yarn", "factor": 4, "mscale": None, "finetuned": True}}
+    read = read_stretch({**yarn, "max_position_embeddings": 2048})
+    assert read == {"_target_": "bipe.extension.YaRN", "factor": 4.0, "original_length": 2048}
+    for nothing in ({}, {"rope_scaling": None}, {"rope_parameters": {"rope_type": "default"}}):
+        assert read_stretch(nothing) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"rope_scaling": {"type": "ntk"}}, "rope_scaling.rope_type must be one of .*was: 'ntk'"),
+        ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters.factor must be given"),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2.0, "beta_fast": 3}},
+            "'linear' has no parameter 'beta_fast' here",
+        ),
+        ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, f"rope_scaling.{ORIGINAL} or max_posi"),
+        (
+            {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
+            "rope_parameters.partial_rotary_factor must be 1",
+        ),
+        (
+            {"rope_scaling": {"type": "dynamic", "factor": 1.0}, "max_position_embeddings": 9},
+            "rope_scaling.factor of 'dynamic' must be above 1",
+        ),
+    ],
+)
+def test_what_has_no_counterpart_is_named(config, message):
+    with pytest.raises(ValueError, match=message):
+        read_stretch(config)
+
+
+def test_what_transformers_does_not_have_is_not_written():
+    rope = {**BARE["rope"], "stretch": stretch("NTKMixed")}
+    config = small_decoder("flat_nope", encoding=rope).config
+    with pytest.raises(CheckpointError, match="no rope type for NTKMixed"):
+        config_to_official(config, max_length=9)
+    for scheme in ("flat_alibi", "flat_rope_interleaved", "bilevel_rope_rope", "chain"):
+        with pytest.raises(CheckpointError, match="has no name for this encoding"):
+            config_to_official(small_decoder(scheme).config, max_length=9)
+    official = config_to_official(small_decoder("flat_rope").config, max_length=9)
+    scaled = {"rope_parameters": {"rope_type": "linear", "factor": 2.0}, "rpe_type": "alibi"}
+    with pytest.raises(CheckpointError, match="alibi has no rotary frequencies"):
+        config_from_official({**official, **scaled})
