@@ -8,7 +8,7 @@
 Keys are kept as they enter the scores (rotated), each with its ids: a linear bias needs those. A
 cache of fixed capacity never moves, one that grows doubles. Positions go on from the last token
 kept (`carry`), whatever the length. Under a dynamic stretch (bipe/extension) the length that it
-counts with is fixed for the request, by `reach`: so keys stay as they are, and cached equals
+counts with is fixed for the request, by `lengths`: so keys stay as they are, and cached equals
 uncached. Keys kept unrotated would not give that: hidden states above the first layer were
 computed with the frequencies of their time.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from bipe.positions import Carry, Positions, Reach
+from bipe.positions import Carry, Lengths, Positions
 
 _FIRST_CAPACITY = 256  # tokens
 
@@ -37,7 +37,7 @@ class Cache:
     """Keys and values of all layers for a batch of rows that grow together.
 
     batch: rows. capacity: tokens a row that there is room for; with `grows` a first guess,
-    otherwise a limit. reach: what dynamic stretches count with from the first token on; needed by
+    otherwise a limit. lengths: what dynamic stretches count with from the first token on; needed by
     models that have one, ignored by others.
     """
 
@@ -47,13 +47,13 @@ class Cache:
         batch: int,
         capacity: int | None = None,
         grows: bool = False,
-        reach: Reach | None = None,
+        lengths: Lengths | None = None,
     ) -> None:
         if capacity is None and not grows:
             raise ValueError("capacity must be given, in tokens, for a cache that does not grow")
         if capacity is not None and capacity < 1:
             raise ValueError(f"capacity must be at least 1 token, was: {capacity}")
-        self.batch, self.grows, self.reach = batch, grows, reach
+        self.batch, self.grows, self.lengths = batch, grows, lengths
         self.capacity = capacity or _FIRST_CAPACITY
         self._layers: dict[int, Layer] = {}
         self._positions: Positions | None = None
@@ -120,14 +120,14 @@ class Cache:
             packed=not self._unbroken,
         )
 
-    def reaching(self, at: Positions) -> Positions:
-        """The same positions with the reach of the cache; raises ValueError if it has none."""
-        if self.reach is None:
+    def complete(self, at: Positions) -> Positions:
+        """Return the same positions with the lengths of the cache; raise ValueError without any."""
+        if self.lengths is None:
             raise ValueError(
                 "the model has a dynamic stretch, whose frequencies depend on the length: give the "
-                "cache the length to come, Cache(reach=Reach(token=..., inter=..., intra=...))"
+                "cache the length to come, Cache(lengths=Lengths(token=..., inter=..., intra=...))"
             )
-        return replace(at, reach=self.reach)
+        return replace(at, lengths=self.lengths)
 
     def append(
         self,
@@ -166,9 +166,11 @@ class Cache:
                     kept[:, :, shared : self._length] = kept[rows, :, shared : self._length]
             else:
                 held.keys, held.values = held.keys[rows], held.values[rows]
-        if self.reach is not None:
-            old = self.reach
-            self.reach = Reach(token=old.token[rows], inter=old.inter[rows], intra=old.intra[rows])
+        if self.lengths is not None:
+            old = self.lengths
+            self.lengths = Lengths(
+                token=old.token[rows], inter=old.inter[rows], intra=old.intra[rows]
+            )
         if self._positions is not None:
             at = self._positions
             self._positions = Positions(

@@ -178,7 +178,7 @@ class Decoder(nn.Module):
         cache: the tokens before these, which it then holds too (cache.py).
         """
         if cache is not None and self._counts_length:
-            at = cache.reaching(at)
+            at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)
         x = self.scheme.embed(self.tokens(tokens), at)
         rotation, attend = self._attention(at, keys_at, dtype=x.dtype)

@@ -51,8 +51,8 @@ class Carry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """How many ids of each kind the document of a row is expected to have when it is complete.
+class Lengths:
+    """How many ids of each kind the document of each row will have when it is complete.
 
     Fixes what dynamic stretches (bipe/extension) count with, for all calls of a request: keys in a
     cache were turned by the frequencies of their time. *Shape:* ``(batch)`` each.
@@ -73,7 +73,7 @@ class Positions:
     intra: 0.. inside the segment, in tokens.
     packed: False promises that each row is one document without padding, so that plain causal
         attention is exact; a host value, because asking the device would wait for it.
-    reach: see `Reach`; None: each document reaches as far as its ids here do.
+    lengths: see `Lengths`; None: each document ends with its ids here.
     """
 
     document: Int[Tensor, "batch time"]
@@ -81,7 +81,7 @@ class Positions:
     inter: Int[Tensor, "batch time"]
     intra: Int[Tensor, "batch time"]
     packed: bool = True
-    reach: Reach | None = None
+    lengths: Lengths | None = None
 
     @classmethod
     def from_marks(
@@ -137,14 +137,14 @@ class Positions:
             inter=self.inter[:, time],
             intra=self.intra[:, time],
             packed=self.packed,
-            reach=self.reach,
+            lengths=self.lengths,
         )
 
     def length(self, level: Level) -> Int[Tensor, " batch #time"]:
-        """Ids in use in the document of each token: those of `reach`, or the largest here + 1."""
-        if self.reach is not None:
-            reach: Tensor = getattr(self.reach, level)
-            return reach[:, None]
+        """Ids in use in the document of each token: those of `lengths`, or the largest here + 1."""
+        if self.lengths is not None:
+            lengths: Tensor = getattr(self.lengths, level)
+            return lengths[:, None]
         ids: Tensor = getattr(self, level)
         if not self.packed:
             return ids.amax(-1, keepdim=True) + 1

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder
-from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Reach
+from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 
 PREFILL_CHUNK = 1024  # tokens
 
@@ -103,7 +103,7 @@ class Session:
     marker: at the start of a text, copied for each row; None for a model that asks for no
     segments. padding: left padding of each row, in tokens. capacity: tokens a row; by default the
     cache grows. chunk: tokens of a prompt that are read at once. room: tokens that are expected
-    behind what is fed first; models with a dynamic stretch count with both from then on (`Reach`).
+    behind what is fed first; models with a dynamic stretch use both from then on (`Lengths`).
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Session:
             for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
         )
         if not len(self.cache):
-            self.cache.reach = self._reach()
+            self.cache.lengths = self._lengths()
         # Where a mark became another, its token and all behind it are read again.
         self.cache.rewind(start)
         behind = self._read(start)
@@ -199,7 +199,7 @@ class Session:
         """Tokens of padding that a row still has to come."""
         return 0 if self.padding is None else max(0, self.padding[row] - len(self.cache))
 
-    def _reach(self) -> Reach:
+    def _lengths(self) -> Lengths:
         """What each row comes to with `room` more tokens, if segments go on as they began."""
         columns = []
         for index, row in enumerate(self._rows):
@@ -210,7 +210,7 @@ class Session:
             segments = -(-len(opens) * tokens // max(1, len(marks)))
             columns.append((tokens, segments, longest))
         token, inter, intra = torch.tensor(columns, device=self._device).unbind(-1)
-        return Reach(token=token, inter=inter, intra=intra)
+        return Lengths(token=token, inter=inter, intra=intra)
 
     def _push(
         self, row: _Row, tokens: Sequence[int], marks: Sequence[int] | None, *, hidden: int

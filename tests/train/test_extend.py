@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from bipe import Cache, Positions
 from bipe.checkpoint import load_model
-from bipe.positions import Reach
+from bipe.positions import Lengths
 from tests.train.studies import curve, losses, pretrain, same_weights, weights
 from tests.train.test_resume import Crash
 from train.cli import main, register_resolvers
@@ -265,7 +265,7 @@ def test_cached_and_whole_passes_of_an_extended_run_agree(extended_run, strategy
     whole = model.logits(tokens, at)
     length = torch.tensor([300])
     cache = Cache(
-        batch=1, grows=True, reach=Reach(token=length, inter=at.inter[:, -1] + 1, intra=length)
+        batch=1, grows=True, lengths=Lengths(token=length, inter=at.inter[:, -1] + 1, intra=length)
     )
     parts = [
         model.logits(tokens[:, part], cache.next(marks[:, part]), cache=cache)

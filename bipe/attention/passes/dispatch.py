@@ -44,7 +44,7 @@ def pass_attention(
     scheme: with a method (`scheme.far`). dtype: of the hidden states.
     Raises ValueError for a path that has no form for passes.
     """
-    k_at = replace(k_at, reach=q_at.reach)
+    k_at = replace(k_at, lengths=q_at.lengths)
     level = _LEVELS.get(scheme.far.unit, scheme.level)
     q_ids, k_ids = getattr(q_at, level), getattr(k_at, level)
     passes: tuple[Pass, ...] = scheme.far.passes(q_ids, k_ids)
@@ -72,7 +72,7 @@ def pass_attention(
             "attention to auto, chunked or eager"
         )
     # Frequencies that depend on the length of documents need all of their keys.
-    whole = q_at.reach is None and counts_length(scheme)
+    whole = q_at.lengths is None and counts_length(scheme)
     views, used = [], []
     for part, found in zip(passes, ranges, strict=True):
         keys = _bounds(found)

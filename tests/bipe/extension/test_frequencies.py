@@ -16,7 +16,7 @@ from bipe.encodings.rope import inverse_frequencies
 from bipe.extension import DynamicNTK, DynamicYaRN, Linear, LongRoPE, YaRN
 from bipe.extension.yarn import turning_pair
 from bipe.generation import Session
-from bipe.positions import Reach
+from bipe.positions import Lengths
 from segmenters import Newline, TokenMarker
 from tests.bipe.conftest import BARE, HEAD_WIDTH, random_batch, random_marks, small_decoder, target
 from tests.bipe.conftest import stretch as described
@@ -164,18 +164,18 @@ def test_cached_equals_uncached(name, bilevel, division):
     tokens, _ = random_batch(2, 45, seed=3, documents=0.0)
     marks = random_marks(2, 45, seed=3, documents=0.0)
     at = Positions.from_marks(marks, packed=False)
-    natural = Reach(**{k: getattr(at, k).amax(-1) + 1 for k in ("token", "inter", "intra")})
+    natural = Lengths(**{k: getattr(at, k).amax(-1) + 1 for k in ("token", "inter", "intra")})
     assert (natural.inter != natural.inter[0]).any(), "rows stretch by themselves"
-    cache = Cache(batch=2, grows=True, capacity=7, reach=natural)
+    cache = Cache(batch=2, grows=True, capacity=7, lengths=natural)
     ours = cached_logits(model, tokens, marks, division, cache)
     torch.testing.assert_close(ours, model.logits(tokens, at), atol=1e-9, rtol=1e-9)
     # A longer request has other factors, in and out of the cache, in any order of the rows.
-    longer = Reach(token=natural.token + 40, inter=natural.inter + 50, intra=natural.intra)
-    cache = Cache(batch=2, grows=True, reach=longer)
+    longer = Lengths(token=natural.token + 40, inter=natural.inter + 50, intra=natural.intra)
+    cache = Cache(batch=2, grows=True, lengths=longer)
     first = cached_logits(model, tokens[:, :20], marks[:, :20], [20], cache)
     cache.select(torch.tensor([1, 0]))
     rest = cached_logits(model, tokens.flip(0)[:, 20:], marks.flip(0)[:, 20:], [1, 24], cache)
-    full = model.logits(tokens, dataclasses.replace(at, reach=longer))
+    full = model.logits(tokens, dataclasses.replace(at, lengths=longer))
     torch.testing.assert_close(torch.cat([first, rest.flip(0)], 1), full, atol=1e-9, rtol=1e-9)
     assert torch.allclose(full, model.logits(tokens, at)) == (name not in DYNAMIC)
 
@@ -186,7 +186,7 @@ def test_cached_equals_uncached(name, bilevel, division):
 def test_a_cache_without_a_length_to_come_is_refused(name, bilevel):
     model = stretched_decoder(name, bilevel=bilevel)
     tokens, at = random_batch(1, 9, seed=1, documents=0.0)
-    with pytest.raises(ValueError, match=r"dynamic stretch.*Cache\(reach=Reach"):
+    with pytest.raises(ValueError, match=r"dynamic stretch.*Cache\(lengths=Lengths"):
         model(tokens, at, cache=Cache(batch=1, capacity=9))
 
 
@@ -209,12 +209,12 @@ def test_a_session_fixes_the_factor_of_a_request(name, bilevel):
         marks = torch.zeros_like(tokens, dtype=torch.uint8)
         marks[:, 1:] = (tokens[:, :-1] == 1).to(torch.uint8) << 1
         segments = 1 + int((marks[0, : len(prompt)] > 0).sum())
-        reach = Reach(
+        lengths = Lengths(
             token=torch.tensor([len(prompt) + 6]),
             inter=torch.tensor([math.ceil(segments * (len(prompt) + 6) / len(prompt))]),
             intra=torch.tensor([1]),
         )
-        at = dataclasses.replace(Positions.from_marks(marks), reach=reach)
+        at = dataclasses.replace(Positions.from_marks(marks), lengths=lengths)
         whole = model.logits(tokens, at)[0]
         torch.testing.assert_close(logits[row, pad:], whole, atol=1e-9, rtol=1e-9)
 

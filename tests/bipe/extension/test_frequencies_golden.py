@@ -12,7 +12,7 @@ from bipe.encodings import RoPE
 from bipe.encodings.rope import inverse_frequencies
 from bipe.layouts import from_official
 from bipe.loss import token_nll
-from bipe.positions import Reach
+from bipe.positions import Lengths
 from tests.bipe.test_golden import DTYPES, FOLDER, arrays, close, positions_of, present, read
 
 FILE = "rope_scaling.json"
@@ -129,7 +129,7 @@ def test_a_scaled_model_equals_the_release(case, dtype):
     if case["case"].endswith("_then_short"):
         length = max(d["input_ids"].shape[1] for d in map(arrays, same_instance(case)))
     longest = torch.full((batch,), length)
-    at = replace(at, reach=Reach(token=longest, inter=longest, intra=longest))
+    at = replace(at, lengths=Lengths(token=longest, inter=longest, intra=longest))
 
     hidden = model(tokens, at)
     close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)

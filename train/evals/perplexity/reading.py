@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bipe import Cache, Decoder, Positions
 from bipe.loss import token_nll
-from bipe.positions import DOCUMENT_BIT, Reach
+from bipe.positions import DOCUMENT_BIT, Lengths
 
 # Tokens of a row that are read in one pass; more are read in chunks.
 ONE_PASS = 16384
@@ -42,8 +42,10 @@ def hidden_states(
     if time <= one_pass:
         yield 0, model(tokens, at)
         return
-    reach = Reach(**{name: getattr(at, name).amax(-1) + 1 for name in ("token", "inter", "intra")})
-    cache = Cache(batch=batch, capacity=time, reach=reach)
+    lengths = Lengths(
+        **{name: getattr(at, name).amax(-1) + 1 for name in ("token", "inter", "intra")}
+    )
+    cache = Cache(batch=batch, capacity=time, lengths=lengths)
     for start in range(0, time, chunk):
         part = slice(start, start + chunk)
         yield start, model(tokens[:, part], at[part], cache=cache)

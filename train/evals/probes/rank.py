@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bipe import Cache, Decoder, Positions
-from bipe.positions import Reach
+from bipe.positions import Lengths
 from train.evals.probes.layout import Trial
 
 CHUNK = 1024  # tokens
@@ -64,12 +64,12 @@ def filled_cache(
     """
     at = Positions.from_marks(marks.to(model.head.weight.device), packed=False)
     batch, time = marks.shape
-    reach = Reach(
+    lengths = Lengths(
         token=at.token[:, -1] + 1 + room,
         inter=at.inter[:, -1] + 1 + torch.tensor(segments, device=at.inter.device),
         intra=torch.maximum(at.intra.amax(-1), at.intra[:, -1] + room) + 1,
     )
-    return Cache(batch=batch, capacity=time + room, reach=reach)
+    return Cache(batch=batch, capacity=time + room, lengths=lengths)
 
 
 def read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: int) -> Tensor:
