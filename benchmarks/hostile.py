@@ -45,8 +45,8 @@ from segmenters import (
     Sentences,
     Stride,
 )
-from segmenters.code.languages import LANGUAGES
 from segmenters.documents.mixed import FORMATS
+from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
 
 UNITS = (

@@ -10,9 +10,17 @@ Back ends such as spaCy are imported when a segmenter that needs them first cuts
 from segmenters.align import ByteTable, anchors_from_offsets, mark
 from segmenters.base import Segmenter, SegmenterError
 from segmenters.code.lines import Lines
-from segmenters.controls import Clauses, Matched
+from segmenters.controls import (
+    Clauses,
+    Matched,
+    Newline,
+    Official,
+    Pattern,
+    RandomCuts,
+    Stride,
+    official_marks,
+)
 from segmenters.documents import Auto, Mixed, route
-from segmenters.pattern import Newline, Official, Pattern, RandomCuts, Stride, official_marks
 from segmenters.proofs import (
     ArithmeticSteps,
     ChainOfThought,
@@ -25,8 +33,7 @@ from segmenters.proofs import (
 )
 from segmenters.prose.sentences import Sentences
 from segmenters.streaming.id_table import IdTable
-from segmenters.streaming.online import Online
-from segmenters.streaming.token_marker import TokenMarker
+from segmenters.streaming.online import Online, TokenMarker
 
 __all__ = [
     "ArithmeticSteps",

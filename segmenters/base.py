@@ -1,23 +1,30 @@
-"""What every segmenter is: text -> cuts.
+"""What every segmenter is, text -> cuts, and the machine that cuts a text still being written.
 
 Cuts are character offsets c_0 < c_1 < ... < c_n with c_0 = 0 and c_n = len(text) (the empty text:
 [0]), so that the segments text[c_i:c_i+1] tile the text and join back to it, whatever the input.
 A segmenter states its ends in any order, with repeats or not; `cuts_from_ends` makes cuts of them,
 so the law holds by construction. The parameters of a segmenter are its dataclass fields, and they
 are its fingerprint. Tokens are not known here: `align` brings cuts and tokens together.
+
+All cuts of a segmenter's machine together are the cuts of the segmenter, however the text falls
+into pieces; `streaming` turns them into marks of tokens.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from segmenters.places import after_space
+
+Meta = Mapping[str, Any] | None
 Cuts = npt.NDArray[np.int64]
 
 
@@ -41,7 +48,7 @@ class SegmenterError(ValueError):
         self.offset = offset
 
     def in_document(self, document: str) -> SegmenterError:
-        """The same error, naming the document in which it arose."""
+        """Return the same error, naming the document in which it arose."""
         return SegmenterError(self.message, document=document, offset=self.offset)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -55,7 +62,7 @@ def _rebuild_error(message: str, document: str | None, offset: int | None) -> Se
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
-    """Cuts of a text of `length` characters from the ends of its segments.
+    """Return the cuts of a text of `length` characters from the ends of its segments.
 
     Order does not matter; repeats, 0 and `length` may be present or absent.
     Raises SegmenterError for an end outside of the text.
@@ -85,7 +92,7 @@ class Segmenter(ABC):
     @property
     @abstractmethod
     def lookahead(self) -> int | None:
-        """How many characters after a place are read before it is decided; None: the whole text.
+        """Count the characters after a place that decide about it; None: the whole text.
 
         Whether p is a cut depends on text[: p + lookahead] alone, for every p short of its end.
         A sentence rule that reads the next non-space character has lookahead 1: it leaves white
@@ -94,10 +101,10 @@ class Segmenter(ABC):
 
     @abstractmethod
     def _ends(self, text: str) -> Iterable[int] | Cuts:
-        """Where segments end (character offsets), in any order, 0 and len(text) optional."""
+        """Return where segments end (characters), in any order, 0 and len(text) optional."""
 
     def cut(self, text: str) -> Cuts:
-        """Cuts of the text: int64 [segments + 1] character offsets from 0 to len(text).
+        """Return the cuts of the text: int64 [segments + 1] character offsets from 0 to len(text).
 
         Raises TypeError if `text` is not a string.
         """
@@ -106,29 +113,38 @@ class Segmenter(ABC):
         return cuts_from_ends(self._ends(text), len(text))
 
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Cuts of each level, finest first: segments, then for instance paragraphs."""
+        """Return the cuts of each level, finest first: segments, then for instance paragraphs."""
         return (self.cut(text),)
 
+    def machine(self) -> Machine:
+        """Return a machine at the start of a text, which is cut as it arrives.
+
+        Raises ValueError, with the reason, if the segmenter cannot be followed token by token.
+        """
+        raise self.refusal("it has no machine")
+
+    def refusal(self, reason: str) -> ValueError:
+        """Return the error for whoever would follow this segmenter."""
+        return ValueError(
+            f"segmenter must be one that can be followed while text is written, was: {self!r}; "
+            f"{reason}"
+        )
+
     def choose(
-        self,
-        *,
-        text: str,
-        kind: str | None = None,
-        name: str | None = None,
-        meta: Mapping[str, Any] | None = None,
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        """The segmenter for one document: this one, unless it decides by document.
+        """Return the segmenter for one document: this one, unless it decides by document.
 
         kind: "prose", "code", "proof" or the like; name: a file name or id; meta: other fields.
         """
         return self
 
     def versions(self) -> dict[str, str]:
-        """Versions and tables, beyond the parameters, on which the cuts depend."""
+        """Return versions and tables, beyond the parameters, on which the cuts depend."""
         return {}
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that decides where this segmenter cuts, as JSON-able values."""
+        """Return all that decides where this segmenter cuts, as JSON-able values."""
         return {
             "segmenter": public_name(type(self)),
             "version": self.version,
@@ -153,3 +169,92 @@ def require_integer(name: str, value: object, least: int) -> None:
         raise TypeError(f"{name} must be an int, was: {type(value).__name__} {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, was: {value}")
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Machine(ABC):
+    """Cuts of a text that arrives in pieces; its fields are all of its state.
+
+    Two machines are equal if they are in the same state; a machine can be pickled. `size` counts
+    the characters read.
+    """
+
+    size: int = 0
+
+    def push(self, text: str) -> list[int]:
+        """Read the next piece; return the cuts that it decides, in characters of the whole text.
+
+        The start of the text is not among them; the very end of what was read may be.
+        """
+        if not text:
+            return []
+        cuts = self._read(text)
+        self.size += len(text)
+        return cuts
+
+    def close(self) -> list[int]:
+        """End the text; return the cuts left undecided. Push nothing afterwards."""
+        return []
+
+    @property
+    def decided(self) -> int:
+        """Return the character up to which every cut is known.
+
+        By default the last character read: what a causal rule asks about a place is the character
+        that is there.
+        """
+        return self.size - 1
+
+    def copy(self) -> Self:
+        """Return a machine in the same state, independent of this one."""
+        return copy.copy(self)
+
+    @abstractmethod
+    def _read(self, text: str) -> list[int]:
+        """Return the cuts decided by `text`, not empty; `size` does not count it yet."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Window(Machine):
+    """Follows a rule that reads `before` characters before a place and the one at the place.
+
+    The segmenter is asked about the window around what is new, and only if it holds one of
+    `triggers`, the characters behind which it may cut.
+    """
+
+    segmenter: Segmenter
+    before: int
+    triggers: str
+    tail: str = ""
+
+    def _read(self, text: str) -> list[int]:
+        window = self.tail + text
+        known, start = len(self.tail), self.size - len(self.tail)
+        self.tail = window[-self.before :]
+        if not any(trigger in window for trigger in self.triggers):
+            return []
+        cuts = self.segmenter.cut(window)[1:-1].tolist()
+        return [start + cut for cut in cuts if cut >= known]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class SpacedMachine(Machine):
+    """A machine whose steps keep the white space behind them.
+
+    `ended`: a step has ended, and its cut is in front of the next visible character.
+    """
+
+    ended: bool = False
+
+    @abstractmethod
+    def step_ends(self, text: str) -> list[int]:
+        """Return where steps end in the next piece, in its characters, white space left outside.
+
+        A step whose last character was in the piece before may end at 0.
+        """
+
+    def _read(self, text: str) -> list[int]:
+        ends = self.step_ends(text)
+        cuts = list(after_space(text, [0, *ends] if self.ended else ends))
+        self.ended = bool(cuts) and cuts[-1] == len(text)
+        return [self.size + cut for cut in dict.fromkeys(cuts) if cut < len(text)]

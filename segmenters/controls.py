@@ -1,7 +1,10 @@
-"""Segmenters made of another one: clauses inside its segments, and controls of the same lengths.
+"""Segments that end where a pattern says, and the controls of a segmentation ablation.
 
-A segmentation ablation asks whether it matters where segments end. `Matched` keeps what must not
-differ, the number of segments of every document or even all their lengths, and moves the cuts.
+`Newline` and `Official` are what the released BiPE (He et al., arXiv 2401.16421) does in effect.
+An ablation asks whether it matters where segments end: `Stride` and `RandomCuts` make segments of
+fixed and of random length, and `Matched` keeps the number of segments of each document that
+another segmenter makes, or even all their lengths, and moves the cuts. `Clauses` cuts the segments
+of another one further. None of these knows about words or sentences.
 """
 
 from __future__ import annotations
@@ -9,19 +12,189 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, Segmenter, require_integer
+from segmenters.base import Cuts, Machine, Meta, Segmenter, Window, require_integer
+from segmenters.places import characters, utf8
 from segmenters.random_numbers import GOLDEN, mix
 
+_NEWLINE, _SPACE, _PERIOD = b"\n ."
+# Draws are made for so many characters at a time: they take fifty bytes per character.
+_PIECE = 1 << 18
 Kind = Literal["shuffled", "random", "stride"]
 KINDS = get_args(Kind)
 # What ends a clause, with the white space behind it; that of Chinese and Japanese needs none.
 _CLAUSE = re.compile(r"[,;:\u2014]\s+|[\uff0c\uff1b\uff1a\u3001]\s*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Pattern(Segmenter):
+    r"""Ends a segment at the end of each match of the regular expression `ends`.
+
+    `Pattern(ends=r";\n")` cuts after a semicolon at the end of a line. A match may be empty, so a
+    look-around such as `(?=def )` cuts in front of a word. An expression may read the whole text,
+    so the lookahead is that; linear time is up to the expression.
+    """
+
+    ends: str
+
+    lookahead = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ends, str):
+            raise TypeError(f"ends must be a str, was: {type(self.ends).__name__}")
+        try:
+            re.compile(self.ends)
+        except re.error as error:
+            raise ValueError(
+                f"ends must be a regular expression, was: {self.ends!r} ({error})"
+            ) from error
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return [*map(re.Match.end, re.finditer(self.ends, text))]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Newline(Segmenter):
+    r"""Ends a segment after each "\n"; a blank line is a segment of its own."""
+
+    lookahead = 0
+
+    def _ends(self, text: str) -> Cuts:
+        data = utf8(text)
+        return characters(np.flatnonzero(data == _NEWLINE) + 1, data, text)
+
+    def machine(self) -> Machine:
+        return Window(segmenter=self, before=1, triggers="\n")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Official(Segmenter):
+    r"""The rule of the released BiPE, in characters: after "\n", and after a space and a period.
+
+    The release knows token ids only, 13 and 869 of the LLaMA tokenizer, which stand for "\n" and
+    " .". An ordinary "." is another token and ends nothing, so this is in effect segmentation by
+    newlines, never sentences. `official_marks` is the same rule over token ids.
+    """
+
+    lookahead = 0
+
+    def _ends(self, text: str) -> Cuts:
+        data = utf8(text)
+        found = data == _NEWLINE
+        found[1:] |= (data[1:] == _PERIOD) & (data[:-1] == _SPACE)
+        return characters(np.flatnonzero(found) + 1, data, text)
+
+    def machine(self) -> Machine:
+        return Window(segmenter=self, before=2, triggers="\n.")
+
+
+def official_marks(
+    ids: npt.ArrayLike, *, separators: tuple[int, ...] = (13, 869)
+) -> npt.NDArray[np.bool_]:
+    """Return where segments start, by the released rule over token ids: bool [..., time].
+
+    A separator closes its segment and belongs to it; rows are independent:
+
+        ids     7  13   8   9  869  869   4
+        starts  1   0   1   0    0    1   1
+    """
+    array = np.asarray(ids)
+    starts = np.ones(array.shape, dtype=bool)
+    starts[..., 1:] = np.isin(array[..., :-1], separators)
+    return starts
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Stride(Segmenter):
+    """Segments of a fixed `length` in characters; the last may be shorter."""
+
+    length: int
+
+    lookahead = 0
+
+    def __post_init__(self) -> None:
+        require_integer("length", self.length, 1)
+
+    def _ends(self, text: str) -> Cuts:
+        return np.arange(self.length, len(text), self.length, dtype=np.int64)
+
+    def machine(self) -> Machine:
+        return _Strides(length=self.length)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Strides(Machine):
+    """Cuts at multiples of `length`."""
+
+    length: int
+
+    def _read(self, text: str) -> list[int]:
+        first = self.size // self.length + 1
+        last = (self.size + len(text)) // self.length
+        return [self.length * index for index in range(first, last + 1)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RandomCuts(Segmenter):
+    """Segments of random length: each place is a cut with probability 1 / `mean` (characters).
+
+    The draw at a place is a hash of `seed` and of all the text before it, so lengths are geometric,
+    the same text is always cut in the same way, two documents are not, and nothing that comes
+    after the place is read.
+    """
+
+    mean: float
+    seed: int = 0
+
+    lookahead = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mean, int | float) or isinstance(self.mean, bool):
+            raise TypeError(f"mean must be a number, was: {type(self.mean).__name__}")
+        if not 1 <= self.mean < float("inf"):
+            raise ValueError(f"mean must be at least 1 and finite, was: {self.mean}")
+        require_integer("seed", self.seed, 0)
+
+    def _ends(self, text: str) -> Cuts:
+        found, total = [np.zeros(0, dtype=np.int64)], 0
+        for read in range(0, len(text), _PIECE):
+            cuts, total = self.draw(text[read : read + _PIECE], read=read, total=total)
+            found.append(cuts + read)
+        return np.concatenate(found)
+
+    def machine(self) -> Machine:
+        return _Draws(segmenter=self)
+
+    def draw(self, text: str, *, read: int, total: int) -> tuple[Cuts, int]:
+        """Return cuts of `text`, in its characters, behind `read` characters; and the next `total`.
+
+        `total` sums up the characters read, so that the draws go on in the next piece of a text.
+        """
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(GOLDEN)
+        start = np.uint64((self.seed * GOLDEN + 1) % 2**64)
+        # A sum of mixed terms is a hash of each prefix in one vectorised pass.
+        sums = np.cumsum(mix((codes + counter) ^ start)) + np.array([total], dtype=np.uint64)
+        draws = mix(sums ^ start)
+        cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
+        return cuts, int(sums[-1]) if len(sums) else total
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Draws(Machine):
+    """Cuts drawn by a hash of all the text so far, of which `total` is the state."""
+
+    segmenter: RandomCuts
+    total: int = 0
+
+    def _read(self, text: str) -> list[int]:
+        cuts, self.total = self.segmenter.draw(text, read=self.size, total=self.total)
+        return (cuts + self.size).tolist()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,23 +208,17 @@ class _Derived(Segmenter):
             raise TypeError(f"of must be a segmenter, was: {self.of!r}")
 
     def choose(
-        self,
-        *,
-        text: str,
-        kind: str | None = None,
-        name: str | None = None,
-        meta: Mapping[str, Any] | None = None,
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        return dataclasses.replace(
-            self, of=self.of.choose(text=text, kind=kind, name=name, meta=meta)
-        )
+        chosen = self.of.choose(text=text, kind=kind, name=name, meta=meta)
+        return dataclasses.replace(self, of=chosen)
 
     def fingerprint(self) -> dict[str, Any]:
-        told = super(_Derived, self).fingerprint()
+        found = super(_Derived, self).fingerprint()
         inner = self.of.fingerprint()
         call = {"_target_": inner["segmenter"], **inner["parameters"]}
         versions = {"of": {"version": inner["version"], **inner["versions"]}}
-        return told | {"parameters": told["parameters"] | {"of": call}, "versions": versions}
+        return found | {"parameters": found["parameters"] | {"of": call}, "versions": versions}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,15 +250,13 @@ class Matched(_Derived):
     kind: Kind
     seed: int = 0
 
+    lookahead = None
+
     def __post_init__(self) -> None:
         super(Matched, self).__post_init__()
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, was: {self.kind!r}")
         require_integer("seed", self.seed, 0)
-
-    @property
-    def lookahead(self) -> int | None:
-        return None
 
     def _ends(self, text: str) -> npt.NDArray[np.int64]:
         cuts: Cuts = self.of.cut(text)
@@ -105,8 +270,8 @@ class Matched(_Derived):
         return np.cumsum(lengths[np.argsort(self._draws(text, count))])
 
     def _draws(self, text: str, count: int) -> npt.NDArray[np.uint64]:
-        """Numbers of this text: a counter, hashed."""
-        told = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
-        start = int.from_bytes(told.digest(), "little") ^ ((self.seed * GOLDEN + 1) % 2**64)
+        """Return numbers that belong to this text: a counter, hashed."""
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+        start = int.from_bytes(digest.digest(), "little") ^ ((self.seed * GOLDEN + 1) % 2**64)
         counter = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
         return mix(mix(counter ^ np.uint64(start)) + np.uint64(start))

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 
 from segmenters import Segmenter
+from segmenters.registry import SEGMENTERS
 from tests.segmenters.texts import any_text
-from train.commands.segment_choice import NAMES
 
 PAGE = (Path(__file__).parent.parent / "docs" / "segmenters.md").read_text(encoding="utf-8")
 
@@ -35,4 +35,4 @@ def test_the_page_names_what_there_is():
     table = PAGE[PAGE.index("| your documents") : PAGE.index("`auto` decides")]
     column = [row.split("|")[2] for row in table.splitlines()[2:] if row.startswith("|")]
     named = re.findall(r"`(\w+)`", " ".join(column))
-    assert named and set(named) <= set(NAMES)
+    assert named and set(named) <= set(SEGMENTERS)

@@ -3,7 +3,10 @@ r"""Lines of code as segments: physical lines, statements, top-level definitions
 physical  a segment ends with its line end, "\n", "\r\n" or "\r".
 logical   a statement that spans several physical lines is one segment; blank lines and lines of
           comment are segments of their own.
-block     logical lines, and above them a level of top-level definitions.
+block     logical lines, and above them a level of top-level definitions. A definition starts a
+          segment of it, together with decorators and with the comments directly above it; so does
+          the first other statement after a definition. Blank lines stay with what is before them.
+          So what is between two definitions (imports, constants) is one segment.
 
 A line end stays with its line and the indentation goes with the line that it indents, so that a
 model sees how deep a line is inside of its own segment. `str.splitlines` is not used: it also cuts
@@ -13,22 +16,28 @@ at form feeds, vertical tabs and Unicode separators, which may stand inside of a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from segmenters.base import Cuts, Segmenter, SegmenterError
-from segmenters.code import definitions, haskell_lines, parsed, python_lines
-from segmenters.code.fields import language_of_fields, path_of
-from segmenters.code.languages import language_named, language_of, language_of_script
-from segmenters.code.physical import character_ends
+from segmenters.base import Cuts, Machine, Meta, Segmenter, SegmenterError, Window
+from segmenters.code import haskell_lines, parsed, python_lines
+from segmenters.fields import language_of_fields, path_of
+from segmenters.places import character_ends
+from segmenters.registry import language_named, language_of, language_of_script
 
 GRANULARITIES = ("physical", "logical", "block")
 # Languages that are read by a machine of their own, without a grammar.
 _MACHINES = ("haskell", "python")
+# How one of their logical lines at the margin starts; all other lines are inside of something.
+_MARGINS = {
+    "python": r"(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S)",
+    "haskell": r"(?P<comment>--|\{-)|(?P<other>#|(?:import|default|infix[lr]?|foreign)"
+    r"(?![\w']))|(?P<definition>\S)",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +45,7 @@ class Lines(Segmenter):
     """Ends a segment at a line end. A blank line is a segment of its own.
 
     `granularity`: "physical", "logical" or "block"; the latter two know statements. `language`: a
-    name of `segmenters.code.languages`, or "auto": what `for_document` said, else what the first
+    name of `segmenters.registry`, or "auto": what `for_document` said, else what the first
     line of a script asks for, else none, and then lines are physical. Python is read by a state
     machine that can run during generation; other languages need tree-sitter and their grammar,
     which read the whole text. `fallback`: cut physical lines where a grammar is not installed.
@@ -69,7 +78,7 @@ class Lines(Segmenter):
     def for_document(
         self, *, path: str | PurePath | None = None, language: str | None = None
     ) -> Lines:
-        """This segmenter for one document, if its own language is "auto".
+        """Return this segmenter for one document, if its own language is "auto".
 
         `language` is what the data say, and is not an error if it is unknown here; a `path`
         decides where it says nothing.
@@ -86,14 +95,9 @@ class Lines(Segmenter):
         return dataclasses.replace(self, language=found) if found else self
 
     def choose(
-        self,
-        *,
-        text: str,
-        kind: str | None = None,
-        name: str | None = None,
-        meta: Mapping[str, Any] | None = None,
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        """This segmenter in the language of the document's field or name, where it matters."""
+        """Return this segmenter in the language of the document's field or name."""
         if self.granularity == "physical":
             return self
         language = language_of_fields(meta or {})
@@ -107,7 +111,7 @@ class Lines(Segmenter):
         return python_lines.LOOKAHEAD if self.language == "python" else None
 
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Cuts of the lines; for granularity "block" also of the top-level definitions.
+        """Return cuts of the lines; for granularity "block" also of the top-level definitions.
 
         Every cut of the second level is one of the first. What stands between two definitions is
         a segment of the second level.
@@ -120,16 +124,16 @@ class Lines(Segmenter):
         cuts = self.cut(text)
         if language is None:
             return (cuts, np.unique(cuts[[0, -1]]))
-        return (cuts, definitions.of_machine(text, cuts, language))
+        return (cuts, _definitions(text, cuts, language))
 
     def versions(self) -> dict[str, str]:
-        """The versions of tree-sitter and of the grammar that decides, if one is named."""
+        """Return the versions of tree-sitter and of the grammar that decides, if one is named."""
         if self.granularity == "physical" or self.language in ("auto", *_MACHINES):
             return {}
         return {} if parsed.missing(self.language) else parsed.versions(self.language)
 
     def _language_for(self, text: str) -> str | None:
-        """The language that decides about lines; None: lines are physical."""
+        """Return the language that decides about lines; None: lines are physical."""
         if self.granularity == "physical":
             return None
         language = self.language if self.language != "auto" else language_of_script(text)
@@ -146,3 +150,39 @@ class Lines(Segmenter):
         if language == "haskell":
             return haskell_lines.item_ends(text)
         return parsed.logical_ends(text, language)
+
+    def machine(self) -> Machine:
+        if self.granularity == "physical":
+            return Window(segmenter=self, before=1, triggers="\n\r")
+        if self.granularity == "block":
+            raise self.refusal("definitions are known late: set granularity=logical")
+        if self.language != "python":
+            raise self.refusal("statements are followed in Python alone: set language=python")
+        return python_lines.PythonLines()
+
+
+def _definitions(text: str, lines: Cuts, language: str) -> Cuts:
+    """Return the cuts of top-level definitions, some of `lines`, the cuts of the logical lines."""
+    margin = re.compile(_MARGINS[language])
+    ends: list[int] = []
+    comments = -1  # where the run of comments directly above this line starts
+    kind = ""  # of the last line at the margin: "definition", "decorator" or "other"
+    for place in lines[:-1].tolist():
+        match = margin.match(text, place)
+        if match is None:
+            comments = -1
+            continue
+        if match.lastgroup == "comment":
+            comments = place if comments < 0 else comments
+            continue
+        start = place if comments < 0 else comments
+        comments = -1
+        if match.lastgroup == "other":
+            if kind == "definition":
+                ends.append(start)
+            kind = "other"
+        else:
+            if kind != "decorator":
+                ends.append(start)
+            kind = "decorator" if match[0] == "@" else "definition"
+    return np.array(sorted({0, *ends, int(lines[-1])}), dtype=np.int64)

@@ -1,10 +1,11 @@
 """Lines and definitions of a text in any language that has a grammar.
 
 A text is parsed as one piece, if it is short enough, else in pieces that end where the indentation
-is least. What takes too much work to parse (grammars.py) has physical lines: the stretch about the
-place where the work went, twice as long for each time in a row; what stands before and behind it is
-parsed on its own. A line that nobody wrote by hand is not parsed. So time grows with the length of
-the text alone, the same text has the same cuts on any machine, and what is broken stays local.
+is least. Text that is too hard to parse within a fixed budget (grammars.py) is cut at physical
+lines: the stretch about the place where the work went, twice as long for each time in a row; what
+is before and behind it is parsed on its own. A line that nobody wrote by hand is not parsed. So
+time grows with the length of the text alone, the same text has the same cuts on any machine, and
+what is broken stays local.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from segmenters.base import Cuts, SegmenterError, cuts_from_ends
-from segmenters.code import statements
-from segmenters.code.physical import character_ends, line_ends
-from segmenters.code.pieces import Seams
+from segmenters.code.statements import IS_SPACE, closing, definitions
 from segmenters.code.tables import TABLES, Kinds, kinds_of
+from segmenters.places import character_ends, line_ends
 
 # Bytes. Larger pieces lose fewer statements at their ends; but the time of an unforeseen kind of
 # text may grow with the square of a piece, and stays below 2.5 times for twice the text only if
@@ -31,10 +32,12 @@ _GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
 # the piece.
 _AFTER_HARD = 1 << 14
 _LONG_LINE = 1 << 14
+_CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
+_LAST_CHOICE = np.iinfo(np.int64).max
 
 
 def missing(language: str) -> str | None:
-    """What to do about a grammar that is not installed, in one line; None if it is."""
+    """Return what to do about a grammar that is not installed, in one line; None if it is."""
     table = TABLES[language]
     if find_spec("tree_sitter") and find_spec(table.module):
         return None
@@ -45,19 +48,19 @@ def missing(language: str) -> str | None:
 
 
 def versions(language: str) -> dict[str, str]:
-    """The installed versions of tree-sitter and of the grammar."""
+    """Return the installed versions of tree-sitter and of the grammar."""
     from importlib.metadata import version
 
     return {name: version(name) for name in ("tree-sitter", TABLES[language].package)}
 
 
 def logical_ends(text: str, language: str) -> Cuts:
-    """Where logical lines end, in characters. Raises SegmenterError for a missing grammar."""
+    """Return where logical lines end (characters). Raises SegmenterError without a grammar."""
     return _Reading(text, language).logical_ends()
 
 
 def levels(text: str, language: str) -> tuple[Cuts, Cuts]:
-    """Cuts of the lines, and of the top-level definitions: some of the former."""
+    """Return cuts of the lines, and of the top-level definitions: some of the former."""
     reading = _Reading(text, language)
     lines = cuts_from_ends(reading.logical_ends(), len(text))
     return lines, reading.definition_cuts(lines)
@@ -90,11 +93,11 @@ class _Reading:
         self._trees = list(self._parse_pieces())
 
     def logical_ends(self) -> Cuts:
-        """Where logical lines end, in characters."""
+        """Return where logical lines end, in characters."""
         closes = np.ones(len(self._ends), dtype=np.bool_)
         for start, stop, tree in self._trees:
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
-            closes[first:last] = statements.closing(
+            closes[first:last] = closing(
                 tree.root_node,
                 self._kinds,
                 self._codes[start:stop],
@@ -103,11 +106,11 @@ class _Reading:
         return self._character_ends[closes]
 
     def definition_cuts(self, lines: Cuts) -> Cuts:
-        """Cuts of the top-level definitions, some of `lines`, the cuts of the lines."""
+        """Return cuts of the top-level definitions, some of `lines`, the cuts of the lines."""
         found = [
             place + start
             for start, _, tree in self._trees
-            for place in statements.definitions(tree.root_node, self._kinds)
+            for place in definitions(tree.root_node, self._kinds)
         ]
         # The line that holds the start of a definition, and the segment that holds the line.
         rows = np.searchsorted(self._ends, np.array(found, dtype=np.int64), side="right")
@@ -116,7 +119,7 @@ class _Reading:
         return np.array(sorted({*lines[[0, -1]].tolist(), *held.tolist()}), dtype=np.int64)
 
     def _parse_pieces(self) -> Iterator[tuple[int, int, Any]]:
-        """Start, stop and tree of each piece that has one."""
+        """Yield start, stop and tree of each piece that has one."""
         seams = Seams(self._codes, self._ends)
         bounds = seams.bounds
         long = np.flatnonzero(np.diff(bounds) > _LONG_LINE)
@@ -129,7 +132,7 @@ class _Reading:
             start = int(following)
 
     def _parse_stretch(self, seams: Seams, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
-        """The pieces between two places that have a tree; around hard places there is none."""
+        """Yield the pieces between two places that have a tree, which hard places have not."""
         given_up, size = _GIVEN_UP, _PIECE
         while start < stop:
             end = stop if stop - start <= size else seams.within(start + size // 2, start + size)
@@ -150,3 +153,47 @@ class _Reading:
             least = min(max(start + reached, start + given_up), stop)
             start = min(stop, seams.first(least, least + given_up))
             given_up, size = min(2 * given_up, _AFTER_HARD), _AFTER_HARD
+
+
+class Seams:
+    """The starts of the lines of a text, ranked as places for a cut; all in bytes.
+
+    The lines that are indented least come first: such a line most likely begins a definition or at
+    least a statement, above all behind a blank line; one that starts with a closing bracket does
+    not.
+
+    `data`: uint8 [bytes]; `ends`: where lines end, int64 [lines], increasing.
+    """
+
+    __slots__ = ("_rank", "bounds")
+
+    def __init__(self, data: npt.NDArray[np.uint8], ends: Cuts) -> None:
+        own = ends[:-1] if len(ends) and ends[-1] == len(data) else ends
+        self.bounds = np.concatenate(([0], own, [len(data)] if len(data) else [])).astype(np.int64)
+        starts, stops = self.bounds[:-1], self.bounds[1:]
+        visible = np.flatnonzero(~IS_SPACE[data])
+        first = np.append(visible, len(data))[np.searchsorted(visible, starts)]
+        blank = first >= stops
+        rank = 2 * (first - starts) + 1
+        rank[1:] -= blank[:-1]
+        rank[blank | np.isin(data.take(first, mode="clip"), _CLOSING)] = _LAST_CHOICE
+        self._rank = rank
+
+    def last(self, low: int, high: int) -> int:
+        """Return the best line start in (low, high], the last of equals; `low` if there is none."""
+        start, stop = np.searchsorted(self.bounds[:-1], [low, high], side="right")
+        if start == stop:
+            return low
+        ranks = self._rank[start:stop]
+        return int(self.bounds[stop - 1 - np.argmin(ranks[::-1])])
+
+    def within(self, low: int, high: int) -> int:
+        """Return the last best line start in (low, high], else where a line ends next."""
+        best = self.last(low, high)
+        return best if best > low else self.first(low + 1, low + 1)
+
+    def first(self, low: int, high: int) -> int:
+        """Return the first best line start in [low, high], else where a line ends next."""
+        start, stop = np.searchsorted(self.bounds, [low, high + 1])
+        ranks = self._rank[start:stop]
+        return int(self.bounds[start + np.argmin(ranks) if len(ranks) else start])

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from segmenters.streaming.machine import Machine
+from segmenters.base import Machine
 
 # An indentation deeper than this is not looked through for a word that starts a statement.
 _INDENT = 20
@@ -98,7 +98,7 @@ class PythonLines(Machine):
         return [before + end for end in ends] if before else ends
 
     def _leave(self, text: str) -> int:
-        """Read on in a string or comment; where it ended, or how far it is certain."""
+        """Read on in a string or comment; return where it ended, or how far it is certain."""
         match = _INSIDE[self.inside].match(text)
         assert match is not None
         place = match.end()
@@ -110,7 +110,7 @@ class PythonLines(Machine):
         return place
 
     def _scan_code(self, text: str, place: int, ends: list[int], final: bool) -> int:
-        """Collect line ends from `place` on, outside of strings; how far they are certain."""
+        """Collect line ends outside of strings from `place` on; return how far they are certain."""
         depth = self.depth
         size = len(text)
         for match in _TOKEN.finditer(text, place):

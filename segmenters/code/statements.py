@@ -24,8 +24,8 @@ from segmenters.base import Cuts
 from segmenters.code.tables import Kinds
 
 _Bytes = npt.NDArray[np.uint8]
-_SPACE = np.zeros(256, dtype=np.bool_)
-_SPACE[list(b" \t\n\r\f\v")] = True
+IS_SPACE = np.zeros(256, dtype=np.bool_)
+IS_SPACE[list(b" \t\n\r\f\v")] = True
 
 
 @dataclass(slots=True)
@@ -40,9 +40,9 @@ class _Frame:
 
 
 def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np.bool_]:
-    """Which of the physical line ends [lines], in bytes, close a segment: bool [lines]."""
+    """Return which of the physical line ends [lines], in bytes, close a segment: bool [lines]."""
     begins, loose = _begins(root, kinds, _rows(len(data), ends))
-    visible = np.flatnonzero(~_SPACE[data])
+    visible = np.flatnonzero(~IS_SPACE[data])
     # The first thing behind each line end; behind the last one there is none.
     following = np.append(visible, len(data))[np.searchsorted(visible, ends)]
     closes = np.isin(following, np.append(begins, len(data)))
@@ -52,14 +52,14 @@ def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np
 
 
 def _rows(size: int, ends: Cuts) -> memoryview:
-    """The number of the line that holds each byte; read at a third of the cost of a node's row."""
+    """Return the number of the line of each byte; read at a third of the cost of a node's row."""
     rows = np.zeros(size + 1, dtype=np.int32)
     rows[ends] = 1
     return np.cumsum(rows, dtype=np.int32).data
 
 
 def _begins(root: Any, kinds: Kinds, rows: memoryview) -> tuple[Cuts, list[tuple[int, int]]]:
-    """Where segments begin, and spans in which each line is one; in bytes."""
+    """Return where segments begin, and spans in which each line is one; in bytes."""
     errors = root.has_error
     found = [root.start_byte]
     loose: list[tuple[int, int]] = []
@@ -109,7 +109,7 @@ def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:
 
 
 def definitions(root: Any, kinds: Kinds) -> list[int]:
-    """Where segments of the coarser level begin, in bytes (`definitions.py` has the rule)."""
+    """Return where top-level definitions begin, in bytes (the rule is in `lines.py`)."""
     found: list[int] = []
     stack = [iter(root.children)]
     above, above_row, last = -1, -1, False  # comments directly above, and where they end
@@ -140,6 +140,6 @@ def definitions(root: Any, kinds: Kinds) -> list[int]:
 
 
 def _last_row(node: Any) -> int:
-    """The last row that holds a part of the node; some comments include their line end."""
+    """Return the last row that holds a part of the node; some comments include their line end."""
     row, column = node.end_point
     return int(row) - (column == 0 and row > node.start_point.row)

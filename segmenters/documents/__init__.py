@@ -4,8 +4,7 @@
 the decision of the latter, and `decide` the same with its reason.
 """
 
-from segmenters.documents.auto import Auto
 from segmenters.documents.mixed import Mixed
-from segmenters.documents.route import ROUTES, Decision, decide, route
+from segmenters.documents.router import Auto, Decision, decide, route
 
-__all__ = ["ROUTES", "Auto", "Decision", "Mixed", "decide", "route"]
+__all__ = ["Auto", "Decision", "Mixed", "decide", "route"]

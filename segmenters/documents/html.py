@@ -19,7 +19,8 @@ import numpy as np
 
 from segmenters.base import Segmenter
 from segmenters.documents.parts import Part, View
-from segmenters.prose import rules as sentence_rules
+from segmenters.places import SPACE, past
+from segmenters.prose import rules
 
 _RAW = re.compile(
     r"<!--|<(?P<name>pre|script|style|textarea)(?=[\s>/])(?P<attributes>[^<>]*+)>", re.IGNORECASE
@@ -38,8 +39,8 @@ _TAG = re.compile(
     r"<!--|<(?P<slash>/?)(?P<name>[A-Za-z][\w:-]*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>"
     r"|<[!?][^<>]*+>|(?P<text>[^<\s]++)|<"
 )
+# A closing tag stays with the sentence before it.
 _CLOSING_TAGS = re.compile(r"(?:</[^<>]*+>\s*+)*+")
-_SPACE = re.compile(r"\s*+")
 BLOCKS = frozenset(
     (
         *("address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd"),
@@ -55,7 +56,7 @@ _MASK = "*"
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a document in HTML, in order."""
+    """Yield the parts of a document in HTML, in order."""
     place = end = 0
     missing: set[str] = set()  # names whose closing tag is not in the rest of the text
     while opening := _RAW.search(text, place):
@@ -72,14 +73,14 @@ def parts(text: str) -> Iterator[Part]:
         if opening["name"]:
             if opening.start() > end:
                 yield Part(end=opening.start(), kind="tagged")
-            end = place = _after_space(text, place)
+            end = place = past(SPACE, text, place)
             yield from _raw(text, opening, closing.start(), end)
     if end < len(text):
         yield Part(end=len(text), kind="tagged")
 
 
 def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[Part]:
-    """The code of an element, and the line of the tag that closes it."""
+    """Yield the code of an element, and the line of the tag that closes it."""
     name, start = opening["name"].lower(), opening.end()
     language = _language(text, opening, name)
     ends_line = text[closing - 1] in "\r\n" and closing > start
@@ -93,7 +94,7 @@ def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[
 
 
 def _language(text: str, opening: re.Match[str], name: str) -> str | None:
-    """The programming language of what an element holds, if it is known."""
+    """Return the programming language of what an element holds, if it is known."""
     if name == "script":
         kind = _TYPE.search(opening["attributes"])
         if kind and "json" in kind[1].lower():
@@ -109,7 +110,7 @@ def _language(text: str, opening: re.Match[str], name: str) -> str | None:
 
 
 def _shown(text: str, place: int, start: int, end: int) -> View:
-    """What a reader sees of the text between two places: no tags, entities as characters."""
+    """Return what a reader sees of the text between two places: no tags, entities as characters."""
     seen: list[str] = []
     places: list[int] = []
     for piece in _PIECE.finditer(text, start, end):
@@ -131,12 +132,10 @@ def _shown(text: str, place: int, start: int, end: int) -> View:
 class Tagged(Segmenter):
     """Sentences of text between tags; a tag stays with its text."""
 
-    @property
-    def lookahead(self) -> int | None:
-        return None
+    lookahead = None
 
     def versions(self) -> dict[str, str]:
-        return {"tables": sentence_rules.tables()}
+        return {"tables": rules.tables()}
 
     def _ends(self, text: str) -> Iterable[int]:
         shadow: list[str] = []
@@ -162,24 +161,11 @@ class Tagged(Segmenter):
                 shadow += [text[copied:start], _MASK * (place - start)]
                 copied = place
         shadow.append(text[copied:])
-        ends += sentence_rules.sentence_ends(_ENTITY.sub(_spelled, "".join(shadow)))
-        return [_after_closing_tags(text, end) for end in ends]
+        ends += rules.sentence_ends(_ENTITY.sub(_spelled, "".join(shadow)))
+        return [past(_CLOSING_TAGS, text, end) for end in ends]
 
 
 def _spelled(entity: re.Match[str]) -> str:
-    """The character of an entity, as often as the entity has characters."""
+    """Return the character of an entity, as often as the entity has characters."""
     character = html.unescape(entity.group())
     return character * len(entity.group()) if len(character) == 1 else entity.group()
-
-
-def _after_closing_tags(text: str, place: int) -> int:
-    """A closing tag stays with the sentence before it."""
-    match = _CLOSING_TAGS.match(text, place)
-    assert match is not None
-    return match.end()
-
-
-def _after_space(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    assert match is not None
-    return match.end()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from segmenters.documents.html import BLOCKS
 from segmenters.documents.parts import Part, View, spliced
+from segmenters.places import BLANK_LINES, past
 
 _EOL = r"(?:\r\n?|\n|\Z)"
 _FENCE = r"(?P<fence>`{3,}(?=[^`\r\n]*+(?:[\r\n]|\Z))|~{3,})(?P<info>[^\r\n]*+)"
@@ -31,7 +32,6 @@ _LINE = re.compile(
 _FENCE_IN_ITEM = re.compile(_FENCE + _EOL)
 _QUOTE_LINE = re.compile(rf" {{0,3}}>[ \t]?(?P<content>[^\r\n]*+{_EOL})")
 _REST = re.compile(rf"[^\r\n]*+{_EOL}")
-_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
 _BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*+(?:\r\n?|\n)")
 _LANGUAGE = re.compile(r"\s*\{?\s*\.?([^\s{},]+)")
@@ -48,7 +48,7 @@ _LINES = frozenset(("heading", "row", "link"))
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a document in Markdown, in order."""
+    """Yield the parts of a document in Markdown, in order."""
     return _Blocks(text).parts()
 
 
@@ -91,7 +91,7 @@ class _Blocks:
             yield Part(end=len(self.text), kind="marked")
 
     def block(self, line: re.Match[str]) -> list[Part]:
-        """The parts that begin with this line, none if it is one of a paragraph or list."""
+        """Return the parts that begin with this line, none if it is one of a paragraph or list."""
         kind, indent = line.lastgroup, _width(line["indent"])
         if kind is None or kind == "indent":
             return []
@@ -115,7 +115,7 @@ class _Blocks:
         return self.foreign(line, kind) if indent < _CODE_INDENT + self.in_list else []
 
     def foreign(self, line: re.Match[str], kind: str) -> list[Part]:
-        """A quotation, a comment, or a block of HTML."""
+        """Return a quotation, a comment, or a block of HTML."""
         if kind == "quote":
             end, view = self.quotation(line.start())
             return [Part(end=self.after_blank_lines(end), kind="markdown", view=view)]
@@ -147,7 +147,7 @@ class _Blocks:
         return place
 
     def fenced(self, opening: re.Match[str], line_end: int, indent: int) -> list[Part]:
-        """The line that opens, the code, and the line that closes."""
+        """Return the line that opens, the code, and the line that closes."""
         code_end, end = self.closing(opening, line_end, indent)
         language = _LANGUAGE.match(opening["info"])
         found = [Part(end=line_end, kind="line")]
@@ -157,7 +157,7 @@ class _Blocks:
         return [*found, Part(end=end, kind="line")] if end > code_end else found
 
     def closing(self, opening: re.Match[str], start: int, indent: int) -> tuple[int, int]:
-        """Where the code ends and where the line that closes it ends, blank lines included."""
+        """Return where the code ends, and the line that closes it, blank lines included."""
         sign, size = opening["fence"][0], min(len(opening["fence"]), 1000)
         if size < self.missing.get(sign, size + 1):
             pattern = rf"^[ \t]*+{sign}{{{size},}}[ \t]*+(?:\r?\n|\r|\Z)"
@@ -172,19 +172,19 @@ class _Blocks:
         return place, place
 
     def indented(self, place: int) -> int:
-        """Where a block of indented code ends, blank lines included."""
+        """Return where a block of indented code ends, blank lines included."""
         while place < len(self.text) and self.belongs(place, self.in_list + _CODE_INDENT):
             place = self.line_end(place)
         return place
 
     def belongs(self, place: int, width: int) -> bool:
-        """Whether the line is blank or indented so far."""
+        """Return whether the line is blank or indented so far."""
         line = _LINE.match(self.text, place)
         assert line is not None
         return bool(_BLANK.match(self.text, place)) or _width(line["indent"]) >= width
 
     def quotation(self, place: int) -> tuple[int, View]:
-        """The end and the view of lines that begin with ">", and of text that goes on with them."""
+        """Return the end and the view of lines with ">" and of text that goes on with them."""
         pieces = []
         while place < len(self.text):
             quoted = _QUOTE_LINE.match(self.text, place)
@@ -198,7 +198,7 @@ class _Blocks:
         return place, spliced(self.text, pieces)
 
     def table(self, line: re.Match[str]) -> list[Part]:
-        """The rows of a table whose head is this line, if the line below says so."""
+        """Return the rows of a table whose head is this line, if the line below says so."""
         delimiters = _DELIMITERS.match(self.text, line.end())
         if delimiters is None or "|" not in line.group():
             return []
@@ -212,7 +212,7 @@ class _Blocks:
         return [Part(end=end, kind="line") for end in places]
 
     def line_of(self, sign: str, place: int) -> int:
-        """The end of the line that holds the sign, 0 if none does."""
+        """Return the end of the line that holds the sign, 0 if none does."""
         if place >= self.missing.get(sign, len(self.text)):
             return 0
         found = self.text.find(sign, place)
@@ -222,20 +222,16 @@ class _Blocks:
         return self.line_end(found)
 
     def line_end(self, place: int) -> int:
-        match = _REST.match(self.text, place)
-        assert match is not None
-        return match.end()
+        return past(_REST, self.text, place)
 
     def paragraph_end(self, place: int) -> int:
         blank = _BLANK_LINE.search(self.text, place)
         return self.after_blank_lines(blank.start()) if blank else len(self.text)
 
     def after_blank_lines(self, place: int) -> int:
-        match = _BLANK_LINES.match(self.text, place)
-        assert match is not None
-        return match.end()
+        return past(BLANK_LINES, self.text, place)
 
 
 def _width(indent: str) -> int:
-    """How far a line is indented, in columns."""
+    """Return how far a line is indented, in columns."""
     return len(indent.expandtabs(_CODE_INDENT))

@@ -18,40 +18,24 @@ from segmenters.base import Segmenter
 from segmenters.code import parsed
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
-from segmenters.documents import html, letters, markdown, notebook, papers, patches, rst
-from segmenters.documents.marked import Marked
-from segmenters.documents.parts import Part
-from segmenters.proofs import Coq, Isabelle, LaTeXProofs, Lean, Metamath, Mizar
-from segmenters.prose.sentences import Sentences
+from segmenters.documents import email, html, latex, markdown, notebook, rst
+from segmenters.documents.parts import Marked, Part
+from segmenters.registry import PROOFS, of_kind
 
 FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
-    "diff": patches.parts,
-    "email": letters.parts,
+    "diff": email.changes,
+    "email": email.parts,
     "html": html.parts,
-    "latex": papers.parts,
+    "latex": latex.parts,
     "markdown": markdown.parts,
     "notebook": notebook.parts,
     "rst": rst.parts,
 }
-# What stands inside of documents besides documents.
-_INNER: Final = {**FORMATS, "letter": letters.letter}
-_SEGMENTERS: Final[Mapping[str, Segmenter]] = {
-    "lines": Lines(),
-    "marked": Marked(),
-    "prose": Sentences(backend="rules"),
-    "tagged": html.Tagged(),
-    "tex": LaTeXProofs(),
-}
-# Languages of code whose segments are steps of proofs.
-_PROOFS: Final[Mapping[str, Segmenter]] = {
-    "coq": Coq(),
-    "isabelle": Isabelle(),
-    "lean": Lean(),
-    "lean4": Lean(),
-    "metamath": Metamath(),
-    "mizar": Mizar(),
-    "rocq": Coq(),
-}
+# What may be inside of documents besides documents.
+_INNER: Final = {**FORMATS, "letter": email.letter}
+# The kinds of parts that are no documents; the registry has the other segmenters.
+_OWN: Final[Mapping[str, Segmenter]] = {"marked": Marked(), "tagged": html.Tagged()}
+_PARTS: Final = ("lines", "prose", "tex")
 # Deeper documents inside of documents are prose.
 _DEEPEST: Final = 8
 # "block" has two levels, which not all kinds of text have.
@@ -70,6 +54,8 @@ class Mixed(Segmenter):
     granularity: str = "physical"
 
     version: ClassVar[int] = 2
+    # Where a part ends depends on what closes it.
+    lookahead = None
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -78,21 +64,17 @@ class Mixed(Segmenter):
             )
         require_granularity(self.granularity)
 
-    @property
-    def lookahead(self) -> int | None:
-        # Where a part ends depends on what closes it.
-        return None
-
     def versions(self) -> dict[str, str]:
-        """What the segmenters of the parts depend on."""
-        return versions_of({**_SEGMENTERS, **_PROOFS}) | versions_of_code(self.granularity)
+        """Return what the segmenters of the parts depend on."""
+        known = {**_OWN, **{kind: of_kind(kind) for kind in (*_PARTS, *PROOFS)}}
+        return versions_of(known) | _versions_of_code(self.granularity)
 
     def _ends(self, text: str) -> Iterable[int]:
         return _ends_of(text, self.format, self.granularity, depth=0)
 
 
 def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[int]:
-    """Where segments end, those of documents inside of the document included."""
+    """Return where segments end, those of documents inside of the document included."""
     ends: list[int] = []
     start = 0
     for part in _INNER[format](text):
@@ -113,7 +95,7 @@ def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[in
 
 
 def _is_line(part: Part, shown: str) -> bool:
-    """Whether the part is code of one line, which nothing cuts: hostile text has many of them."""
+    """Return whether the part is code of one line, which nothing cuts: hostile text has many."""
     return (
         (part.kind == "lines" or (part.kind == "code" and not part.language))
         and shown.find("\n", 0, len(shown) - 1) < 0
@@ -124,14 +106,17 @@ def _is_line(part: Part, shown: str) -> bool:
 def _segmenter_of(part: Part, granularity: str) -> Segmenter:
     if part.kind == "code":
         return _segmenter_of_code((part.language or "").lower(), granularity)
-    return _SEGMENTERS.get(part.kind, _SEGMENTERS["prose"])
+    # Documents that are nested too deep are prose.
+    kind = part.kind if part.kind in _PARTS else "prose"
+    return _OWN[part.kind] if part.kind in _OWN else of_kind(kind)
 
 
 @lru_cache(maxsize=256)
 def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
-    """For code in a language as a document names it, known or not."""
-    code = Lines(granularity=granularity, fallback=True)
-    return _PROOFS.get(language) or code.for_document(language=language)
+    """Return that for code in a language as a document names it, known or not."""
+    if language in PROOFS:
+        return of_kind(language)
+    return Lines(granularity=granularity, fallback=True).for_document(language=language)
 
 
 def require_granularity(granularity: str) -> None:
@@ -143,7 +128,7 @@ def require_granularity(granularity: str) -> None:
 
 
 def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
-    """What the cuts of several segmenters depend on, by their names."""
+    """Return what the cuts of several segmenters depend on, by their names."""
     return {
         f"{kind}.{name}": value
         for kind, segmenter in segmenters.items()
@@ -151,8 +136,8 @@ def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
     }
 
 
-def versions_of_code(granularity: str) -> dict[str, str]:
-    """What the cuts of code depend on: logical lines on the grammars that are installed."""
+def _versions_of_code(granularity: str) -> dict[str, str]:
+    """Return what the cuts of code depend on: logical lines on the grammars that are installed."""
     found = {"code.version": str(Lines.version)}
     if granularity == "physical":
         return found

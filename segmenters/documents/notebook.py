@@ -18,7 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from segmenters.documents.parts import Part, View
+from segmenters.documents.parts import Part, View, view_of
+from segmenters.places import past
 
 _TOKEN = re.compile(r'"(?P<string>(?:[^"\\]++|\\.)*+)"?|[{}\[\]:,]|[^\s"{}\[\]:,]++', re.DOTALL)
 _LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -58,7 +59,7 @@ class _Open:
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a notebook, in order."""
+    """Yield the parts of a notebook, in order."""
     found, language = _read(text)
     place = 0
     for strings in sorted(found, key=lambda strings: strings.spans[0]):
@@ -75,7 +76,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _read(text: str) -> tuple[list[_Strings], str | None]:
-    """The texts of cells and outputs, and the language of the kernel."""
+    """Return the texts of cells and outputs, and the language of the kernel."""
     stack = [_Open("")]
     found: list[_Strings] = []
     language: str | None = None
@@ -114,7 +115,7 @@ def _opened(sign: str, stack: list[_Open]) -> _Open:
 
 
 def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
-    """Where a string that is a value belongs; None if it is no text of a cell or output."""
+    """Return where a string that is a value belongs; None if it is no text of a cell or output."""
     if len(stack) < 2:
         return None
     top = stack[-1]
@@ -135,13 +136,13 @@ def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
 
 
 def _close(done: _Open) -> None:
-    """The kind of a cell is known when all of it is read: keys come in any order."""
+    """Set the kind of a cell, which is known when all of it is read: keys come in any order."""
     if done.source is not None:
         done.source.kind = _KINDS.get(done.kind, "lines")
 
 
 def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, View, int]:
-    """Where the strings begin, how they are read, and where they end."""
+    """Return where the strings begin, how they are read, and where they end."""
     first = spans[0][0] - 1
     line = max(text.rfind("\n", least, first) + 1, least)
     begin = end = line if text[line:first].isspace() else first
@@ -158,9 +159,5 @@ def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, Vie
             row[0] = max(end, least) if piece.start() == start else row[0]
             seen.append(shown)
             places.append(row)
-        behind = _BEHIND.match(text, min(stop + 1, len(text)))
-        assert behind is not None
-        end = behind.end()
-    empty = np.empty(0, dtype=np.int64)
-    view = View(text="".join(seen), places=np.concatenate(places) if places else empty)
-    return begin, view, end
+        end = past(_BEHIND, text, min(stop + 1, len(text)))
+    return begin, view_of(seen, places), end

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.parts import Part
+from segmenters.places import BLANK_LINES, past
 
 _EOL = r"(?:\r\n?|\n|\Z)"
 _LINE = re.compile(
@@ -28,7 +29,6 @@ _LINE = re.compile(
 )
 _UNDERLINE = re.compile(rf"([!-/:-@\[-`{{-~])\1{{2,}}+[ \t]*+{_EOL}")
 _OPTION = re.compile(rf"[ \t]+:[\w-]+:[^\r\n]*+{_EOL}")
-_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
 _CODE = frozenset(
     (
@@ -41,7 +41,7 @@ _TAB = 8
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a document in reStructuredText, in order."""
+    """Yield the parts of a document in reStructuredText, in order."""
     place = end = 0
     prose = False
     opened: int | None = None  # how far the paragraph is indented that ended with "::"
@@ -73,7 +73,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _kind(line: re.Match[str]) -> str | None:
-    """What begins the line; None for a blank one."""
+    """Return what begins the line; None for a blank one."""
     return next(
         (
             kind
@@ -85,33 +85,33 @@ def _kind(line: re.Match[str]) -> str | None:
 
 
 def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
-    """The parts that begin with this line, none if it is one of a paragraph or list."""
+    """Return the parts that begin with this line, none if it is one of a paragraph or list."""
     place = line.end()
     if kind == "directive":
         return _directive(text, line)
     if kind == "doctest":
         while place < len(text) and not _BLANK.match(text, place):
-            place = _line_end(text, place)
-        return [Part(end=_after_blank_lines(text, place), kind="lines")]
+            place = past(_LINE, text, place)
+        return [Part(end=past(BLANK_LINES, text, place), kind="lines")]
     if kind in ("row", "target"):
-        return [Part(end=_after_blank_lines(text, place), kind="line")]
+        return [Part(end=past(BLANK_LINES, text, place), kind="line")]
     if kind == "rule":
         # An adornment above a title, if one is below it too.
-        title = _line_end(text, place)
+        title = past(_LINE, text, place)
         if title > place and (below := _UNDERLINE.match(text, title)):
             place = below.end()
-        return [Part(end=_after_blank_lines(text, place), kind="line")]
+        return [Part(end=past(BLANK_LINES, text, place), kind="line")]
     if kind == "text" and not line["indent"] and (below := _UNDERLINE.match(text, place)):
-        return [Part(end=_after_blank_lines(text, below.end()), kind="line")]
+        return [Part(end=past(BLANK_LINES, text, below.end()), kind="line")]
     return []
 
 
 def _directive(text: str, line: re.Match[str]) -> list[Part]:
-    """The line of a directive, those of its options, and its body if that is code."""
+    """Return the line of a directive, those of its options, and its body if that is code."""
     places = [line.end()]
     while option := _OPTION.match(text, places[-1]):
         places.append(option.end())
-    places[-1] = _after_blank_lines(text, places[-1])
+    places[-1] = past(BLANK_LINES, text, places[-1])
     found = [Part(end=place, kind="line") for place in places]
     name = line["directive"].rpartition(":")[2]
     if name in _CODE:
@@ -123,7 +123,7 @@ def _directive(text: str, line: re.Match[str]) -> list[Part]:
 
 
 def _body_end(text: str, place: int, line: re.Match[str], *, of_directive: bool = False) -> int:
-    """Where a body ends: that of the directive in the line, or the one that begins with it."""
+    """Return where a body ends, that of the directive in the line or one that begins there."""
     width = _width(line)
     while place < len(text):
         if not _BLANK.match(text, place):
@@ -131,22 +131,10 @@ def _body_end(text: str, place: int, line: re.Match[str], *, of_directive: bool 
             assert found is not None
             if _width(found) < width or (of_directive and _width(found) == width):
                 break
-        place = _line_end(text, place)
+        place = past(_LINE, text, place)
     return place
 
 
 def _width(line: re.Match[str]) -> int:
-    """How far a line is indented, in columns."""
+    """Return how far a line is indented, in columns."""
     return len(line["indent"].expandtabs(_TAB))
-
-
-def _line_end(text: str, place: int) -> int:
-    match = _LINE.match(text, place)
-    assert match is not None
-    return match.end()
-
-
-def _after_blank_lines(text: str, place: int) -> int:
-    match = _BLANK_LINES.match(text, place)
-    assert match is not None
-    return match.end()

@@ -20,8 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from segmenters.base import Segmenter
-from segmenters.proofs.scanning import SpacedMachine, after_space
+from segmenters.base import Machine, Segmenter, SpacedMachine
+from segmenters.places import after_space
 
 # Where the reader is. Signs that may begin a longer one wait in a state of their own.
 _START, _RUN, _BODY, _STRING, _COMMENT, _QUOTED, _SELECTOR = range(7)
@@ -82,17 +82,18 @@ _SELECTED: Final = {
 class Coq(Segmenter):
     """Ends a segment after each vernacular sentence, bullet and brace. Causal."""
 
-    @property
-    def lookahead(self) -> int | None:
-        # White space stays behind, so a cut is known at the first character of the next sentence.
-        return 1
+    # White space stays behind, so a cut is known at the first character of the next sentence.
+    lookahead = 1
 
     def _ends(self, text: str) -> Iterable[int]:
-        return after_space(text, CoqReader().step_ends(text))
+        return after_space(text, _CoqSteps().step_ends(text))
+
+    def machine(self) -> Machine:
+        return _CoqSteps()
 
 
 @dataclass(slots=True, kw_only=True)
-class CoqReader(SpacedMachine):
+class _CoqSteps(SpacedMachine):
     """Cuts vernacular that arrives in pieces; the state does not grow with the text.
 
     `state` is where the reader is, `sign` the bullet or the part of a selected goal that it reads,
@@ -124,7 +125,7 @@ class CoqReader(SpacedMachine):
         return ends
 
     def _take(self, char: str, ends: list[int], place: int) -> bool:
-        """Go on by one sign; whether it was read, else it is asked again in the new state."""
+        """Go on by one sign; return whether it was read, else it is asked again."""
         state = self.state
         if state == _START:
             return self._start(char, ends, place)

@@ -2,7 +2,7 @@ r"""Statements, proofs and prose in LaTeX.
 
 A segment starts at `\item`, at a heading and behind it, at `\begin` and behind `\end` of an
 environment of text (theorem, proof, enumerate, ...), after a blank line, and where a sentence
-starts by the causal rules of `sentence_rules`, which see neither mathematics nor comments; `\end`
+starts by the causal rules of `prose.rules`, which see neither mathematics nor comments; `\end`
 itself stays with what it ends. A
 display (`$$`, `\[`, equation, align and their kin, with every `\\` in them) is kept whole in its
 sentence; the sentence ends with it if the display ends with a period, or with no mark at all and a
@@ -21,7 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from segmenters.base import Segmenter
-from segmenters.prose import rules as sentence_rules
+from segmenters.places import SPACE, past
+from segmenters.prose import rules
 
 DISPLAYS = (
     *("equation", "align", "gather", "multline", "eqnarray", "alignat", "flalign", "displaymath"),
@@ -50,25 +51,17 @@ _TOKEN = re.compile(
 _BLANK_LINE = r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\r\n[^\S\r\n]*+\r\n"
 # Up to what closes; escapes and comments close nothing.
 _SKIPPED = r"\\.|%[^\n\r]*+"
+_CLOSING = {"$": r"\$", "$$": r"\$\$", "(": r"\\\)", "[": r"\\\]", "option": r"\]"}
+_CLOSING |= {name: rf"\\end\{{{name}\*?\}}" for name in DISPLAYS}
 _CLOSES = {
-    "$": re.compile(rf"(?P<close>\$)|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
-    "$$": re.compile(rf"(?P<close>\$\$)|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
-    "(": re.compile(rf"(?P<close>\\\))|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
-    "[": re.compile(rf"(?P<close>\\\])|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
-    "option": re.compile(rf"(?P<close>\])|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL),
-}
-_CLOSES |= {
-    name: re.compile(
-        rf"(?P<close>\\end\{{{name}\*?\}})|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL
-    )
-    for name in DISPLAYS
+    opening: re.compile(rf"(?P<close>{sign})|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL)
+    for opening, sign in _CLOSING.items()
 }
 _CLOSES |= {name: re.compile(rf"(?P<close>\\end\{{{name}\*?\}})") for name in (*WHOLE, *LISTINGS)}
 
 _AFTER_BLANK_LINE = re.compile(rf"(?:{_BLANK_LINE})[ \t]*\Z")
 _ARGUMENT = re.compile(r"[{}\n\r]|\\.", re.DOTALL)
 _LINE_END = re.compile(r"\r\n?|\n")
-_SPACE = re.compile(r"\s*+")
 _END = "\\end{"
 _HIDDEN, _SHOWN = "$", "."
 # What may stand between the last mark of a display and its end, looked for in a bounded window.
@@ -86,12 +79,10 @@ class LaTeXProofs(Segmenter):
     Causal, but the name of an environment is read in front of it.
     """
 
-    @property
-    def lookahead(self) -> int | None:
-        return _LOOKAHEAD
+    lookahead = _LOOKAHEAD
 
     def versions(self) -> dict[str, str]:
-        return {"tables": sentence_rules.tables()}
+        return {"tables": rules.tables()}
 
     def _ends(self, text: str) -> Iterable[int]:
         return _Scan(text).run()
@@ -112,13 +103,13 @@ class _Scan:
         self.ends: list[int] = []
 
     def run(self) -> list[int]:
-        r"""All ends, in no order; \end stays with what it ends, and white space in front too."""
+        r"""Return all ends, in no order; \end and white space in front stay with what is before."""
         place = 0
         while match := _TOKEN.search(self.text, place):
             place = self.take(match)
         self.copy(len(self.text))
-        self.ends += sentence_rules.sentence_ends("".join(self.shadow))
-        first = self.after_space(0)
+        self.ends += rules.sentence_ends("".join(self.shadow))
+        first = past(SPACE, self.text, 0)
         return [end for end in self.ends if end > first and not self.text.startswith(_END, end)]
 
     def take(self, match: re.Match[str]) -> int:
@@ -144,7 +135,7 @@ class _Scan:
         elif kind == "option":
             place = self.hide(place, self.closing(place, "option"))
         elif kind == "end":
-            self.ends.append(self.after_space(place))
+            self.ends.append(past(SPACE, self.text, place))
         return place
 
     def copy(self, end: int, hidden: str | None = None) -> None:
@@ -172,7 +163,7 @@ class _Scan:
         self.copy(start)
         mark = self.last_mark(place, end)
         self.copy(end, _HIDDEN * (end - start - 1) + (_SHOWN if mark in ".?!" else _HIDDEN))
-        follows = self.after_space(end)
+        follows = past(SPACE, self.text, end)
         if mark not in ".?!,;:" and self.text[follows : follows + 1].isupper():
             self.ends.append(follows)
         return end
@@ -186,11 +177,11 @@ class _Scan:
         end = self.hide(start, self.closing(place, name))
         if name in LISTINGS:
             lines = _LINE_END.finditer(self.text, start, end)
-            self.ends += [start, *(line.end() for line in lines), self.after_space(end)]
+            self.ends += [start, *(line.end() for line in lines), past(SPACE, self.text, end)]
         return end
 
     def closing(self, place: int, opening: str) -> int:
-        """Where what opens before `place` closes, or is given up."""
+        """Return where what opens before `place` closes, or is given up."""
         for match in _CLOSES[opening].finditer(self.text, place):
             if match.lastgroup == "close":
                 return match.end()
@@ -199,7 +190,7 @@ class _Scan:
         return len(self.text)
 
     def last_mark(self, start: int, end: int) -> str:
-        """The last character of a display that its reader sees."""
+        """Return the last character of a display that its reader sees."""
         window = self.text[max(start, end - _WINDOW) : end]
         behind = _BEHIND_MARK.search(window)
         return (window[: behind.start()] if behind else window)[-1:] or _HIDDEN
@@ -213,7 +204,7 @@ class _Scan:
             if match.group() in "\r\n":
                 return
             if match.group() == "}" and depth <= 0:
-                follows = self.after_space(match.end())
+                follows = past(SPACE, self.text, match.end())
                 if self.text[follows : follows + 1] != "\\":
                     self.ends.append(follows)
                 return
@@ -225,8 +216,3 @@ class _Scan:
             self.line_end = line_end.start() if line_end else len(self.text)
         found = self.text.find(delimiter, place, self.line_end)
         return self.hide(start, self.line_end if found < 0 else found + 1)
-
-    def after_space(self, place: int) -> int:
-        match = _SPACE.match(self.text, place)
-        assert match is not None
-        return match.end()

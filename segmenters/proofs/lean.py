@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from segmenters.base import Segmenter
-from segmenters.proofs.scanning import nested_end
+from segmenters.places import nested_end
 
 _COMMENT = re.compile(r"(?P<open>/-)|(?P<close>-/)")
 _TOKEN = re.compile(
@@ -41,10 +41,8 @@ _TAIL = 6
 class Lean(Segmenter):
     """Starts a segment at each line that is a step. Causal: a step is known by its first signs."""
 
-    @property
-    def lookahead(self) -> int | None:
-        # "| " and "_ " are told from |x| and _x by the character behind.
-        return 2
+    # "| " and "_ " are told from |x| and _x by the character behind.
+    lookahead = 2
 
     def _ends(self, text: str) -> Iterable[int]:
         return _step_starts(text)
@@ -95,7 +93,7 @@ def _starts(text: str, line: _Line, *, step: int, opens: bool, calc: int) -> boo
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Lines with something on them; one whose comment or string runs over line ends is one."""
+    """Yield lines that are not blank; a comment or string over line ends makes one line."""
     line: _Line | None = None
     begin, place, blank = 0, 0, False
     while match := _TOKEN.match(text, place):

@@ -1,1 +1,1 @@
-"""prose."""
+"""Prose -> sentences, by causal rules, or by spaCy, which one file imports."""

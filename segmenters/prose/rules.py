@@ -7,7 +7,8 @@ is looked for in a bounded window, and by the first character behind the white s
 space stays with the sentence before, so a boundary stands right in front of a character that is not
 white space.
 
-The rules read the next word by option only (`next_word.py`), pair no quotes but guillemets and
+The rules read the next word by option only (`starts_sentence`, `omission_starts`, `item_starts`,
+each `REACH` characters at most), pair no quotes but guillemets and
 doubled marks, and know no language beyond lists of abbreviations: what is written without capitals
 or terminators (Thai) stays in one piece.
 """
@@ -16,31 +17,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
-from segmenters.prose.abbreviations import (
+from segmenters.prose.tables import (
+    ANY,
+    ASCII,
     BEFORE_NAME,
     BEFORE_NUMBER,
     BEFORE_ORDINAL,
-    MAY_END,
-    SHORT_WORDS,
-)
-from segmenters.prose.candidates import (
-    ANY,
-    ASCII,
     BULLETS,
     CONTINUES,
     CONTINUES_STRONG,
     DIVIDERS,
     LINE_ENDS,
+    MAY_END,
+    OMISSION,
     PLAIN,
-    STRONG,
-)
-from segmenters.prose.next_word import (
-    REACH,
+    SHORT_WORDS,
     STARTERS,
-    item_starts,
-    omission_starts,
-    starts_sentence,
+    STRONG,
 )
 
 _PLACED = ("simple", "always")
@@ -69,10 +64,18 @@ _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
+# Characters, from the place in question on, that these rules read.
+REACH = 16
+_WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
+# "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, before some text.
+_LISTED = re.compile(
+    r"(?<!\S)[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])\s(?=\S)"
+)
+_LEFT_OUT = re.compile(OMISSION)
 
 
 def tables() -> str:
-    """A digest of the lists and patterns, so that a changed table changes the fingerprint."""
+    """Return a digest of the lists and patterns, which belongs to fingerprints."""
     lists = (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL, SHORT_WORDS, STARTERS)
     known = [*map(sorted, lists), ANY.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
@@ -81,7 +84,7 @@ def tables() -> str:
 def sentence_ends(
     text: str, *, next_word: bool = False, position: int = 0, last: int | None = None
 ) -> list[int]:
-    """Character offsets, increasing, at which a sentence ends and another starts.
+    """Return character offsets, increasing, at which a sentence ends and another starts.
 
     With `next_word` the next word is read where the next character leaves a doubt. A scan may
     resume at `position`, that of a letter, if the sentence there is known to start at `last`.
@@ -125,7 +128,7 @@ def _is_known_end(
     next_word: bool,
     known: dict[tuple[str, str, int], bool],
 ) -> bool:
-    """What `_is_end` says, remembered: where candidates are dense, the same come back."""
+    """Return what `_is_end` does, remembered: where candidates are dense, the same come back."""
     start = match.start()
     around = text[start : place + (REACH if next_word else 1)]
     if text[place] == "'" and place != match.start("spaced") + 1:  # looks far back
@@ -141,7 +144,7 @@ def _is_known_end(
 
 
 def _place(text: str, match: re.Match[str]) -> int:
-    """Where the next sentence would start."""
+    """Return where the next sentence would start."""
     place = match.end()
     if text[place - 1] in BULLETS:
         return place - 1
@@ -151,7 +154,7 @@ def _place(text: str, match: re.Match[str]) -> int:
 
 
 def _closes(text: str, place: int, quote: str) -> bool:
-    """Whether a quotation is open at `place` that `quote`, written apart, closes."""
+    """Return whether a quotation is open at `place` that `quote`, written apart, closes."""
     first = max(0, place - _QUOTE_WINDOW)
     if quote == "\u00bb":
         opened = text.rfind("\u00ab", first, place)
@@ -163,7 +166,7 @@ def _closes(text: str, place: int, quote: str) -> bool:
 
 
 def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
-    """Whether a sentence ends at `place`; the sentence in question starts at `last`."""
+    """Return whether a sentence ends at `place`; the sentence in question starts at `last`."""
     start, following = match.start(), text[place]
     if match.lastgroup == "simple":
         gap = match["simple"]
@@ -195,7 +198,7 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
 
 
 def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) -> bool | None:
-    """What scripts, quotes, blank lines and missing white space decide about `place`, if any."""
+    """Decide by scripts, quotes, blank lines and missing white space, if they say anything."""
     following = text[place]
     if gap and _is_blank_line(gap):
         return True
@@ -210,7 +213,7 @@ def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) ->
 
 
 def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> bool:
-    """Whether a line end, a face, a divider or an address ends the sentence."""
+    """Return whether a line end, a face, a divider or an address ends the sentence."""
     gap, sign = match["unmarked"], match[0][0]
     if gap is None:
         return match["lines"] is None or _is_blank_line(match.group())
@@ -230,7 +233,7 @@ def _is_blank_line(gap: str) -> bool:
 
 
 def _is_ideograph(char: str) -> bool:
-    """Whether the character belongs to a script that is written without spaces (CJK)."""
+    """Return whether the character belongs to a script that is written without spaces (CJK)."""
     return "\u3041" <= char <= "\u9fff" or "\U00020000" <= char <= "\U0003ffff"
 
 
@@ -245,7 +248,7 @@ def _ends_strong(run: str, following: str) -> bool:
 
 
 def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:
-    """Whether a sentence ends where no white space follows: "so.Then", but not "www.Site"."""
+    """Return whether a sentence ends without white space: "so.Then", but not "www.Site"."""
     if _is_ideograph(following):
         return run[0] in "!?" or run == ".."
     if not following.isupper() or run.strip(".!?"):
@@ -260,9 +263,10 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
 
 
 def _ends_before_lower(text: str, start: int, run: str) -> bool:
-    """Informal text: a small letter starts a sentence after a plain word and its terminator.
+    """Return whether a small letter starts a sentence, in informal text.
 
-    Without quotes or brackets in between: those report speech ("Who?" he asked).
+    It does behind a plain word and its terminator, without quotes or brackets in between: those
+    report speech ("Who?" he asked).
     """
     word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
     if run != ".":
@@ -276,7 +280,7 @@ def _ends_before_lower(text: str, start: int, run: str) -> bool:
 
 
 def _period_ends(text: str, start: int, following: str, last: int, next_place: int | None) -> bool:
-    """Whether the single period at `start`, before white space and `following`, ends a sentence."""
+    """Return whether the period at `start`, before white space, ends a sentence."""
     tail = text[max(0, start - _WINDOW) : start]
     if not tail or tail[-1].isspace():
         first = max(last, start - _OMISSION_WINDOW)
@@ -310,8 +314,43 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
 
 
 def _starts_line(text: str, place: int, last: int) -> bool:
-    """Whether only a list's own marks stand between `place` and the start of its line."""
+    """Return whether only a list's own marks stand between `place` and the start of its line."""
     if place <= last:
         return True
     before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + BULLETS)
     return not before or before[-1] in LINE_ENDS
+
+
+def starts_sentence(text: str, place: int) -> bool:
+    """Return whether the word at `place`, or behind the quotes there, often opens a sentence."""
+    match = _WORD.match(text, place, place + REACH)
+    return match is not None and match["word"].lower() in STARTERS
+
+
+def omission_starts(text: str, place: int) -> bool:
+    """Return whether a spaced ellipsis and then a word stand at `place`, behind a full stop."""
+    return _LEFT_OUT.match(text, place, place + REACH) is not None
+
+
+def item_starts(text: str) -> Iterator[int]:
+    """Yield where list items in a line start that count on from the item before them.
+
+    The first item of a list is at the start of its line; each further one counts on from the
+    one before in the same style.
+    """
+    last: tuple[str, int] | None = None
+    line = seen = 0
+    for match in _LISTED.finditer(text):
+        number, letter = match["number"], match["letter"]
+        style = match["mark"] + ("1" if number else "a")
+        index = int(number) if number else ord(letter)
+        start = match.start()
+        newline = text.rfind("\n", seen, start)
+        seen = start
+        if newline >= 0:
+            line, last = newline + 1, None
+        if last == (style, index - 1):
+            yield start
+        elif start - line > REACH or text[line:start].strip():
+            continue
+        last = (style, index)

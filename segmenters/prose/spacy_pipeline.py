@@ -1,6 +1,6 @@
 """spaCy pipelines that find sentences; the one file that imports spaCy.
 
-The component `bipe_sentences` writes the causal rules of `sentence_rules` into a Doc, so that they
+The component `bipe_sentences` writes the causal rules of `rules` into a Doc, so that they
 can stand in any spaCy pipeline; `build` makes the pipelines that `Sentences` names; `rule_ends` and
 `sentence_starts` read boundaries back as character offsets. Boundaries are written and read as
 whole arrays (`Doc.from_array`): a Python loop over tokens is an order of magnitude slower. What a

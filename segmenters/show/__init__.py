@@ -3,9 +3,8 @@
 Nothing is read or written here.
 """
 
-from segmenters.show.cut import CutText
-from segmenters.show.measures import statistics, visible
+from segmenters.show.measures import CutText, statistics, tokens_of, visible
 from segmenters.show.page import page
 from segmenters.show.terminal import coloured, plain
 
-__all__ = ["CutText", "coloured", "page", "plain", "statistics", "visible"]
+__all__ = ["CutText", "coloured", "page", "plain", "statistics", "tokens_of", "visible"]

@@ -11,8 +11,7 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from segmenters.show.cut import CutText
-from segmenters.show.measures import statistics, visible
+from segmenters.show.measures import CutText, statistics, visible
 
 # Browsers take their time with more.
 DRAWN_CHARACTERS = 2_000_000

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from segmenters.show.cut import CutText
-from segmenters.show.measures import visible
+from segmenters.show.measures import CutText, visible
 
 # Foreground and ground, for [outer % 2][inner % 2]: cyan, yellow; green, magenta.
 _STYLES = {

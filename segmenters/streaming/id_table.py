@@ -72,7 +72,7 @@ class IdTable:
     def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:
         """The table of a vocabulary: `pieces[id]` is the text of the id, empty for special tokens.
 
-        Raises ValueError for a segmenter that cannot be followed (`machine_of`).
+        Raises ValueError for a segmenter that cannot be followed (`Segmenter.machine`).
         """
         probe = _Probe(segmenter)
         data = tuple(_bytes_of(piece) for piece in pieces)

@@ -6,7 +6,7 @@ r"""Marks token by token, while a text is generated: the same as `mark` of the w
     online.push(" It")   -> [2]
 
 **Delay.** A mark is decided by the token's anchor, its first visible character (align.py), and the
-machines of our segmenters know every cut up to the last character read (machine.py). So `push`
+machines of our segmenters know every cut up to the last character read (base.py). So `push`
 returns the mark of the very token that it is given, before the next token is chosen. One case
 waits: a token whose anchor is a character of which bytes are still to come (byte-level
 vocabularies split emoji and CJK). Its mark comes with the push that completes the character,
@@ -23,12 +23,11 @@ from __future__ import annotations
 import codecs
 import copy
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from segmenters.align import DOCUMENT, SEGMENT
-from segmenters.base import Segmenter
-from segmenters.streaming.machine import Machine
-from segmenters.streaming.machines import machine_of
+from segmenters.base import Machine, Segmenter
 
 _CONTINUATION = range(0x80, 0xC0)
 
@@ -37,7 +36,7 @@ _CONTINUATION = range(0x80, 0xC0)
 class Online:
     """Marks of the tokens of one document, pushed one by one.
 
-    Raises ValueError for a `segmenter` that cannot be followed (`machine_of`).
+    Raises ValueError for a `segmenter` that cannot be followed (`Segmenter.machine`).
     """
 
     _machine: Machine
@@ -54,7 +53,7 @@ class Online:
     _anchors: deque[int]
 
     def __init__(self, *, segmenter: Segmenter) -> None:
-        self._machine = machine_of(segmenter)
+        self._machine = segmenter.machine()
         self._bytes, self._size, self._closed = b"", 0, False
         self._cuts, self._anchor = deque(), -1
         self._spans, self._anchors = deque(), deque()
@@ -148,6 +147,39 @@ class Online:
             mark |= SEGMENT
         self._anchor = anchor
         return mark
+
+
+class TokenMarker:
+    """Marks of the tokens of one document from their ids, as whoever decodes has them.
+
+    pieces: the text of each token id, as bytes (empty for special tokens). skip: bytes at the
+    start that are not of the text (SentencePiece writes a space before it).
+    Raises ValueError for a segmenter that cannot be followed.
+    """
+
+    __slots__ = ("_online", "_pieces", "_skip")
+
+    def __init__(self, *, segmenter: Segmenter, pieces: Sequence[bytes], skip: int = 0) -> None:
+        self._online, self._pieces = Online(segmenter=segmenter), pieces
+        self._skip = skip
+
+    def push(self, token: int) -> list[int]:
+        """Marks decided by one more token, in the order of the tokens; usually its own, alone."""
+        piece = self._pieces[token]
+        if self._skip:
+            piece, self._skip = piece[self._skip :], max(0, self._skip - len(piece))
+        return self._online.push(piece)
+
+    def provisional(self) -> list[int]:
+        """Marks that the tokens without one had if the text ended here."""
+        return self._online.provisional()
+
+    def copy(self) -> TokenMarker:
+        """An independent marker in the same state."""
+        twin = object.__new__(TokenMarker)
+        twin._online, twin._pieces = self._online.copy(), self._pieces
+        twin._skip = self._skip
+        return twin
 
 
 def _decode(data: bytes, *, final: bool) -> tuple[str, int]:

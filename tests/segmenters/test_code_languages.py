@@ -4,13 +4,13 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from segmenters.code.languages import (
+from segmenters.code.tables import TABLES
+from segmenters.registry import (
     LANGUAGES,
     language_named,
     language_of,
     language_of_script,
 )
-from segmenters.code.tables import TABLES
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
 from segmenters.code import grammars, parsed
-from segmenters.code.languages import LANGUAGES
 from segmenters.code.tables import TABLES
+from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
 from tests.segmenters.texts import any_text
 

@@ -22,10 +22,9 @@ from segmenters import (
     Sentences,
     Stride,
 )
+from segmenters.base import Machine
+from segmenters.prose import rules
 from segmenters.prose.rules import sentence_ends
-from segmenters.streaming import sentence_machine
-from segmenters.streaming.machine import Machine
-from segmenters.streaming.machines import machine_of
 from tests.segmenters.proofs.test_laws import PIECES
 from tests.segmenters.texts import any_text
 
@@ -86,7 +85,7 @@ def inner(cuts, text):
 def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(segmenter, data, seed):
     text, draw = data.draw(hostile(segmenter)), random.Random(seed)
     cuts = inner(segmenter.cut(text).tolist(), text)
-    machine, found, place = machine_of(segmenter), [], 0
+    machine, found, place = segmenter.machine(), [], 0
     while place < len(text):
         size = draw.choice((1, 1, 2, 5))
         found += machine.push(text[place : place + size])
@@ -102,7 +101,7 @@ def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(segmenter, data, 
 def test_what_was_taken_back_leaves_no_trace(segmenter, data, share):
     text, taken_back = data.draw(hostile(segmenter)), data.draw(hostile(segmenter))
     place = int(share * len(text))
-    machine = machine_of(segmenter)
+    machine = segmenter.machine()
     machine.push(text[:place])
     saved, packed = machine.copy(), pickle.dumps(machine)
     machine.push(taken_back)
@@ -134,7 +133,7 @@ LONG_RUNS = [
 def test_a_run_without_end_is_followed_exactly_and_stays_small(segmenter, sign):
     run = sign * (9_000 // len(sign))
     text = f"He left.{run}Then it rained{run}\n\nIt rained. And"
-    machine = machine_of(segmenter)
+    machine = segmenter.machine()
     found = [cut for place in range(0, len(text), 7) for cut in machine.push(text[place:][:7])]
     assert inner(found + machine.close(), text) == inner(segmenter.cut(text).tolist(), text)
     notes = isinstance(segmenter, Sentences | ChainOfThought) and sign == " [1]"
@@ -162,7 +161,7 @@ ENDLESS = [
 @pytest.mark.parametrize("sign", ENDLESS)
 def test_the_state_does_not_grow_with_the_text(segmenter, sign):
     """So neither does the cost of a push: a machine reads its state and the piece alone."""
-    machine, sizes = machine_of(segmenter), []
+    machine, sizes = segmenter.machine(), []
     for count in range(6_000):
         machine.push(sign)
         if count % 100 == 0:
@@ -179,8 +178,8 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
         read.append(len(text) - position)
         return sentence_ends(text, position=position, last=last)
 
-    monkeypatch.setattr(sentence_machine, "sentence_ends", counted)
-    machine = machine_of(Sentences())
+    monkeypatch.setattr(rules, "sentence_ends", counted)
+    machine = Sentences().machine()
     machine.push("He left")
     for _ in range(3_000):
         machine.push(sign)
@@ -202,7 +201,7 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
 )
 def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
     with pytest.raises(ValueError, match=r"segmenter must be one that can be followed") as caught:
-        machine_of(segmenter)
+        segmenter.machine()
     assert cure in str(caught.value)
 
 
@@ -213,9 +212,11 @@ def test_a_segmenter_of_ones_own_can_join():
         def _ends(self, text):
             return range(1, len(text))
 
+        def machine(self):
+            return Each()
+
     class Each(Machine):
         def _read(self, text):
             return list(range(self.size + 1, self.size + 1 + len(text)))
 
-    machine_of.register(Own, lambda segmenter: Each())
-    assert machine_of(Own()).push("abc") == [1, 2, 3]
+    assert Own().machine().push("abc") == [1, 2, 3]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, route
-from segmenters.documents import ROUTES
 from segmenters.documents.mixed import FORMATS
+from segmenters.registry import ROUTES
 from tests.segmenters.texts import any_text
 
 
@@ -122,7 +122,7 @@ def test_looking_at_hostile_text_is_quick(piece):
 
 
 def test_a_choice_is_a_segmenter_and_is_logged(caplog):
-    with caplog.at_level(logging.DEBUG, logger="segmenters.documents.auto"):
+    with caplog.at_level(logging.DEBUG, logger="segmenters.documents.router"):
         assert Auto().choose(text="", name="a.v") == Coq()
     assert caplog.messages == ["document a.v of kind None: coq (by name: a.v)"]
     assert Auto().choose(text="", name="a.py") == Lines(fallback=True)

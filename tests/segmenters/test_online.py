@@ -26,8 +26,7 @@ from segmenters import (
     mark,
 )
 from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
-from segmenters.streaming.machine import Machine
-from segmenters.streaming.machines import machine_of
+from segmenters.base import Machine
 from segmenters.streaming.online import Online
 from tests.segmenters.texts import any_text, utf8_text
 
@@ -226,6 +225,9 @@ class Late(Segmenter):
     def _ends(self, text):
         return [place for place in range(len(text)) if text.startswith("ab", place)]
 
+    def machine(self):
+        return LateMachine()
+
 
 @dataclass(slots=True, kw_only=True)
 class LateMachine(Machine):
@@ -246,7 +248,6 @@ class LateMachine(Machine):
 
 @given(text=st.text("ab ", max_size=30))
 def test_tokens_wait_for_a_machine_that_decides_late(text):
-    machine_of.register(Late, lambda segmenter: LateMachine())
     batch = mark(
         anchors_from_offsets(text, [(i, i + 1) for i in range(len(text))]), (Late().cut(text),)
     )

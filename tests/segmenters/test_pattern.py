@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from segmenters import Newline, Official, Pattern, RandomCuts, Stride, official_marks, pattern
+from segmenters import Newline, Official, Pattern, RandomCuts, Stride, controls, official_marks
 from tests.segmenters.texts import any_text
 
 
@@ -88,5 +88,5 @@ def test_bytes_and_expressions_cut_alike(segmenter, twin, text):
 def test_random_cuts_do_not_depend_on_the_pieces_in_which_they_are_drawn(monkeypatch):
     text = "It rained. " * 500
     whole = RandomCuts(mean=7, seed=2).cut(text).tolist()
-    monkeypatch.setattr(pattern, "_PIECE", 64)
+    monkeypatch.setattr(controls, "_PIECE", 64)
     assert RandomCuts(mean=7, seed=2).cut(text).tolist() == whole

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import Sentences
-from segmenters.prose import candidates
 from segmenters.prose import rules as sentence_rules
-from segmenters.prose.next_word import REACH
+from segmenters.prose import tables
+from segmenters.prose.rules import REACH
 from tests.segmenters.texts import any_text
 
 RULES = Sentences(backend="rules")
@@ -173,7 +173,7 @@ def test_each_case_is_decided_at_the_next_character(case):
 
 def without_lanes(pattern):
     """The candidates without the lanes that decide at first sight: `_is_end` decides on all."""
-    twin = pattern.pattern.replace(candidates.LANES, "")
+    twin = pattern.pattern.replace(tables.LANES, "")
     assert twin != pattern.pattern
     return re.compile(twin)
 

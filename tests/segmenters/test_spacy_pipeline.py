@@ -169,7 +169,7 @@ def test_spacy_itself_may_be_missing(backend, fresh, monkeypatch, caplog):
     real = builtins.__import__
 
     def without(name, *rest, **named):
-        if name == "segmenters" and "spacy_pipeline" in (rest[2] if len(rest) > 2 else ()):
+        if name == "segmenters.prose" and "spacy_pipeline" in (rest[2] if len(rest) > 2 else ()):
             raise ModuleNotFoundError("No module named 'spacy'")
         return real(name, *rest, **named)
 

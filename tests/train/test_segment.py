@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Lines, Sentences, Stride
+from segmenters.registry import SEGMENTERS
 from segmenters.show import CutText, coloured, page, plain, statistics, visible
 from segmenters.show.terminal import colours_of
 from tests.segmenters.texts import any_text
 from train.cli import main
-from train.commands.segment_choice import NAMES, Choice, built
+from train.commands.segment_choice import Choice, built
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Dr. Brown came. He left!\n\nOne\n"
@@ -179,7 +180,7 @@ def test_what_is_asked_for_wins():
     assert built("lines:granularity=logical,fallback=true").fallback is True
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"spacy"}))
+@pytest.mark.parametrize("name", sorted(set(SEGMENTERS) - {"spacy"}))
 def test_every_segmenter_shows_any_text(name, file, capsys):
     wish = f"{name}:ends=x" if name == "pattern" else name
     assert main(["segment", str(file), "--segmenter", wish, "--json"]) == 0
@@ -189,7 +190,7 @@ def test_every_segmenter_shows_any_text(name, file, capsys):
 
 def test_names_are_those_of_the_configuration():
     stems = {path.stem for path in (ROOT / "conf" / "segmenter").glob("*.yaml")}
-    assert stems <= set(NAMES)
+    assert stems <= set(SEGMENTERS)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from segmenters.base import Segmenter, SegmenterError
+from segmenters.registry import SEGMENTERS
 from segmenters.show import CutText, coloured, page, plain, statistics, visible
 from segmenters.show.terminal import colours_of
-from train.commands.segment_choice import NAMES, Choice
+from train.commands.segment_choice import Choice
 from train.commands.segment_files import FileFault, TextFile, named, read
 from train.commands.segment_tables import Row, summary, table
 from train.errors import UserError
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="bipe segment", description="Show documents with their segments.")
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="text in UTF-8, a folder, or - (standard input)")
-    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {', '.join(NAMES)}")
+    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {', '.join(SEGMENTERS)}")
     add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
     add("--language", metavar="NAME", help="the programming language of the documents")
     add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
@@ -160,7 +161,7 @@ def _counter(path: str) -> Callable[[CutText], Any]:
     import tokenizers
 
     from segmenters.align import anchors_from_offsets
-    from segmenters.show.cut import tokens_of
+    from segmenters.show import tokens_of
 
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():

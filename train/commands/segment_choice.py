@@ -13,39 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import segmenters
-from segmenters import Auto, Lines, Mixed, Segmenter, Sentences
-from segmenters.code.languages import language_named, language_of_script
-from segmenters.documents import ROUTES, decide
-from segmenters.documents.languages import route_of_language
+from segmenters import Auto, Lines, Segmenter
+from segmenters.documents import decide
+from segmenters.registry import (
+    ROUTES,
+    SEGMENTERS,
+    language_named,
+    language_of_script,
+    make,
+    route_of_language,
+    segmenter_class,
+)
 from train.errors import UserError, nearest
 
-# Sentences are cut by the rules alone, which are those that spaCy runs: spaCy starts slowly.
-NAMES: dict[str, tuple[type[Segmenter], dict[str, Any]]] = {
-    "arithmetic": (segmenters.ArithmeticSteps, {}),
-    "auto": (Auto, {"granularity": "logical"}),
-    "chain_of_thought": (segmenters.ChainOfThought, {}),
-    "clauses": (segmenters.Clauses, {"of": Sentences(backend="rules")}),
-    "coq": (segmenters.Coq, {}),
-    "isabelle": (segmenters.Isabelle, {}),
-    "latex": (segmenters.LaTeXProofs, {}),
-    "lean": (segmenters.Lean, {}),
-    "lines": (Lines, {}),
-    "logical": (Lines, {"granularity": "logical", "fallback": True}),
-    "block": (Lines, {"granularity": "block", "fallback": True}),
-    "matched": (segmenters.Matched, {"of": Sentences(backend="rules"), "kind": "shuffled"}),
-    "metamath": (segmenters.Metamath, {}),
-    "mixed": (Mixed, {}),
-    "mizar": (segmenters.Mizar, {}),
-    "newline": (segmenters.Newline, {}),
-    "next_word": (Sentences, {"backend": "rules", "next_word": True}),
-    "official": (segmenters.Official, {}),
-    "pattern": (segmenters.Pattern, {}),
-    "random": (segmenters.RandomCuts, {"mean": 100, "seed": 0}),
-    "sentences": (Sentences, {"backend": "rules"}),
-    "spacy": (Sentences, {"backend": "spacy"}),
-    "stride": (segmenters.Stride, {"length": 100}),
-}
 _KINDS = ("code", "proof", "prose", "text", *ROUTES)
 
 
@@ -86,7 +66,7 @@ class Choice:
             "meta": meta,
         }
         decision = decide(**told)
-        chosen = auto.of_decision(decision, **told)
+        chosen = auto.of_route(decision.route, name=told["name"], meta=meta)
         label = decision.route
         if isinstance(chosen, Lines):
             language = chosen.language if chosen.language != "auto" else language_of_script(text)
@@ -100,10 +80,10 @@ class Choice:
 def built(wish: str) -> Segmenter:
     """The segmenter of a name with its parameters; ValueError says what is wrong with them."""
     name, _, rest = wish.partition(":")
-    if name not in NAMES:
-        raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, NAMES)}")
-    kind, given = NAMES[name]
-    known = [field.name for field in dataclasses.fields(kind)]
+    if name not in SEGMENTERS:
+        raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, SEGMENTERS)}")
+    given: dict[str, Any] = {}
+    known = [field.name for field in dataclasses.fields(segmenter_class(name))]
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
@@ -112,9 +92,9 @@ def built(wish: str) -> Segmenter:
                 if equals
                 else f"--segmenter {name}: parameters are KEY=VALUE,..., was: {pair!r}"
             )
-        given = {**given, key: built(value) if key == "of" else _value(value)}
+        given[key] = built(value) if key == "of" else _value(value)
     try:
-        return kind(**given)
+        return make(name, **given)
     except (TypeError, ValueError) as fault:
         raise UserError(f"--segmenter {name}: {fault}") from None
 

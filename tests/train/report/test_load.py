@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import JSONL
 from train.data.reading.split import Split

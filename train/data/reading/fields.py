@@ -1,7 +1,7 @@
 """The fields of a row besides its text, by which a segmenter may be chosen for its document.
 
 Only fields that are asked for are kept, so that a row costs no more memory than its text: by
-default those that routing knows (`segmenters.code.fields`), in the row or in its `meta`. Of a
+default those that routing knows (`segmenters.fields`), in the row or in its `meta`. Of a
 Parquet file only the columns of these fields are read.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segmenters.code.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
+from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
 
 
 def fields_of(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading import parts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from tests.train.data.preparing.disturbed import content
 from train.data.preparing import duplicates
 from train.data.preparing.duplicates import ROW, hash_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from train.data.preparing.filters import Datatrove, Language, Length
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import TextFiles

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from segmenters import Newline
 from segmenters.base import SegmenterError
-from segmenters.pattern import Newline
 from tests.train.data.preparing.disturbed import PART_BYTES, content, run, sources, write_corpus
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.prepare import Source, prepare

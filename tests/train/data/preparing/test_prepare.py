@@ -6,10 +6,10 @@ import time
 import numpy as np
 import pytest
 
+from segmenters import Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
 from segmenters.documents import Auto
-from segmenters.pattern import Newline, Pattern
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import SPLITS, Split

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from train.data.preparing.engine.engines import Local
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import JSONL, TextFiles

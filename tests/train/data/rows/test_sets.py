@@ -6,7 +6,7 @@ import lightning
 import pytest
 import torch
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmenters.pattern import Newline
+from segmenters import Newline
 from train.cli import main
 from train.data.preparing.prepare import Source, prepare
 from train.data.reading.files import TextFiles

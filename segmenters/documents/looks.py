@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 # Only so many characters are looked at.
-HEAD = 20_000
+_HEAD = 20_000
 _LINES = re.MULTILINE
 
 # A kind is found if its sign is there as often as the number says.
@@ -125,6 +125,15 @@ _YAML = re.compile(
 _SETTING = re.compile(r"^[ \t]*+(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES)
 _COMMENT = re.compile(r"^[ \t]*+[#;]", _LINES)
 _NOT_BLANK = re.compile(r"^[ \t]*+[^\s]", _LINES)
+_LATEX = re.compile(
+    r"\\(?:documentclass|documentstyle|section\*?\{|maketitle|begin\{(?:abstract|document|figure|"
+    r"equation|theorem|itemize|table)\*?\})"
+)
+_PANDOC = re.compile(
+    r"\A\s*---\n(?:abstract|address|author|bibliography|title):|\{#|reference-type=|\[@"
+    r"|^#{1,6} \w|^[=-]{4,}[ \t]*$",
+    _LINES,
+)
 _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
 # Code so dense is code, whatever its comments and strings hold.
 _LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
@@ -133,9 +142,9 @@ _LEAST_LINES, _SHARE_OF_SETTINGS = 3, 0.7
 _LEAST_ROWS, _LOOKED_AT_ROWS = 4, 12
 
 
-def sniff(text: str) -> str | None:
-    """The kind that the text looks like, None if no sign is found."""
-    head = text[:HEAD]
+def looks_like(text: str) -> str | None:
+    """Return the kind that the text looks like, None if no sign is found."""
+    head = text[:_HEAD]
     lines = _count(_NOT_BLANK, head)
     code = _count(_CODE, head)
     headed = _count(_HEADING, head) > 0
@@ -152,6 +161,12 @@ def sniff(text: str) -> str | None:
     if _is_table(head):
         return "lines"
     return "markdown" if _count(_HEADING, head) > 1 else None
+
+
+def kind_of_paper(text: str) -> str:
+    """Return "latex", or "markdown" for a paper that went through pandoc."""
+    head = text[:_HEAD]
+    return "markdown" if _count(_PANDOC, head) > _count(_LATEX, head) else "latex"
 
 
 def _dense(code: int, lines: int) -> bool:
@@ -173,7 +188,7 @@ def _is_code(head: str, code: int, lines: int) -> bool:
 
 
 def _is_table(head: str) -> bool:
-    """Whether the first lines have the same number of fields, by tabs, semicolons or commas."""
+    """Return whether the first lines have as many fields, by tabs, semicolons or commas."""
     rows = [row for row in head.split("\n")[:-1] if row.strip() and row[0] != "#"]
     rows = rows[:_LOOKED_AT_ROWS]
     if len(rows) < _LEAST_ROWS:

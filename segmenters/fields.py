@@ -1,4 +1,4 @@
-"""What the fields of a document say about it: its file name, its language, where it comes from.
+"""What the fields of a document report: its file name, its language, where it comes from.
 
 The names of the fields are those of the data sets that are in use: the Stack, StarCoder data,
 proof-pile-2, CodeSearchNet, the Pile, RedPajama, SlimPajama, Dolma, Common Pile. Fields may stand
@@ -28,7 +28,7 @@ _LONGEST = 4096
 
 
 def texts(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that hold text, those of a field `meta` or `metadata` in it included.
+    """Return the fields that hold text, those of a field `meta` or `metadata` in it included.
 
     Of a list of names ([{"name": "C"}, ...], as RedPajama has it) the first counts.
     """
@@ -40,7 +40,7 @@ def texts(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> dict[str, Any]:
-    """The named fields of a row, those nested in `meta` or `metadata` in their places."""
+    """Return the named fields of a row, those nested in `meta` or `metadata` in their places."""
     kept = {key: row[key] for key in keys if _is_short(row.get(key))}
     for field in NESTING_FIELDS:
         nested = _mapping(row.get(field))
@@ -51,13 +51,13 @@ def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> d
 
 
 def language_of_fields(meta: Mapping[str, Any]) -> str | None:
-    """What the first field that names a language says."""
+    """Return what the first field that names a language says."""
     fields = texts(meta)
     return next((fields[field] for field in LANGUAGE_FIELDS if fields.get(field)), None)
 
 
 def path_of(name: str | None, meta: Mapping[str, Any]) -> str | None:
-    """The first of the document's name and of its fields that looks like the name of a file."""
+    """Return the first of the document's name and its fields that looks like a file name."""
     fields = texts(meta)
     names = (name, *(fields.get(field) for field in NAME_FIELDS))
     found = next((known for known in names if known and PurePath(known).suffix), None)
@@ -67,13 +67,13 @@ def path_of(name: str | None, meta: Mapping[str, Any]) -> str | None:
 
 
 def suffix_of(fields: Mapping[str, str]) -> str | None:
-    """The suffix of the file that a document was, with its dot: ".py"."""
+    """Return the suffix of the file that a document was, with its dot: ".py"."""
     found = next((fields[field] for field in SUFFIX_FIELDS if fields.get(field)), "")
     return "." + found.strip().lstrip(".").lower() if found.strip(" .") else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """A field of fields; some data sets spell it as JSON."""
+    """Return a field of fields; some data sets spell it as JSON."""
     if isinstance(value, str) and value[:1] == "{" and len(value) <= _LONGEST:
         try:
             value = json.loads(value)
@@ -91,7 +91,7 @@ def _text(value: object) -> str:
 
 
 def _is_short(value: object) -> bool:
-    """Whether a field may be a name: text, or a list or mapping that holds some."""
+    """Return whether a field may be a name: text, or a list or mapping that holds some."""
     if isinstance(value, str):
         return 0 < len(value) <= _LONGEST
     return isinstance(value, (list, tuple, dict)) and len(value) <= 100 and bool(_text(value))

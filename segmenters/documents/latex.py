@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.parts import Part
+from segmenters.places import past
 
 _CLASS = re.compile(r"^[ \t]*\\document(?:class|style)\b", re.MULTILINE)
 _DOCUMENT = re.compile(r"^[ \t]*\\begin[ \t]*\{document\}", re.MULTILINE)
@@ -25,7 +26,7 @@ _REST = re.compile(r"[^\n]*+\s*+")
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a paper, in order."""
+    """Yield the parts of a paper, in order."""
     opening = _CLASS.search(text)
     start = _DOCUMENT.search(text, opening.end()) if opening else None
     place = start.start() if start is not None else 0
@@ -42,21 +43,19 @@ def parts(text: str) -> Iterator[Part]:
             continue
         if listing.start() > end:
             yield Part(end=listing.start(), kind="tex")
-        # What stands in front of \end on its line is blank in all listings that people write.
+        # What is in front of \end on its line is blank in all listings that people write.
         closing = max(place, text.rfind("\n", place, closing) + 1)
         yield Part(end=place, kind="line")
         if closing > place:
             yield Part(end=closing, kind="code", language=_language(listing))
-        rest = _REST.match(text, closing)
-        assert rest is not None
-        end = place = rest.end()
+        end = place = past(_REST, text, closing)
         yield Part(end=end, kind="line")
     if end < len(text):
         yield Part(end=len(text), kind="tex")
 
 
 def _language(listing: re.Match[str]) -> str | None:
-    """What the options of a listing call its language."""
+    """Return what the options of a listing call its language."""
     if listing["name"] == "minted":
         return listing["language"]
     if listing["name"] == "pycode":

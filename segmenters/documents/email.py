@@ -1,10 +1,13 @@
-"""E-mail and mailboxes -> parts: headers, paragraphs, quotations, attachments.
+"""Email, mailboxes and diffs -> parts: headers, paragraphs, quotations, attachments, changes.
 
 A header, with the lines that go on with it, is a segment (RFC 5322, section 2.2.3); the body is
 what its Content-Type says: HTML, Markdown or reStructuredText (the METADATA of Python packages),
 else a letter. In a letter lines that begin with ">" are read without it and are a letter again,
 lines of base64 are lines, and a patch is cut into its lines. In a mailbox each "From " line behind
 a blank line starts a message.
+
+A change begins at the first "diff", "Index:", "---" with "+++", or "***" with "---" line; from
+there on each line is a segment. Before it is a letter with headers (git format-patch), or prose.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.parts import Part, spliced
+from segmenters.places import BLANK_LINES, past
 
 _HEADER = r"[A-Za-z][A-Za-z0-9-]*+:(?:[ \t][^\n]*+)?(?:\n|\Z)(?:[ \t]+[^\s][^\n]*+(?:\n|\Z))*+"
 _ENVELOPE = r"From [^\n]{1,200}\d{4}[^\n]*+\n"
-HEADERS = re.compile(rf"\s*+(?:{_ENVELOPE}(?:>?{_HEADER})++|(?:>?{_HEADER}){{2,}}+)")
+_HEADERS = re.compile(rf"\s*+(?:{_ENVELOPE}(?:>?{_HEADER})++|(?:>?{_HEADER}){{2,}}+)")
 _MESSAGE = re.compile(rf"(?<=\n\n){_ENVELOPE}(?={_HEADER})")
 _ONE_HEADER = re.compile(rf"\s*+(?:{_ENVELOPE}|>?{_HEADER})")
-_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 _TYPE = re.compile(
     r"^(?:Description-)?Content-Type:\s*text/(html|markdown|x-rst)", re.MULTILINE | re.IGNORECASE
 )
@@ -32,11 +35,14 @@ _SPECIAL = re.compile(
     re.MULTILINE,
 )
 _QUOTED_LINE = re.compile(r"[ \t]?>[ \t]?(?P<content>[^\n]*+(?:\n|\Z))")
+_CHANGE = re.compile(
+    r"^(?:diff (?:--git |-)|Index: |--- [^\n]*\n\+\+\+ |\*\*\* [^\n]*\n--- |@@ -\d)", re.MULTILINE
+)
 _KINDS = {"data": "lines", "patch": "lines", "rule": "line"}
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a message, a mailbox, or a letter without headers, in order."""
+    """Yield the parts of a message, a mailbox, or a letter without headers, in order."""
     starts = [0, *(match.start() for match in _MESSAGE.finditer(text))]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         if end > start:
@@ -44,14 +50,14 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _message(text: str, start: int, end: int) -> Iterator[Part]:
-    headers = HEADERS.match(text, start, end)
+    headers = _HEADERS.match(text, start, end)
     place, body = start, "letter"
     if headers:
         while place < headers.end() and (one := _ONE_HEADER.match(text, place, headers.end())):
             place = one.end()
             if place < headers.end():
                 yield Part(end=place, kind="line")
-        place = _after_blank_lines(text, headers.end(), end)
+        place = past(BLANK_LINES, text, headers.end(), end)
         yield Part(end=place, kind="line")
         if found := _TYPE.search(headers.group()):
             body = _BODIES[found[1].lower()]
@@ -62,7 +68,7 @@ def _message(text: str, start: int, end: int) -> Iterator[Part]:
 
 
 def letter(text: str, place: int = 0, end: int | None = None) -> Iterator[Part]:
-    """The parts of what somebody writes in answer to somebody."""
+    """Yield the parts of what somebody writes in answer to somebody."""
     end = len(text) if end is None else end
     for special in _SPECIAL.finditer(text, place, end):
         kind = special.lastgroup or ""
@@ -70,7 +76,7 @@ def letter(text: str, place: int = 0, end: int | None = None) -> Iterator[Part]:
             continue
         if special.start() > place:
             yield Part(end=special.start(), kind="prose")
-        place = _after_blank_lines(text, special.end(), end)
+        place = past(BLANK_LINES, text, special.end(), end)
         if kind == "quote":
             pieces = [
                 (line.start(), *line.span("content"))
@@ -83,7 +89,11 @@ def letter(text: str, place: int = 0, end: int | None = None) -> Iterator[Part]:
         yield Part(end=end, kind="prose")
 
 
-def _after_blank_lines(text: str, place: int, end: int) -> int:
-    match = _BLANK_LINES.match(text, place, end)
-    assert match is not None
-    return match.end()
+def changes(text: str) -> Iterator[Part]:
+    """Yield the parts of a patch, in order."""
+    change = _CHANGE.search(text)
+    start = change.start() if change else len(text)
+    if start:
+        yield Part(end=start, kind="email" if _HEADERS.match(text, 0, start) else "prose")
+    if start < len(text):
+        yield Part(end=len(text), kind="lines")

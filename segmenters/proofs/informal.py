@@ -1,13 +1,18 @@
-"""Steps of natural-language proofs and chains of thought.
+"""Steps of natural-language proofs, chains of thought and arithmetic derivations.
 
-Each line end ends a step, blank lines with it; inside of a line each sentence is a step, by the
-causal rules of `sentence_rules`. A label in front of a step ("Step 2.", "3.", "(b)", "Case 1:")
-belongs to the step that it names. White space stays with the step before.
+`ChainOfThought`: each line end ends a step, blank lines with it; inside of a line each sentence is
+a step, by the causal rules of `prose.rules`. A label in front of a step ("Step 2.", "3.", "(b)",
+"Case 1:") belongs to the step that it names. White space stays with the step before.
 
 The rule asks no more than the next character that is not white space, so a step that starts in
 the middle of a line with nothing that ends the one before ("so x = 2 Step 3: ...") is not seen.
 Formulas are not read: one that is displayed over several lines is cut at its line ends
 (`LaTeXProofs` keeps it whole).
+
+`ArithmeticSteps`: one reduction of `expr = expr' = ... = answer` per step. '=' ends the step before
+it and belongs to it, as in the arithmetic task of BiPE (He et al., arXiv 2401.16421, after Feng et
+al., arXiv 2305.15408); so does a line end. The '=' of a comparison or an assignment ('==', '<=',
+'>=', '!=', ':=') ends nothing. Expressions are not parsed.
 """
 
 from __future__ import annotations
@@ -17,10 +22,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from segmenters.base import Segmenter
-from segmenters.prose import rules as sentence_rules
-from segmenters.streaming.machine import Machine
-from segmenters.streaming.sentence_machine import SentenceMachine
+from segmenters.base import Machine, Segmenter, Window
+from segmenters.prose import rules
+from segmenters.prose.sentences import SentenceMachine
 
 _LINE_END = re.compile(r"[\n\r\u2028\u2029]\s*+")
 _LABEL = re.compile(
@@ -31,39 +35,41 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_LABEL = 48
+_STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainOfThought(Segmenter):
     """Ends a segment at each line end and behind each sentence; labels stay with their step."""
 
-    @property
-    def lookahead(self) -> int | None:
-        return 1
+    lookahead = 1
 
     def versions(self) -> dict[str, str]:
-        return {"tables": sentence_rules.tables()}
+        return {"tables": rules.tables()}
 
     def _ends(self, text: str) -> Iterable[int]:
         return _step_ends(text)
+
+    def machine(self) -> Machine:
+        return _Steps()
 
 
 def _step_ends(text: str) -> Iterator[int]:
     lines = {match.end() for match in _LINE_END.finditer(text)}
     first = start = len(text) - len(text.lstrip())  # white space in front starts no step
-    for end in sorted(lines.union(sentence_rules.sentence_ends(text))):
+    for end in sorted(lines.union(rules.sentence_ends(text))):
         if end > first and (end in lines or not _is_label(text, start, end)):
             yield end
             start = end
 
 
 def _is_label(text: str, start: int, end: int) -> bool:
-    """Whether nothing but a label stands in between."""
+    """Return whether nothing but a label stands in between."""
     return end - start <= _LONGEST_LABEL and bool(_LABEL.fullmatch(text[start:end].strip()))
 
 
 @dataclass(slots=True, kw_only=True)
-class StepReader(Machine):
+class _Steps(Machine):
     """Cuts a chain of thought that arrives in pieces.
 
     `sentences` follows the sentences; `tail` is the end of the text, as long as a label; `start`
@@ -76,7 +82,7 @@ class StepReader(Machine):
     start: int | None = None
     broken: bool = False
 
-    def copy(self) -> StepReader:
+    def copy(self) -> _Steps:
         twin = copy.copy(self)
         twin.sentences = self.sentences.copy()
         return twin
@@ -102,10 +108,24 @@ class StepReader(Machine):
         return cuts
 
     def _line_starts(self, text: str) -> set[int]:
-        """Where visible text follows a line end, in characters of the whole text."""
+        """Return where visible text follows a line end, in characters of the whole text."""
         # A line end of the piece before is put in front.
         found = "\n" * self.broken + text
         starts = {match.end() for match in _LINE_END.finditer(found)}
         moved = self.size - self.broken
         self.broken = len(found) in starts
         return {moved + start for start in starts if start < len(found)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArithmeticSteps(Segmenter):
+    """Ends a segment after each '=' that is an equality of the chain, and after each newline."""
+
+    # The next character tells '=' from '=='.
+    lookahead = 1
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return (match.end() for match in _STEP_END.finditer(text))
+
+    def machine(self) -> Machine:
+        return Window(segmenter=self, before=2, triggers="\n=")

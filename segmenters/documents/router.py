@@ -1,0 +1,187 @@
+"""The segmenter that each document asks for: `segmenter: auto`.
+
+What is stated about a document decides before what it looks like: its kind, if that names one; its
+file name, or one among its fields; the programming language among its fields; the data set that it
+comes from; then its text (`looks`); then its kind in general. "prose" is what readers state by
+default, so as a kind it decides last. `route` is the decision, `decide` the same with its reason;
+cut without `choose`, a text is judged by itself. Each decision is logged, at level DEBUG.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar, Final
+
+from segmenters.base import Machine, Meta, Segmenter
+from segmenters.code.lines import Lines
+from segmenters.documents.looks import kind_of_paper, looks_like
+from segmenters.documents.mixed import FORMATS, Mixed, require_granularity, versions_of
+from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
+from segmenters.registry import (
+    LOOKED_INTO,
+    PAPERS,
+    ROUTES,
+    language_of_script,
+    of_kind,
+    route_of_file,
+    route_of_language,
+    route_of_set,
+)
+
+_LOG = logging.getLogger(__name__)
+# By general kinds of documents; each is what is left if nothing tells more.
+_KINDS: Final = {
+    "code": "code",
+    "proof": "chain_of_thought",
+    "proofs": "chain_of_thought",
+    "text": "prose",
+}
+# What must be in a text besides its suffix, which others use as well, and what else it is then:
+# Verilog, Objective-C++, a page of which only the text is kept.
+_NEEDS: Final[dict[str, tuple[str, str | None]]] = {"metamath": ("$.", "code"), "html": ("<", None)}
+_FORBIDS: Final = {"coq": ("endmodule", "code")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """A route, what it was decided by ("name", "looks", ...) and what that said."""
+
+    route: str
+    by: str
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.route} (by {self.by}{f': {self.said}' if self.said else ''})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Auto(Segmenter):
+    """Cuts each document by the segmenter of its kind.
+
+    `granularity` of code, as in `Mixed`.
+    """
+
+    granularity: str = "physical"
+
+    version: ClassVar[int] = 2
+    lookahead = None
+
+    def __post_init__(self) -> None:
+        require_granularity(self.granularity)
+
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        """Return the segmenter of the document's route."""
+        found = decide(kind=kind, name=name, meta=meta, text=text)
+        _LOG.debug("document %s of kind %s: %s", name, kind, found)
+        return self.of_route(found.route, name=name, meta=meta)
+
+    def of_route(self, route: str, *, name: str | None = None, meta: Meta = None) -> Segmenter:
+        """Return the segmenter of a route; name and fields tell the language of code."""
+        if route == "code":
+            code = Lines(granularity=self.granularity, fallback=True)
+            return code.choose(text="", name=name, meta=meta)
+        if route in FORMATS:
+            return Mixed(format=route, granularity=self.granularity)
+        return of_kind(route)
+
+    def machine(self) -> Machine:
+        raise self.refusal("name the document first: segmenter.choose(text=..., kind=...)")
+
+    def versions(self) -> dict[str, str]:
+        """Return what the segmenters of all routes depend on."""
+        others = {route: of_kind(route) for route in ROUTES if route not in ("code", *FORMATS)}
+        return versions_of({**others, "mixed": Mixed(granularity=self.granularity)})
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return self.choose(text=text).cut(text)
+
+
+def route(
+    *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
+) -> str:
+    """Return one of ROUTES: which kind of segmenter a document asks for.
+
+    `meta` are the fields of the document's row; those of a field `meta` in it count as well.
+    """
+    return decide(kind=kind, name=name, meta=meta, text=text).route
+
+
+def decide(
+    *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
+) -> Decision:
+    """Return the route of a document, as `route` does, and why."""
+    kind = (kind or "prose").lower()
+    if kind in ROUTES and kind not in ("prose", "code"):
+        return Decision(route=kind, by="kind", said=kind)
+    fields = texts(meta or {})
+    return (
+        _by_names(name, fields, text)
+        or _by_languages(fields, is_code=kind == "code")
+        or _by_sets(fields, text)
+        or _by_text(kind, text)
+    )
+
+
+def _by_names(name: str | None, fields: Mapping[str, str], text: str) -> Decision | None:
+    if name and (found := _of_name(name, text)):
+        return Decision(route=found, by="name", said=PurePosixPath(name).name)
+    for field in NAME_FIELDS:
+        if (known := fields.get(field)) and (found := _of_name(known, text)):
+            return Decision(route=found, by=f"field {field}", said=known)
+    suffix = suffix_of(fields)
+    if suffix and (found := _of_name(f"document{suffix}", text)):
+        return Decision(route=found, by="field ext", said=suffix)
+    return None
+
+
+def _by_languages(fields: Mapping[str, str], *, is_code: bool) -> Decision | None:
+    for field in LANGUAGE_FIELDS:
+        known = fields.get(field, "")
+        if found := route_of_language(known, is_code=is_code):
+            return Decision(route=found, by=f"field {field}", said=known)
+    return None
+
+
+def _by_sets(fields: Mapping[str, str], text: str) -> Decision | None:
+    for field in SET_FIELDS:
+        known = fields.get(field, "")
+        found = route_of_set(known)
+        if found == LOOKED_INTO:
+            found = _looked_into(text)
+        elif found == PAPERS:
+            found = kind_of_paper(text)
+        if found:
+            return Decision(route=found, by=f"field {field}", said=known)
+    return None
+
+
+def _by_text(kind: str, text: str) -> Decision:
+    if language := language_of_script(text):
+        return Decision(route="code", by="first line", said=f"#! {language}")
+    if kind == "code":
+        return Decision(route=_looked_into(text), by="kind", said=kind)
+    if found := looks_like(text):
+        return Decision(route=found, by="looks")
+    if kind in _KINDS:
+        return Decision(route=_KINDS[kind], by="kind", said=kind)
+    return Decision(route="prose", by="default")
+
+
+def _looked_into(text: str) -> str:
+    """Return code, unless the text looks like a proof, a paper, a page or the like."""
+    found = looks_like(text)
+    return "code" if found in (None, "arithmetic", "chain_of_thought", "prose") else found
+
+
+def _of_name(name: str, text: str) -> str | None:
+    found = route_of_file(PurePosixPath(name.replace("\\", "/").lower()))
+    if text and found in _NEEDS and _NEEDS[found][0] not in text:
+        return _NEEDS[found][1]
+    if found in _FORBIDS and _FORBIDS[found][0] in text:
+        return _FORBIDS[found][1]
+    return found

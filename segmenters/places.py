@@ -1,0 +1,80 @@
+r"""Places in a text: where lines, white space, nested comments and matches end.
+
+A physical line ends with "\n", "\r\n" or "\r", and with nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+_LF, _CR = 10, 13
+SPACE = re.compile(r"\s*+")
+BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
+
+
+def past(pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.maxsize) -> int:
+    """Return where the match of `pattern` at a place ends; a pattern that always matches."""
+    match = pattern.match(text, place, end)
+    assert match is not None
+    return match.end()
+
+
+def after_space(text: str, places: Iterable[int]) -> Iterator[int]:
+    """Move each place behind the white space that follows it, which stays with what is before.
+
+    So a cut is right in front of a character that is not white space.
+    """
+    return (past(SPACE, text, place) for place in places)
+
+
+def nested_end(text: str, place: int, pattern: re.Pattern[str]) -> int:
+    """Return the end of the nest that opens at `place`; the end of the text if it never closes.
+
+    `pattern` has the groups `open` and `close`; whatever else it matches is skipped.
+    """
+    depth = 0
+    for match in pattern.finditer(text, place):
+        if match.lastgroup == "open":
+            depth += 1
+        elif match.lastgroup == "close":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return len(text)
+
+
+def utf8(text: str) -> npt.NDArray[np.uint8]:
+    """Return the bytes of the text, lone surrogates as if they were characters."""
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def characters(
+    places: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], text: str
+) -> npt.NDArray[np.int64]:
+    """Count places in the bytes of the text, each where a character starts, in characters."""
+    if len(data) == len(text):
+        return places
+    inside = np.flatnonzero((data & 0xC0) == 0x80)  # bytes that do not start a character
+    return places - np.searchsorted(inside, places)
+
+
+def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return where physical lines of text in UTF-8 end, in bytes."""
+    ends = np.flatnonzero(data == _LF) + 1
+    returns = np.flatnonzero(data == _CR) + 1
+    if not len(returns):
+        return ends
+    alone = data.take(returns, mode="clip") != _LF
+    alone[-1] |= returns[-1] == len(data)
+    return np.sort(np.concatenate((ends, returns[alone])))  # np.union1d is not linear
+
+
+def character_ends(text: str) -> npt.NDArray[np.int64]:
+    """Return where physical lines end, in characters; a last line without an end is left out."""
+    data = utf8(text)
+    return characters(line_ends(data), data, text)

@@ -1,0 +1,279 @@
+"""What names stand for: of segmenters, and of the languages, files and data sets of documents.
+
+Segmenters are named by their class, which is looked up when one is made, so that this file is below
+all of them. Routes, the kinds of documents that `Auto` knows, and programming languages are rows of
+one table each: suffixes of files, whole file names, what data sets of code call the language (names
+of GitHub's linguist), and data sets that hold nothing else (those of the Pile's 22 sets, RedPajama,
+SlimPajama, Dolma, proof-pile-2 and Common Pile). All names are in lower case. Contents are not
+looked at, except for the first line of a script ("#!/bin/sh").
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from pathlib import PurePath
+from typing import Any, Final
+
+from segmenters.base import Segmenter
+
+_RULES: Final = {"backend": "rules"}  # the cuts of spaCy, which starts slowly
+# Class and parameters by name: those of conf/segmenter, or of a class in other words.
+SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "arithmetic": ("ArithmeticSteps", {}),
+    "auto": ("Auto", {"granularity": "logical"}),
+    "block": ("Lines", {"granularity": "block", "fallback": True}),
+    "chain_of_thought": ("ChainOfThought", {}),
+    "clauses": ("Clauses", {"of": "sentences"}),
+    "coq": ("Coq", {}),
+    "isabelle": ("Isabelle", {}),
+    "latex": ("LaTeXProofs", {}),
+    "lean": ("Lean", {}),
+    "lines": ("Lines", {}),
+    "logical": ("Lines", {"granularity": "logical", "fallback": True}),
+    "matched": ("Matched", {"of": "sentences", "kind": "shuffled"}),
+    "metamath": ("Metamath", {}),
+    "mixed": ("Mixed", {}),
+    "mizar": ("Mizar", {}),
+    "newline": ("Newline", {}),
+    "next_word": ("Sentences", {**_RULES, "next_word": True}),
+    "official": ("Official", {}),
+    "pattern": ("Pattern", {}),
+    "random": ("RandomCuts", {"mean": 100, "seed": 0}),
+    "sentences": ("Sentences", _RULES),
+    "spacy": ("Sentences", {"backend": "spacy"}),
+    "stride": ("Stride", {"length": 100}),
+}
+# Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
+_KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
+# Languages of code whose segments are steps of proofs.
+PROOFS: Final = ("coq", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq")
+
+
+def segmenter_class(name: str) -> type[Segmenter]:
+    """Return the class of a name of SEGMENTERS."""
+    kind: type[Segmenter] = getattr(import_module("segmenters"), SEGMENTERS[name][0])
+    return kind
+
+
+def make(name: str, **parameters: Any) -> Segmenter:
+    """Return the segmenter of a name of SEGMENTERS; `parameters` come before those named there."""
+    given = {**SEGMENTERS[name][1], **parameters}
+    if isinstance(given.get("of"), str):
+        given["of"] = make(given["of"])
+    return segmenter_class(name)(**given)
+
+
+@lru_cache(maxsize=64)
+def of_kind(kind: str) -> Segmenter:
+    """Return the segmenter for a kind of text, of a route or of a part of a document."""
+    return make(_KINDS.get(kind, kind))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """What asks for a route or means a language, each word by word."""
+
+    suffixes: str = ""
+    files: str = ""
+    names: str = ""
+    sets: str = ""
+
+
+_LANGUAGES: Final = {
+    "bash": _Row(
+        suffixes=".sh .bash .zsh .ksh .bats .ebuild",
+        files=".bashrc .bash_profile .profile .zshrc pkgbuild",
+        names="sh shell zsh",
+    ),
+    "c": _Row(suffixes=".c .h"),
+    "cpp": _Row(
+        suffixes=".cc .cpp .cxx .c++ .hh .hpp .hxx .h++ .ipp .inl .tpp .cu .cuh .ino", names="c++"
+    ),
+    "csharp": _Row(suffixes=".cs .csx", names="c# c_sharp"),
+    "css": _Row(suffixes=".css"),
+    "go": _Row(suffixes=".go", names="golang"),
+    "haskell": _Row(suffixes=".hs"),
+    "html": _Row(suffixes=".html .htm .xhtml"),
+    "java": _Row(suffixes=".java"),
+    "javascript": _Row(suffixes=".js .mjs .cjs .jsx", names="js jsx node"),
+    "json": _Row(suffixes=".json .jsonc .geojson .webmanifest"),
+    "julia": _Row(suffixes=".jl"),
+    "ocaml": _Row(suffixes=".ml"),
+    "ocaml_interface": _Row(suffixes=".mli"),
+    "php": _Row(suffixes=".php .phtml .php5 .inc"),
+    "python": _Row(suffixes=".py .pyi .pyw", files="sconstruct sconscript", names="py python3"),
+    "ruby": _Row(
+        suffixes=".rb .rake .gemspec .ru", files="gemfile rakefile vagrantfile podfile", names="rb"
+    ),
+    "rust": _Row(suffixes=".rs", names="rs"),
+    "scala": _Row(suffixes=".scala .sc .sbt"),
+    "tsx": _Row(suffixes=".tsx"),
+    "typescript": _Row(suffixes=".ts .mts .cts", names="ts"),
+}
+LANGUAGES: Final = tuple(sorted(_LANGUAGES))
+
+# Not a route: what a source holds must be looked into, repositories hold all kinds; papers too,
+# those of the Pile went through pandoc and are Markdown with formulas, others are LaTeX.
+LOOKED_INTO, PAPERS = "looked into", "papers"
+_ROUTES: Final = {
+    "arithmetic": _Row(),
+    "chain_of_thought": _Row(sets="dm-mathematics gsm8k metamathqa amps openmathinstruct"),
+    # Besides the languages above.
+    "code": _Row(
+        suffixes=".svg .csproj .lock"
+        " .ada .adb .ads .agda .asm .awk .bas .bat .bib .cfg .clj .cljs .cls .cmake .cmd .cob"
+        " .coffee .conf .cr .d .dart .dtd .el .elm .erl .ex .exs .f .f90 .f95 .for .fs .fsi .fsx"
+        " .gd .glsl .gradle .groovy .hlsl .hrl .hx .idr .ini .in .jinja .j2 .kt .kts .less .lhs"
+        " .lisp .lua .m .m4 .mak .map .nim .nix .pas .pl .pm .pp .ps1 .pro .properties .proto .purs"
+        " .pxd .pyx .qml .r .rkt .s .sass .scm .scss .sed .sol .sparql .spec .sql .ss .sty .sv .svh"
+        " .swift .tcl .tf .thrift .toml .vala .vb .vba .vert .vhd .vhdl .vim .vue .wat .xml .xsd"
+        " .xsl .xslt .yaml .yml .zig .pc .ac .am .service .desktop .plist .editorconfig .gitignore"
+        " .gitattributes .npmrc .opam .nimble",
+        files="makefile gnumakefile dockerfile containerfile cmakelists.txt procfile jenkinsfile"
+        " brewfile justfile build build.bazel workspace configure meson.build requirements.txt"
+        " constraints.txt entry_points.txt .gitignore .gitattributes .dockerignore .editorconfig"
+        " .npmrc .npmignore .eslintrc .babelrc .vimrc .prettierrc pipfile _coqproject go.mod"
+        " go.sum",
+        names="abap actionscript ada agda alloy antlr apacheconf apex apl apple-script applescript"
+        " arduino asp aspectj assembly augeas autohotkey autoit awk ballerina basic batchfile"
+        " bicep bison blitzbasic bluespec boo brainfuck c-sharp c2hs-haskell chapel clojure cmake"
+        " cobol coffeescript coldfusion common-lisp component-pascal crystal cuda cython d dart"
+        " darcs-patch delphi dhall dm dockerfile eiffel elixir elm emacs-lisp erlang f# factor"
+        " fish forth fortran freemarker gap gdscript gherkin glsl gnuplot gradle graphql"
+        " graphviz-(dot) groovy hack handlebars haxe hcl hlsl hy idl idris igor-pro ini inform io"
+        " j jasmin jflex jsonnet jsoniq kotlin lasso less lex limbo liquid literate-agda"
+        " literate-coffeescript literate-haskell livescript llvm logos lsl lua m4 makefile maple"
+        " mathematica matlab maxima mercury meson mirah modula-2 modula-3 monkey moonscript mupad"
+        " nesc netlogo nginx nim nix nsis nu objective-c objective-c++ objective-j opencl openscad"
+        " org pascal pawn perl perl6 pike plpgsql plsql pov-ray postscript powerbuilder powershell"
+        " processing prolog protobuf protocol-buffer puppet pure-data purescript q qml racket"
+        " ragel raku raml rebol red rescript restructured-code robotframework sas sass scheme"
+        " scilab scss shen slim smali smalltalk smarty sml solidity sparql sql sqf squirrel stan"
+        " standard-ml stata stylus supercollider svelte swift systemverilog tcl tcsh terra thrift"
+        " toml twig uno unrealscript urweb vala vb vba verilog vhdl viml vim-script visual-basic"
+        " visual-basic-.net volt vue webassembly wgsl wisp x10 xbase xc xml xojo xpages xproc"
+        " xquery xs xslt xtend yacc yaml zephir zig zimpl",
+    ),
+    "coq": _Row(suffixes=".v", names="coq rocq"),
+    "diff": _Row(suffixes=".diff .patch", names="diff patch"),
+    "email": _Row(suffixes=".eml .mbox .mbx", files="metadata pkg-info wheel", sets="enron-emails"),
+    "html": _Row(suffixes=".html .htm .xhtml .shtml", names="html html+erb html+php"),
+    "isabelle": _Row(suffixes=".thy", names="isabelle isabelle/isar"),
+    "latex": _Row(suffixes=".tex .ltx .latex", names="latex tex"),
+    "lean": _Row(suffixes=".lean", names="lean lean4 lean-4"),
+    "lines": _Row(
+        suffixes=".csv .tsv .log .jsonl .ndjson .srt .vtt .po .pot .typed",
+        files="record sources.txt top_level.txt installed-files.txt installer py.typed",
+        names="csv tsv srt subrip-text text-lines irc-log",
+        sets="ubuntu-irc irc opensubtitles-lines",
+    ),
+    "markdown": _Row(
+        suffixes=".md .markdown .mdown .mkd .mdx .qmd .rmd",
+        names="markdown rmarkdown mdx quarto gcc-machine-description-md",
+        sets="pubmed-central stack-exchange redpajama-stack-exchange open-web-math github-issues"
+        " github-archive",
+    ),
+    "metamath": _Row(suffixes=".mm", names="metamath"),
+    "mizar": _Row(suffixes=".miz .abs", names="mizar"),
+    "notebook": _Row(suffixes=".ipynb", names="jupyter-notebook notebook ipynb"),
+    "prose": _Row(
+        files="license licence license.txt licence.txt copying copying.txt copyright notice"
+        " notice.txt unlicense authors thanks contributors maintainers credits",
+        names="text plain-text txt",
+        sets="gutenberg-pg-19 pg-19 gutenberg project-gutenberg books3 books book book-corpus"
+        " book-corpus-2 wikipedia-en wikipedia wiki wikibooks wikisource openwebtext2 openwebtext"
+        " pile-cc freelaw pubmed-abstracts pubmed opensubtitles europarl hacker-news nih-exporter"
+        " philpapers youtubesubtitles uspto-backgrounds uspto c4 cc common-crawl redpajama-c4"
+        " redpajama-common-crawl redpajama-cc redpajama-wikipedia redpajama-book cc-news refinedweb"
+        " falcon-refinedweb dclm fineweb reddit pes2o s2 s2orc megawika caselaw"
+        " caselaw-access-project usgpo",
+    ),
+    "rst": _Row(suffixes=".rst .rest", names="restructuredtext rst"),
+    LOOKED_INTO: _Row(
+        sets="github the-stack stack stack-v2 stack-dedup starcoder starcoder-data code"
+        " algebraic-stack stack-edu stack-v2-code"
+    ),
+    PAPERS: _Row(sets="arxiv redpajama-arxiv arxiv-papers"),
+}
+ROUTES: Final = tuple(route for route in _ROUTES if route not in (LOOKED_INTO, PAPERS))
+
+
+def _by(table: Mapping[str, _Row], field: str) -> dict[str, str]:
+    return {word: name for name, row in table.items() for word in getattr(row, field).split()}
+
+
+_NOT_A_NAME = re.compile(r"[^a-z0-9]+")
+_LANGUAGE_BY_SUFFIX, _LANGUAGE_BY_FILE = _by(_LANGUAGES, "suffixes"), _by(_LANGUAGES, "files")
+_ALIASES: Final = _by(_LANGUAGES, "names")
+_BY_SUFFIX, _BY_FILE, _BY_NAME = (_by(_ROUTES, field) for field in ("suffixes", "files", "names"))
+_BY_SET: Final = {_NOT_A_NAME.sub("", name): route for name, route in _by(_ROUTES, "sets").items()}
+_SEPARATOR = re.compile(r"[/:]|_(?=head|middle|tail|en_|all\b)")
+# Codes of natural languages by ISO 639, or names of both kinds.
+_BOTH: Final = frozenset(("cs", "pl", "sh", "sl", "ml", "mk", "kt", "hs", "ts", "tr", "ro", "io"))
+_SCRIPT = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([a-z]+)")
+
+
+def language_of(path: str | PurePath) -> str | None:
+    """Return the language of a file of this name; None if the name does not tell."""
+    name = PurePath(path).name.lower()
+    return _LANGUAGE_BY_FILE.get(name) or _LANGUAGE_BY_SUFFIX.get(PurePath(name).suffix)
+
+
+def language_named(name: str) -> str:
+    """Return the language of this name or alias, in any case, as a data set may call it.
+
+    Raises ValueError, with the nearest name, for a language that is not known.
+    """
+    known = name.strip().lower()
+    known = _ALIASES.get(known, known)
+    if known in LANGUAGES:
+        return known
+    near = difflib.get_close_matches(known, (*LANGUAGES, *_ALIASES), n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise ValueError(
+        f"language must be 'auto' or one of {', '.join(LANGUAGES)}, was: {name!r}{hint}"
+    )
+
+
+def language_of_script(text: str) -> str | None:
+    """Return the language that the first line of a script names ("#!/usr/bin/env python3")."""
+    match = _SCRIPT.match(text) if text.startswith("#!") else None
+    name = match[1] if match else ""
+    name = _ALIASES.get(name, name)
+    return name if name in LANGUAGES else None
+
+
+def route_of_file(path: PurePath) -> str | None:
+    """Return the route that a file name in lower case asks for, whole or by its suffix."""
+    found = _BY_FILE.get(path.name) or _BY_SUFFIX.get(path.suffix)
+    return found or ("code" if language_of(path.name) else None)
+
+
+def route_of_language(name: str, *, is_code: bool) -> str | None:
+    """Return the route that the name of a programming language asks for, as a data set spells it.
+
+    Codes of natural languages ("en") ask for nothing, and where a code is also the name of a
+    programming language ("cs", "pl"), it counts only if the kind of the document is code.
+    """
+    known = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
+    if not known or (known in _BOTH and not is_code and name.islower()):
+        return None
+    if found := _BY_NAME.get(known):
+        return found
+    try:
+        language_named(name)
+    except ValueError:
+        return None
+    return "code"
+
+
+def route_of_set(name: str) -> str | None:
+    """Return the route of a data set by its letters and digits, `LOOKED_INTO` or `PAPERS`."""
+    known = name.lower()
+    plain = (_NOT_A_NAME.sub("", word) for word in (known, _SEPARATOR.split(known)[0]))
+    return next((route for word in plain if (route := _BY_SET.get(word))), None)
