@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from bipe.build import TARGET
 from bipe.checkpoint import CONFIG, WEIGHTS
 from train.config import encoding_name
-from train.disk.checksum import sha256
+from train.disk.files import sha256
 from train.errors import RunError
 from train.fit import runs
 from train.fit.callbacks import read_metrics
