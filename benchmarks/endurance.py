@@ -27,20 +27,19 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 _SOURCE = """
   {name}:
-    _target_: train.data.preparing.prepare.Source
+    _target_: train.data.Source
     documents:
-      _target_: train.data.reading.files.JSONL
+      _target_: train.data.JSONL
       path: {path}
       pattern: "*"
       text_key: text
     segmenter: {{_target_: segmenters.Auto}}
 """
 _CORPUS = """
-_target_: train.data.preparing.prepare.prepare
-_partial_: true
-split: {{_target_: train.data.reading.split.Split, validation: 0.05, test: 0.05}}
+_target_: train.data.Corpus
+split: {{_target_: train.data.Split, validation: 0.05, test: 0.05}}
 tokenizer:
-  _target_: train.data.tokenizing.vocabulary.TrainBPE
+  _target_: train.data.TrainBPE
   vocab_size: 8192
   sample_characters: 900000
 sources:{sources}

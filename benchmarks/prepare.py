@@ -37,9 +37,10 @@ from typing import Any
 import numpy as np
 
 from segmenters import Lines, Segmenter, Sentences, mark
-from train.data.preparing.engine.engines import Local
-from train.data.preparing.part_writer import BATCH_CHARACTERS, PartWriter
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.engines import Local
+from train.data.preparing.parts import BATCH_CHARACTERS, PartWriter
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document
 from train.data.reading.files import JSONL
@@ -152,10 +153,12 @@ class Bench:
             for number, (kind, segmenter) in enumerate(SETTINGS.values())
         }
         prepare(
-            sources=sources,
-            tokenizer=LoadTokenizer(path=self.scratch / "tokenizer"),
+            Corpus(
+                sources=sources,
+                tokenizer=LoadTokenizer(path=self.scratch / "tokenizer"),
+                split=SPLIT,
+            ),
             out=out,
-            split=SPLIT,
             engine=Local(workers=workers, isolate=True),
             progress=False,
         )

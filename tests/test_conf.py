@@ -22,6 +22,7 @@ from train.cli import register_resolvers
 from train.commands.pretrain import decoder_config
 from train.config import Config, encoding_name, slug
 from train.config.check import check
+from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
 from train.data.rows.packing import PACKINGS
 
@@ -172,14 +173,13 @@ def test_every_trainer_is_built_on_a_cpu(trainer, tmp_path):
 @pytest.mark.parametrize("corpus", CHOICES["corpus"])
 def test_every_corpus_has_readers_segmenters_and_a_tokenizer(corpus):
     made = study(f"corpus={corpus}")
-    assert made.corpus["_partial_"] is True
-    sources = {name: build(source) for name, source in made.corpus["sources"].items()}
-    assert sources
-    for source in sources.values():
+    corpus = made.build("corpus")
+    assert isinstance(corpus, Corpus)
+    for source in corpus.sources.values():
         assert isinstance(source.documents, Reader)
         assert isinstance(source.segmenter, Segmenter)
         assert source.segmenter.cut("1+2 = 3\n")[-1] == 8
-    assert hasattr(build(made.corpus["tokenizer"]), "build")
+    assert hasattr(corpus.tokenizer, "build")
 
 
 @pytest.mark.parametrize("rows", CHOICES["rows"])

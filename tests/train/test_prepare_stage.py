@@ -33,7 +33,7 @@ def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
         "parts: 1",
         "segmenter: Newline()",
         "sample: 7 documents",
-        "tokens a segment",
+        "tokens per segment",
     ):
         assert words in told
     assert not (tmp_path / "data").exists()
@@ -56,8 +56,8 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     ("word", "told"),
     [
         ("corpus.sources.text.documents.path=/nowhere", "corpus.sources.text.documents.path=/nowh"),
-        ("limit=0", "limit must be at least 1, was: 0"),
-        ("corpus.limit=3", "corpus.limit cannot be set; set limit instead"),
+        ("limit=0", "limit must be at least 1"),
+        ("corpus.limit=3", "corpus.limit: Corpus has no such key"),
         ("engine.workers=0", "engine.workers must be at least 1, was: 0"),
         ("engine=slrum", "Could not find 'engine/slrum'"),
         ("engine.partition=x", "engine.partition: Local has no such key"),

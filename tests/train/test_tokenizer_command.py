@@ -29,7 +29,7 @@ def test_what_is_trained_loads_and_is_told(train, tmp_path):
     status, out, _ = train("corpus.tokenizer.special_tokens=['<a>','<b>']", "corpus.split.test=0.4")
     assert status == 0
     assert out.startswith("made/tokenizer.json: ")
-    assert "bytes a token on" in out and "held-out text" in out
+    assert "bytes per token on" in out and "held-out text" in out
     tokenizer = LoadTokenizer(path=tmp_path / "made").build()
     assert tokenizer.decode([tokenizer.eos_id]) == END
     assert tokenizer.fast.token_to_id("<b>") == 2

@@ -1,6 +1,6 @@
 """`bipe export DIR format=FORMAT out=FOLDER`: prepared data for other programs.
 
-Takes two or three keys and no configuration. What is written where: train/data/store/export/.
+Takes two or three keys and no configuration. What is written where: train/data/store/export.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequen
 Write prepared data for other programs, every split by itself, checked before.
   DIR          what bipe prepare wrote
   format       megatron: .bin and .idx of Megatron-LM's IndexedDataset
-               parquet: id, bytes, input_ids and segment_lengths, a row a document
+               parquet: id, bytes, input_ids and segment_lengths, a row per document
   out          a new or empty folder
   sequences    what a sequence of Megatron's is: {" or ".join(SEQUENCES)}"""
 _KEYS = ("format", "out", "sequences")
@@ -24,7 +24,7 @@ EXIT_FAULT = 2
 
 
 def main(words: list[str]) -> int:
-    """Run the command on its arguments; returns the exit status."""
+    """Run the command on its arguments; return the exit status."""
     if {"-h", "--help"} & set(words):
         print(USAGE)
         return 0

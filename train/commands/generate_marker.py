@@ -15,9 +15,9 @@ from typing import Any
 from bipe.build import TARGET, build
 from segmenters import Segmenter, TokenMarker
 from train.commands.segment_choice import built
-from train.data.preparing.source import plain
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
+from train.disk.manifest import plain
 from train.errors import ConfigError, nearest
 
 _CURE = "set generate.segmenter to one that is followed (newline, sentences, lines, stride ...)"

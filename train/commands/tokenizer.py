@@ -5,24 +5,21 @@
 
 Writes OUT/tokenizer.json and OUT/tokenizer_config.json, or these beside each other where `out` is
 the path of a .json; the same corpus and keys give the same bytes. What the corpus holds out is not
-trained on: it tells how many bytes a token stands for.
+trained on: it serves to measure the bytes per token.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from bipe.build import build
 from train.config import Config
 from train.data.preparing.progress import Meter
-from train.data.preparing.source import Source, completed
-from train.data.reading.split import Split
-from train.data.tokenizing.tokenizer_files import CONFIG
+from train.data.preparing.source import Corpus
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.data.tokenizing.vocabulary import END, TrainBPE
+from train.data.tokenizing.vocabulary import CONFIG, END, TrainBPE
 from train.disk.files import write_whole
 from train.errors import DataError
 
@@ -31,42 +28,38 @@ _MEASURED_CHARACTERS = 2_000_000
 
 
 def train_tokenizer(study: Config, *, progress: bool = True) -> Path:
-    """Train, measure and write a tokenizer; returns the path of its tokenizer.json.
+    """Train, measure and write a tokenizer; return the path of its tokenizer.json.
 
-    Raises DataError for a corpus whose tokenizer is loaded, or files that stand there already.
+    Raises DataError for a corpus whose tokenizer is loaded, or files that are there already.
     """
-    opened = build(study.corpus, allowed=study.allowed).keywords
-    trainer = opened["tokenizer"]
+    corpus: Corpus = study.build("corpus")
+    trainer = corpus.tokenizer
     if not isinstance(trainer, TrainBPE):
         raise DataError(
             f"corpus.tokenizer must be trained, was: {type(trainer).__name__}; set "
             "tokenizer@corpus.tokenizer=train"
         )
     file = _target(Path(study.out), if_exists=study.if_exists)
-    sources = completed(
-        opened["sources"], split=opened.get("split") or Split(), limit=opened.get("limit")
-    )
-    for source in sources.values():
-        source.documents.check()
+    corpus = corpus.completed(limit=study.limit)
     began = time.monotonic()
     with Meter(show=progress) as meter:
         meter.start("tokenizer")
-        made = trainer.build(lambda limit: _texts(sources, "train", limit, meter.update))
+        made = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
         meter.finish(f"{made.vocab_size} pieces")
     seconds = time.monotonic() - began
-    # Measured before it is written: what stands there is complete.
-    told = _measured(made, sources)
+    # Measured before it is written: what is there is complete.
+    measured = _measured(made, corpus)
     _write(file, made, trainer)
-    print(f"{file}: {made.vocab_size:,} pieces, {told}, trained in {seconds:.1f} s")
+    print(f"{file}: {made.vocab_size:,} pieces, {measured}, trained in {seconds:.1f} s")
     return file
 
 
 def _target(out: Path, *, if_exists: str) -> Path:
     file = out if out.suffix == ".json" else out / "tokenizer.json"
-    standing = [path for path in (file, file.with_name(CONFIG)) if path.exists()]
-    if standing and if_exists != "overwrite":
+    there = [path for path in (file, file.with_name(CONFIG)) if path.exists()]
+    if there and if_exists != "overwrite":
         raise DataError(
-            f"out={out}: {standing[0]} is there already. Choose another folder, or set "
+            f"out={out}: {there[0]} is there already. Choose another folder, or set "
             "if_exists=overwrite"
         )
     if file.name == CONFIG:
@@ -74,39 +67,23 @@ def _target(out: Path, *, if_exists: str) -> Path:
     return file
 
 
-def _texts(
-    sources: Mapping[str, Source],
-    split: str,
-    limit: int | None,
-    tell: Callable[[str], None] | None = None,
-) -> Iterator[str]:
-    """About `limit` characters a source of one split; `held out` is all but training."""
+def _watched(texts: Iterator[str], meter: Meter) -> Iterator[str]:
     total = 0
-    for source in sources.values():
-        assert source.split is not None
-        read = 0
-        for document in source.documents:
-            if (source.split.of(document.id) == "train") is not (split == "train"):
-                continue
-            yield document.text
-            read += len(document.text)
-            total += len(document.text)
-            if tell is not None:
-                tell(f"{total / 1e6:.1f}M characters read")
-            if limit is not None and read >= limit:
-                break
-    if tell is not None:
-        tell(f"{total / 1e6:.1f}M characters read, merging")
+    for text in texts:
+        yield text
+        total += len(text)
+        meter.update(f"{total / 1e6:.1f}M characters read")
+    meter.update(f"{total / 1e6:.1f}M characters read, merging")
 
 
-def _measured(tokenizer: Tokenizer, sources: Mapping[str, Source]) -> str:
-    for split, name in (("held out", "held-out text"), ("train", "text it was trained on")):
+def _measured(tokenizer: Tokenizer, corpus: Corpus) -> str:
+    for training, name in ((False, "held-out text"), (True, "text it was trained on")):
         size = tokens = 0
-        for text in _texts(sources, split, _MEASURED_CHARACTERS):
+        for text in corpus.texts(_MEASURED_CHARACTERS, training=training):
             ((ids, _),) = tokenizer.encode_batch([text])
             size, tokens = size + len(text.encode()), tokens + len(ids)
         if tokens:
-            return f"{size / tokens:.3f} bytes a token on {size / 1e6:.2f} MB of {name}"
+            return f"{size / tokens:.3f} bytes per token on {size / 1e6:.2f} MB of {name}"
     return "no text to measure on"
 
 

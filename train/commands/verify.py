@@ -1,4 +1,4 @@
-"""`bipe verify DIR`: every fault of a data set, one a line, with the file and the bytes.
+"""`bipe verify DIR`: every fault of a data set, one per line, with the file and the bytes.
 
 Takes the folder of `bipe prepare`, or that of one split. Needs no configuration and no torch.
 Exit status: 0 all is as it was written, 1 there are faults, 2 the folder cannot be read.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from train.data.store.shards import MANIFEST, Fault, read_manifest
+from train.data.store.shards import MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
 
@@ -21,7 +21,7 @@ EXIT_UNREADABLE = 2
 
 
 def main(words: list[str]) -> int:
-    """Run the command on its arguments; returns the exit status."""
+    """Run the command on its arguments; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="bipe verify", description="Check every byte of prepared data and list all faults."
     )
@@ -35,7 +35,8 @@ def main(words: list[str]) -> int:
     try:
         total = _bytes_of(folder)
         with _progress(total) as advance:
-            for fault in faults_of(folder, advance=advance):
+            check = split_faults if _is_split(folder) else data_faults
+            for fault in check(folder, advance=advance):
                 faulty.add(fault.path)
                 print(fault, flush=True)
     except OSError as error:
@@ -43,14 +44,10 @@ def main(words: list[str]) -> int:
         return EXIT_UNREADABLE
     except KeyboardInterrupt:
         return 130
-    print(f"{folder}: {total / 1e6:.1f} MB, " + (_faults(len(faulty)) if faulty else "no fault"))
+    files = f"{len(faulty)} file{'s' * (len(faulty) > 1)}"
+    found = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
+    print(f"{folder}: {total / 1e6:.1f} MB, {found}")
     return EXIT_FAULTS if faulty else 0
-
-
-def faults_of(folder: Path, *, advance: Advance) -> Iterator[Fault]:
-    """What is wrong with a data set, or with one split."""
-    check = split_faults if _is_split(folder) else data_faults
-    return check(folder, advance=advance)
 
 
 def _is_split(folder: Path) -> bool:
@@ -59,24 +56,18 @@ def _is_split(folder: Path) -> bool:
     )
 
 
-def _faults(files: int) -> str:
-    return f"faults in {files} file{'s' * (files > 1)}; exit status {EXIT_FAULTS}"
-
-
 def _bytes_of(folder: Path) -> int:
-    """What there is to read, as far as the manifests can be read."""
+    """Return the bytes there are to read, as far as the manifests can be read."""
     total = 0
     for split in [folder] if _is_split(folder) else splits_of(folder):
-        try:
+        with suppress(DataError):
             total += sum(file["bytes"] for file in read_manifest(split)["files"].values())
-        except DataError:
-            continue
     return total
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Advance]:
-    """A bar on a terminal; elsewhere nothing, since faults and totals are lines already."""
+    """Show a bar on a terminal; elsewhere nothing: faults and totals are lines already."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 

@@ -28,10 +28,10 @@ def store(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
-    """The manifest in a file.
+    """Return the manifest in a file.
 
-    what: what it describes, for the message ("shards"). Raises DataError if there is none, or if
-    it is not a manifest, of another format or version, or not as it was written.
+    what: what it describes, for the message ("shards"). Raises DataError if there is none, if it
+    is not a manifest, of another format or version, or not as it was written.
     """
     if not path.exists():
         raise DataError(f"{path}: there is none: {path.parent} holds no {what}; prepare it first")
@@ -43,18 +43,20 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
         raise DataError(f"{path}: not a manifest of {what} ({fault}); {_AGAIN}") from None
     if found[0] != format or not isinstance(found[1], int):
         raise DataError(f"{path}: must be {format} {version}, was: {found[0]} {found[1]}")
-    if found[1] > version:
+    if found[1] != version:
+        age = "a newer" if found[1] > version else "an older"
         raise DataError(
-            f"{path}: made by a newer bipe: version {found[1]}, this reads {version}. Install "
-            "that bipe, or prepare again with this one into another folder"
-        )
-    if found[1] < version:
-        raise DataError(
-            f"{path}: made by an older bipe: version {found[1]}, this reads {version}; {_AGAIN}"
+            f"{path}: made by {age} bipe: version {found[1]}, this reads {version}; {_AGAIN}, or "
+            "install the bipe that made it"
         )
     if not _sealed(text, manifest.get(SEAL)):
         raise DataError(f"{path}: is not as it was written: its seal does not fit; {_AGAIN}")
     return manifest
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it is read back from JSON: tuples are lists."""
+    return json.loads(json.dumps(value))
 
 
 def _sealed(text: str, seal: object) -> bool:

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from segmenters import Newline
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import JSONL
 from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
@@ -129,10 +130,14 @@ def test_what_preparation_writes_can_be_read(tmp_path):
     rows = [{"id": f"doc{n}", "text": "".join(lines[:n])} for n in range(1, 40)]
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     prepare(
-        sources={"tiny": Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())},
-        tokenizer=TrainBPE(vocab_size=270),
+        Corpus(
+            sources={
+                "tiny": Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())
+            },
+            tokenizer=TrainBPE(vocab_size=270),
+            split=Split(validation=0.2, test=0.3),
+        ),
         out=tmp_path / "data",
-        split=Split(validation=0.2, test=0.3),
         progress=False,
     )
     statistics = load_statistics(tmp_path / "data")["tiny"]

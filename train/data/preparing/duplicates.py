@@ -1,4 +1,4 @@
-"""Exact duplicates: which documents say, white space apart, what an earlier one says.
+"""Exact duplicates: documents that repeat, white space apart, the text of an earlier one.
 
 First every part hashes its documents; then the hashes of all parts are compared, a range of them
 at a time, so that memory is bounded for any number of documents; then each part leaves out what
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from train.data.preparing.engine.work import Work
+from train.data.preparing.work import Work
 from train.disk.files import write_whole, writing
 
 HASHES = "hashes.npy"
@@ -28,7 +28,7 @@ _DONE = "done.json"
 
 
 def hash_of(text: str) -> tuple[int, int]:
-    """128 bits of a text in which every run of white space counts as one blank."""
+    """Return 128 bits of a text in which every run of white space counts as one blank."""
     digest = hashlib.blake2b(digest_size=16)
     for piece in _normalised(text):
         digest.update(piece.encode())
@@ -72,7 +72,7 @@ def list_duplicates(work: Work, *, at_once: int = _AT_ONCE) -> None:
 
 
 def duplicates_of(work: Work, rank: int) -> set[int]:
-    """The places of the documents that a part leaves out."""
+    """Return the places of the documents that a part leaves out."""
     path = work.duplicates(rank)
     return set(np.fromfile(path, "<i8").tolist()) if path.exists() else set()
 
@@ -85,7 +85,7 @@ def _bounds(part: npt.NDArray[np.void], edges: list[int]) -> list[int]:
 def _repeated(
     slices: list[npt.NDArray[np.void]],
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Rank and places of the rows whose hash an earlier row has."""
+    """Yield rank and places of the rows whose hash an earlier row has."""
     rows = np.concatenate(slices)
     ranks = np.repeat(np.arange(len(slices)), list(map(len, slices)))
     # Stable: rows of one hash stay in the order of ranks and places.
@@ -99,7 +99,7 @@ def _repeated(
 
 
 def _normalised(text: str) -> Iterator[str]:
-    """The text in slices, white space as single blanks, none at the ends."""
+    """Yield the text in slices, white space as single blanks, none at the ends."""
     blank, begun = False, False
     for start in range(0, len(text), _SLICE):
         piece = text[start : start + _SLICE]

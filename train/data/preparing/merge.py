@@ -1,24 +1,31 @@
-"""The parts of all sources, in order, into one data set a split.
+"""The parts of all sources, in order, into one data set per split, with their statistics and card.
 
 Order alone decides the bytes: which worker made a part, and when, leaves no trace.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from train.data.preparing.engine.work import Work
 from train.data.preparing.progress import Meter
-from train.data.preparing.statistics import Lengths, Sample
+from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample
+from train.data.preparing.work import Work
 from train.data.reading.split import SPLITS
+from train.data.store import folder as top
 from train.data.store.shards import open_dataset
-from train.data.store.writer import SHARD_TOKENS, ShardWriter
+from train.data.store.writer import ShardWriter
+from train.disk.files import write_whole
 from train.errors import DataError
 
 _EXAMPLES = 5
+_COUNTERS = ("bad", "filtered", "segmenters")
+_CARD = Path(__file__).with_name("card.md.j2")
 
 
 class Tally:
@@ -28,9 +35,7 @@ class Tally:
         self.work, self.name, self.source = work, name, work.sources[name]
         self.ranks = [rank for rank, task in enumerate(work.tasks) if task.source == name]
         self.documents = self.empty = self.duplicates = 0
-        self.bad: Counter[str] = Counter()
-        self.filtered: Counter[str] = Counter()
-        self.chosen: Counter[str] = Counter()
+        self.counters: dict[str, Counter[str]] = {key: Counter() for key in _COUNTERS}
         self.seen: set[str] = set()
         self.examples: list[str] = []
         self.splits: dict[int, list[str]] = {}
@@ -45,13 +50,12 @@ class Tally:
         self.documents += result["counts"][0]
         self.empty += result["empty"]
         self.duplicates += result["duplicates"]
-        self.bad.update(result["bad"])
-        self.filtered.update(result["filtered"])
-        self.chosen.update(result["segmenters"])
+        for key, counter in self.counters.items():
+            counter.update(result[key])
         self.seen.update(result["named"])
         self.examples = (self.examples + result["examples"])[:_EXAMPLES]
         self.splits[rank] = result["splits"]
-        self.levels = result["levels"]  # as the workers say: segmenters take long to load
+        self.levels = result["levels"]  # as the workers found: segmenters take long to load
         self.lengths.merge(result["lengths"])
         self.sample.merge(result["sample"])
 
@@ -62,16 +66,16 @@ class Tally:
         left_out = {
             "empty": self.empty,
             "duplicates": self.duplicates,
-            **self.bad,
-            **self.filtered,
+            **self.counters["bad"],
+            **self.counters["filtered"],
         }
         if not self.documents and any(left_out.values()):
-            told = ", ".join(f"{number} {rule}" for rule, number in left_out.items() if number)
-            if self.empty and sum(left_out.values()) == self.empty:
+            if sum(left_out.values()) == self.empty:
                 raise DataError(
                     f"{label}: all {self.empty} documents are empty; check its text_key"
                 )
-            raise DataError(f"{label}: every document was left out ({told})")
+            rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items() if number)
+            raise DataError(f"{label}: every document was left out ({rules})")
         if not self.documents:
             raise DataError(f"{label}: no document was found. {reader.cure_of_nothing()}")
         unseen = sorted(self.source.split.named() - self.seen) if self.source.split else []
@@ -81,37 +85,72 @@ class Tally:
                 "ids are listed in the .ids files of a prepared data set"
             )
 
-    def entry(self, counts: dict[str, Any]) -> dict[str, Any]:
-        """What the top manifest says of the source."""
+    def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
+        """Return what the top manifest holds of the source."""
+        chosen = dict(self.counters["segmenters"].most_common())
         return {
             **self.work.descriptions[self.name],
             "levels": self.levels,
             "empty": self.empty,
-            "bad": dict(self.bad),
-            "filtered": dict(self.filtered),
+            "bad": dict(self.counters["bad"]),
+            "filtered": dict(self.counters["filtered"]),
             "duplicates": self.duplicates,
-            **({"segmenters": dict(self.chosen.most_common())} if self.chosen else {}),
-            "splits": counts,
+            **({"segmenters": chosen} if chosen else {}),
+            "splits": splits,
         }
 
     def statistics(self) -> dict[str, Any]:
-        """What the statistics say of the source."""
+        """Return what the statistics hold of the source."""
         found = {**self.lengths.summary(), "sample": self.sample.passage()}
         return {**found, "left_out": self.examples} if self.examples else found
 
 
 def tallies(work: Work) -> dict[str, Tally]:
-    """A tally for each source; DataError if one of them cannot be a source of data."""
+    """Return a tally of each source; DataError if one of them cannot be a source of data."""
     made = {name: Tally(work, name) for name in work.sources}
     for tally in made.values():
         tally.require_documents()
     return made
 
 
-def merge_source(
-    tally: Tally, folder: Path, meter: Meter, *, shard_tokens: int = SHARD_TOKENS
+def merge(
+    counted: dict[str, Tally], out: Path, meter: Meter, *, request: dict[str, Any]
 ) -> dict[str, Any]:
-    """Write FOLDER/{train,validation,test}; return the entry for the top manifest.
+    """Write the whole data set into an empty folder, the manifest last; return the manifest.
+
+    request: the fingerprint of the corpus.
+    """
+    tokenizer = next(iter(counted.values())).work.tokenizer
+    sources = {}
+    meter.start("shards")
+    for name, tally in counted.items():
+        sources[name] = tally.entry(_shards(tally, out / name, meter, request["shard_tokens"]))
+    meter.finish()
+    statistics = {name: tally.statistics() for name, tally in counted.items()}
+    edges = {"segment_edges": SEGMENT_EDGES, "document_edges": DOCUMENT_EDGES}
+    card = {
+        "tokenizer": tokenizer.fingerprint(),
+        "deduplicated": request["deduplicate"],
+        "sources": {name: {**entry, **statistics[name]} for name, entry in sources.items()},
+    }
+    write_whole(out / top.TOKENIZER, tokenizer.json)
+    write_whole(out / top.STATISTICS, json.dumps({**edges, "sources": statistics}) + "\n")
+    write_whole(out / top.CARD_DATA, json.dumps(card, indent=1) + "\n")
+    write_whole(out / top.CARD, markdown(card))
+    return top.write_top(
+        out,
+        {
+            "format": top.FORMAT,
+            "version": top.VERSION,
+            "request": request,
+            "tokenizer": tokenizer.fingerprint(),
+            "sources": sources,
+        },
+    )
+
+
+def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict[str, Any]:
+    """Write FOLDER/{train,validation,test}; return the counts of each.
 
     A part that is not as it was written is forgotten, so that another run makes it again.
     """
@@ -139,5 +178,29 @@ def merge_source(
                     raise DataError(f"{fault}: run again to make this part anew") from None
                 writers[split].extend(part)
             meter.update(f"{number + 1} of {len(tally.ranks)} parts")
-    counts = {split: writer.counts for split, writer in writers.items()}
-    return tally.entry(counts)
+    return {split: writer.counts for split, writer in writers.items()}
+
+
+def markdown(card: dict[str, Any]) -> str:
+    """Return the data card as Markdown for a reader."""
+    from jinja2 import Environment, StrictUndefined
+
+    # Not HTML: what is escaped is the passage, by a fence that is longer than any in it.
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"fence": _fence, "passage": _passage, "left_out": _left_out}
+    template = environment.from_string(_CARD.read_text(encoding="utf-8"))
+    return template.render(**card, splits=SPLITS)
+
+
+def _fence(text: str) -> str:
+    return "`" * (1 + max(map(len, re.findall("`+", text)), default=2))
+
+
+def _passage(sample: dict[str, Any]) -> str:
+    return "|".join(sample["text"][start:stop] for start, stop in pairwise(sample["cuts"]))
+
+
+def _left_out(source: dict[str, Any]) -> dict[str, int]:
+    filtered = {f"by {name}": number for name, number in source["filtered"].items()}
+    duplicates = {"duplicates": source["duplicates"]}
+    return {"empty": source["empty"], **source["bad"], **duplicates, **filtered}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
+from datetime import timedelta
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from train.data.preparing.engine.work import Work
+from train.data.preparing.work import Work
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -22,8 +24,8 @@ class Meter:
         self._show = show
         self._live: Progress | None = None
         self._task = TaskID(0)
-        self._title = self._told = ""
-        self._said = 0.0
+        self._title = self._state = ""
+        self._printed = 0.0
 
     def __enter__(self) -> Meter:
         if self._show and sys.stderr.isatty():
@@ -32,49 +34,47 @@ class Meter:
             self._live.start()
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: Any) -> None:
         if self._live is not None:
             self._live.stop()
 
     def start(self, title: str) -> None:
         """Begin a piece of work."""
-        self._title, self._told = title, ""
+        self._title, self._state = title, ""
         if self._live is not None:
             self._task = self._live.add_task(title, total=None)
-        self._say(title)
+        self._print(title)
 
-    def update(self, told: str, *, share: float | None = None) -> None:
-        """Say how far the piece of work is; share: of all of it, if that is known."""
-        self._told = told
+    def update(self, state: str, *, share: float | None = None) -> None:
+        """Show how far the piece of work is; share: of all of it, if that is known."""
+        self._state = state
         if self._live is not None:
             self._live.update(
                 self._task,
-                description=f"{self._title}: {told}",
+                description=f"{self._title}: {state}",
                 total=None if share is None else 1.0,
                 completed=share or 0.0,
             )
-        elif time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
-            self._say(f"{self._title}: {told}")
+        elif time.monotonic() - self._printed >= _SECONDS_BETWEEN_LINES:
+            self._print(f"{self._title}: {state}")
 
-    def finish(self, told: str | None = None) -> None:
+    def finish(self, state: str | None = None) -> None:
         """End the piece of work with its totals."""
-        told = self._told if told is None else told
+        state = self._state if state is None else state
+        line = f"{self._title}: {state}" if state else self._title
         if self._live is not None:
-            described = f"{self._title}: {told}" if told else self._title
-            self._live.update(self._task, description=described, total=1.0, completed=1.0)
-        elif told:
-            self._say(f"{self._title}: {told}")
+            self._live.update(self._task, description=line, total=1.0, completed=1.0)
+        elif state:
+            self._print(line)
 
-    def _say(self, line: str) -> None:
-        self._said = time.monotonic()
+    def _print(self, line: str) -> None:
+        self._printed = time.monotonic()
         if self._show and self._live is None:
             print(line, file=sys.stderr, flush=True)
 
 
 class Watch:
-    """Looks at all parts, done and at work, whoever makes them, and tells the meter.
+    """Looks at all parts, done and at work, whoever makes them, and updates the meter.
 
     Parts that were done before count for the share, not for the speed.
     """
@@ -82,23 +82,25 @@ class Watch:
     def __init__(self, work: Work, meter: Meter) -> None:
         self._work, self._meter = work, meter
         self._left = set(range(len(work.tasks)))
-        self._done = [0, 0, 0, 0]
+        self._done = np.zeros(4, int)  # documents, bytes of text, tokens, segments
         self._sizes = [task.part.size for task in work.tasks]
         self._looked = 0.0
         self._collect()
-        self._before = list(self._done)
+        self._before = self._done.copy()
         self._began = time.monotonic()
-        self._share_before = self._share([0, 0, 0, 0])
+        self._share_before = self._share(self._done)
 
     def __call__(self) -> None:
         if time.monotonic() - self._looked >= _SECONDS_BETWEEN_LOOKS:
             self._collect()
-            self._tell([sum(counts) for counts in zip(*self._at_work(), strict=True)])
+            names = {self._work.tasks[rank].name for rank in self._left}
+            reports = self._work.reports().items()
+            self._show(sum((np.array(of) for name, of in reports if name in names), self._done))
 
     def finish(self) -> None:
-        """Tell the totals."""
+        """Show the totals."""
         self._collect()
-        self._tell([0, 0, 0, 0])
+        self._show(self._done)
         self._meter.finish()
 
     def _collect(self) -> None:
@@ -106,27 +108,21 @@ class Watch:
         for rank in sorted(self._left):
             if self._work.place(rank).exists() and (found := self._work.result(rank)):
                 self._left.discard(rank)
-                self._done = [a + b for a, b in zip(self._done, found["counts"], strict=True)]
+                self._done = self._done + found["counts"]
 
-    def _at_work(self) -> list[list[int]]:
-        reports = self._work.reports()
-        names = {self._work.tasks[rank].name for rank in self._left}
-        return [[0, 0, 0, 0], *(counts for name, counts in reports.items() if name in names)]
-
-    def _share(self, at_work: list[int]) -> float | None:
-        """How much of the stored bytes is done; parts at work by their text, scaled alike."""
+    def _share(self, now: np.ndarray) -> float | None:
+        """Return the share of the stored bytes that is done; parts at work by their text."""
         known = [size for size in self._sizes if size is not None]
         if len(known) < len(self._sizes) or not sum(known):
             return None
         done = sum(size for rank, size in enumerate(known) if rank not in self._left)
         scale = done / self._done[1] if self._done[1] and done else 1.0
-        return min(1.0, (done + scale * at_work[1]) / sum(known))
+        return min(1.0, (done + scale * (now[1] - self._done[1])) / sum(known))
 
-    def _tell(self, at_work: list[int]) -> None:
-        now = [a + b for a, b in zip(self._done, at_work, strict=True)]
-        documents, size, tokens, segments = now
+    def _show(self, now: np.ndarray) -> None:
+        documents, size, tokens, segments = now.tolist()
         seconds = max(time.monotonic() - self._began, 1e-9)
-        share = self._share(at_work)
+        share = self._share(now)
         words = [
             f"{documents} documents",
             f"{size / 1e6:.1f} MB",
@@ -136,11 +132,5 @@ class Watch:
         ]
         gained = (share or 0.0) - (self._share_before or 0.0)
         if share is not None and self._left and gained > 0:
-            words.append(f"{_clock(seconds * (1 - share) / gained)} left")
+            words.append(f"{timedelta(seconds=round(seconds * (1 - share) / gained))} left")
         self._meter.update(", ".join(words), share=share)
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

@@ -1,20 +1,141 @@
-"""A source of a data set: documents, what cuts them, and what is left out."""
+"""A corpus and its sources: documents, what cuts them, and what is left out.
+
+Filters are datatrove's, as descriptions: a filter here is frozen and has a fingerprint; `step`
+builds the datatrove filter that does the work, in the process that does it. What was dropped is
+counted by the filter's name.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from segmenters.base import Segmenter
-from train.data.preparing.filters import Filter
-from train.data.reading.documents import Reader
+from train.data.reading.documents import Document, Reader
 from train.data.reading.split import Split
+from train.data.store.writer import SHARD_TOKENS
+from train.data.tokenizing.vocabulary import TokenizerSource
+from train.disk.files import sha256
+from train.disk.manifest import plain
 from train.errors import DataError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter(ABC):
+    """Keeps or drops a document by itself alone."""
+
+    @property
+    def name(self) -> str:
+        """The name that dropped documents are counted under."""
+        return type(self).__name__
+
+    @abstractmethod
+    def step(self) -> Any:
+        """Return the datatrove filter."""
+
+    def check(self) -> None:
+        """Raise DataError if the filter cannot work here, before any work is done."""
+        self.step()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return everything that decides what it drops."""
+        return {"filter": type(self).__name__, **asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length(Filter):
+    """Keeps documents of min_characters to max_characters."""
+
+    min_characters: int = 0
+    max_characters: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_characters is not None and self.max_characters < self.min_characters:
+            raise DataError(
+                f"max_characters must be at least min_characters={self.min_characters}, was: "
+                f"{self.max_characters}"
+            )
+
+    def check(self) -> None:
+        """Do nothing: it works everywhere."""
+
+    def step(self) -> Any:
+        from datatrove.pipeline.filters import LambdaFilter
+
+        return LambdaFilter(self.keeps)
+
+    def keeps(self, document: Any) -> bool:
+        """Return whether a document stays."""
+        length = len(document.text)
+        return length >= self.min_characters and (
+            self.max_characters is None or length <= self.max_characters
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(Filter):
+    """Keeps documents that fastText's language model finds to be in one of `languages`.
+
+    model: path of the model (lid.176.bin of fasttext.cc, or GlotLID); nothing is downloaded.
+    threshold: the least probability.
+    """
+
+    languages: Sequence[str]
+    model: str | Path
+    threshold: float = 0.65
+
+    def step(self) -> Any:
+        if not Path(self.model).is_file():
+            raise DataError(
+                f"model={self.model}: there is no such file. Fetch lid.176.bin from fasttext.cc "
+                "and give its path; bipe downloads no model"
+            )
+        from datatrove.pipeline.filters import LanguageFilter
+
+        try:
+            step = LanguageFilter(list(self.languages), language_threshold=self.threshold)
+            from fasttext.FastText import _FastText
+        except ImportError as fault:
+            raise DataError("Language needs fastText; run: pip install 'bipe[language]'") from fault
+        step.model._model = _FastText(str(self.model))  # where it would put what it downloads
+        return step
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {**Filter.fingerprint(self), "model": sha256(Path(self.model))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datatrove(Filter):
+    """Any filter of datatrove.pipeline.filters, by the name of its class.
+
+    Example: ``filter: GopherQualityFilter, options: {min_doc_words: 50}``. It must decide by the
+    document alone; SamplerFilter needs its seed.
+    """
+
+    filter: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.filter
+
+    def step(self) -> Any:
+        from datatrove.pipeline import filters
+
+        kind = getattr(filters, self.filter, None)
+        known = [name for name in vars(filters) if name.endswith("Filter")]
+        if kind is None or self.filter not in known:
+            raise DataError(f"filter must be one of {', '.join(known)}, was: {self.filter}")
+        try:
+            return kind(**self.options)
+        except (TypeError, ImportError) as fault:
+            raise DataError(f"filter={self.filter}: {fault}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +151,14 @@ class Source:
     split: Split | None = None
     filters: Sequence[Filter] = ()
 
+    def segmenter_of(self, document: Document) -> Segmenter:
+        """Return the segmenter for one document."""
+        return self.segmenter.choose(
+            text=document.text, kind=document.kind, name=document.id, meta=document.meta
+        )
+
     def description(self) -> dict[str, Any]:
-        """What manifests say of it."""
+        """Return what manifests hold of it."""
         return {
             "segmenter": self.segmenter.fingerprint(),
             "documents": self.documents.fingerprint(),
@@ -40,7 +167,7 @@ class Source:
         }
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides what is written of it."""
+        """Return everything that decides what is written of it."""
         return {
             "documents": self.documents.fingerprint(),
             "segmenter": self.segmenter.fingerprint(),
@@ -49,30 +176,77 @@ class Source:
         }
 
 
-def completed(
-    sources: Mapping[str, Source], *, split: Split, limit: int | None
-) -> dict[str, Source]:
-    """The sources with what the request decides for all of them; DataError for a bad name."""
-    if not sources:
-        raise DataError("sources must name at least one source")
-    for name in sources:
-        if not _NAME.fullmatch(name):
-            raise DataError(f"sources: a name must be letters, digits, - and _, was: {name}")
-    if limit is not None and limit < 1:
-        raise DataError(f"limit must be at least 1 document, or null for all, was: {limit}")
-    return {
-        name: replace(
-            source,
-            split=source.split or split,
-            documents=_limited(source.documents, limit),
-        )
-        for name, source in sources.items()
-    }
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """What is asked for: sources, the tokenizer of all of them, and how they are written.
 
+    split: of sources that have none of their own. deduplicate: leave out documents whose text,
+    white space apart, was there before, in any source. shard_tokens: a shard that holds as many
+    takes no further document.
+    """
 
-def plain(value: Any) -> Any:
-    """A value as it is read back from JSON: tuples are lists."""
-    return json.loads(json.dumps(value))
+    sources: Mapping[str, Source]
+    tokenizer: TokenizerSource
+    split: Split = field(default_factory=Split)
+    deduplicate: bool = False
+    shard_tokens: int = SHARD_TOKENS
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise DataError("sources must name at least one source")
+        for name in self.sources:
+            if not _NAME.fullmatch(name):
+                raise DataError(f"sources: a name must be letters, digits, - and _, was: {name}")
+        if self.shard_tokens < 1:
+            raise DataError(f"shard_tokens must be at least 1, was: {self.shard_tokens}")
+
+    def completed(self, *, limit: int | None) -> Corpus:
+        """Return the corpus whose sources have a split and a limit.
+
+        Raises DataError for what can be found wrong before any work is done.
+        """
+        if limit is not None and limit < 1:
+            raise DataError(f"limit must be at least 1 document, or null for all, was: {limit}")
+        for name, source in self.sources.items():
+            try:
+                source.documents.check()
+                for each in source.filters:
+                    each.check()
+            except DataError as fault:
+                raise DataError(f"corpus.sources.{name}.documents.{fault}") from None
+        sources = {
+            name: replace(
+                source,
+                split=source.split or self.split,
+                documents=_limited(source.documents, limit),
+            )
+            for name, source in self.sources.items()
+        }
+        return replace(self, sources=sources)
+
+    def texts(self, characters: int | None, *, training: bool = True) -> Iterator[str]:
+        """Yield about so many characters per source: of what trains, or of what is held out."""
+        for source in self.sources.values():
+            read = 0
+            for document in source.documents:
+                assert source.split is not None
+                if (source.split.of(document.id) == "train") is not training:
+                    continue
+                yield document.text
+                read += len(document.text)
+                if characters is not None and read >= characters:
+                    break
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what the manifest holds of it."""
+        sources = {name: source.fingerprint() for name, source in self.sources.items()}
+        made = {
+            "tokenizer": self.tokenizer.fingerprint(),
+            "deduplicate": self.deduplicate,
+            "shard_tokens": self.shard_tokens,
+            "sources": sources,
+        }
+        return plain(made)
 
 
 def _limited(reader: Reader, limit: int | None) -> Reader:

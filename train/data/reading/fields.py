@@ -1,42 +1,167 @@
-"""The fields of a row besides its text, by which a segmenter may be chosen for its document.
+"""Rows of a corpus: which are read, which field is the text, and which fields are kept beside it.
 
-Only fields that are asked for are kept, so that a row costs no more memory than its text: by
-default those that routing knows (`segmenters.fields`), in the row or in its `meta`. Of a
-Parquet file only the columns of these fields are read.
+The `filter` of readers; every condition must hold:
+
+    {"meta.pile_set_name": ["ArXiv", "Github"],        one of these values
+     "stars": {"at_least": 10, "at_most": 1000},       a range
+     "path": {"matches": "\\.py$", "not": ["setup.py"]}}
+
+A field is dotted for a field inside a field; a null is in no range and matches nothing.
+
+Of the other fields only those are kept that are asked for, so that a row costs no more memory than
+its text: by default those by which a segmenter is chosen (`segmenters.fields`), in the row or
+in its `meta`. Of a Parquet file only the columns of these fields are read.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
+from train.data.reading.documents import Bad, Document, TolerantReader, Unreadable, unreadable
+from train.errors import DataError
+
+Conditions = Mapping[str, Any]
+_KINDS = ("at_least", "at_most", "matches", "not")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(TolerantReader):
+    """A reader of rows: objects with fields.
+
+    text_key, id_key: fields, dotted for nested ones; without id_key a document is named by its
+    place. meta_keys: fields that documents keep for segmenters that choose by them; by default
+    those that `Auto` knows. filter: which rows are read.
+    """
+
+    text_key: str = "text"
+    id_key: str | None = None
+    meta_keys: Sequence[str] | None = None
+    filter: Conditions | None = None
+
+    def check(self) -> None:
+        check_conditions(self.filter)
+        super().check()
+
+    def row(self, row: Any, *, where: str, id: str, replaced: int = 0) -> Document | Bad | None:
+        """Return the document of a row, why there is none, or None for one not asked for."""
+        try:
+            if not isinstance(row, dict):
+                detail = f"must be an object with keys, was: {type(row).__name__}"
+                raise Unreadable("no object", where, detail)
+            if not keeps(row, self.filter, where=where):
+                return None
+            with unreadable("no text", where):
+                text = text_of(row, self.text_key)
+                if self.id_key is not None:
+                    id = str(dig(row, self.id_key, where="", parameter="id_key"))
+        except Unreadable as fault:
+            return self.left_out(fault)
+        meta = fields_of(row, self.text_key, self.meta_keys)
+        return self.document(text, id=id, replaced=replaced, meta=meta)
+
+
+def text_of(row: Mapping[str, Any], key: str) -> str:
+    """Return the text of a row; a null is the empty text, which `prepare` skips and counts."""
+    text = dig(row, key, where="", parameter="text_key")
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise DataError(f"text_key={key} must hold text, was: {type(text).__name__}")
+    return text
+
+
+def dig(row: Mapping[str, Any], key: str, *, where: str, parameter: str) -> Any:
+    """Return the value of a key, dotted for a key inside a value: ``meta.pile_set_name``."""
+    if key in row:
+        return row[key]
+    value: Any = row
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            known = ", ".join(map(str, value)) if isinstance(value, Mapping) else "no fields"
+            raise DataError(f"{where}: {parameter}={key} is not there; there is: {known}")
+        value = value[part]
+    return value
 
 
 def fields_of(
     row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The fields of these names, those in `meta` or `metadata` in their places."""
+    """Return the fields of these names, those in `meta` or `metadata` in their places."""
     names = [key for key in (KNOWN_FIELDS if keys is None else keys) if key != text_key]
     return kept_fields(row, names)
 
 
 def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
-    """The columns of a Parquet file (its Arrow schema) that hold these fields, dotted if nested."""
+    """Return the columns of an Arrow schema that hold these fields, dotted if nested."""
+    from pyarrow import types
+
     wanted = frozenset(KNOWN_FIELDS if keys is None else keys)
     found = []
     for column in schema:
         if column.name in wanted:
             found.append(column.name)
-        elif column.name in NESTING_FIELDS:
-            inner = [child.name for child in column.type] if _is_struct(column.type) else []
-            found += [f"{column.name}.{name}" for name in inner if name in wanted]
-            if not inner:  # spelled as JSON
-                found.append(column.name)
+        elif column.name in NESTING_FIELDS and types.is_struct(column.type):
+            names = [child.name for child in column.type]
+            found += [f"{column.name}.{name}" for name in names if name in wanted]
+        elif column.name in NESTING_FIELDS:  # spelled as JSON
+            found.append(column.name)
     return found
 
 
-def _is_struct(kind: Any) -> bool:
-    from pyarrow import types
+def check_conditions(conditions: Conditions | None) -> None:
+    """Raise DataError, naming the key, for conditions that cannot be asked."""
+    for field, condition in (conditions or {}).items():
+        if not isinstance(condition, Mapping):
+            _require_list(f"filter.{field}", condition)
+            continue
+        for kind, value in condition.items():
+            if kind not in _KINDS:
+                raise DataError(
+                    f"filter.{field} must be one of {', '.join(_KINDS)}, or a list of allowed "
+                    f"values, was: {kind}"
+                )
+            if kind == "not":
+                _require_list(f"filter.{field}.not", value)
+            elif kind == "matches":
+                try:
+                    re.compile(value)
+                except (re.error, TypeError) as fault:
+                    raise DataError(
+                        f"filter.{field}.matches must be a regular expression, was: {value!r} "
+                        f"({fault})"
+                    ) from None
+            elif isinstance(value, bool) or not isinstance(value, int | float):
+                raise DataError(f"filter.{field}.{kind} must be a number, was: {value!r}")
 
-    return bool(types.is_struct(kind))
+
+def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
+    """Return whether every condition holds for a row; DataError names a field that is missing."""
+    return all(
+        _holds(dig(row, field, where=where, parameter="filter"), condition)
+        for field, condition in (conditions or {}).items()
+    )
+
+
+def _holds(value: Any, condition: Any) -> bool:
+    if not isinstance(condition, Mapping):
+        return value in condition
+    if "not" in condition and value in condition["not"]:
+        return False
+    if "matches" in condition and not (
+        isinstance(value, str) and re.search(condition["matches"], value)
+    ):
+        return False
+    if "at_least" not in condition and "at_most" not in condition:
+        return True
+    return isinstance(value, int | float) and (
+        condition.get("at_least", value) <= value <= condition.get("at_most", value)
+    )
+
+
+def _require_list(key: str, values: Any) -> None:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DataError(f"{key} must be a list of values, was: {values!r}")

@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from train.data.reading.conditions import check_conditions, keeps
-from train.data.reading.documents import Document, Reader, dig, text_of
-from train.data.reading.fields import fields_of
-from train.data.reading.parts import Bad, OnBad, Part, part_size, ranges
+from train.data.reading.documents import Bad, Document, Part, part_size, ranges
+from train.data.reading.fields import Rows
 from train.errors import DataError
 
 _SCRIPT_CURE = (
@@ -25,16 +23,11 @@ _SCRIPT_CURE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class HuggingFace(Reader):
-    """One document a row of ``datasets.load_dataset(path, name, data_dir=, data_files=, split=)``.
+class HuggingFace(Rows):
+    """One document per row of ``datasets.load_dataset``, which takes path, name and so on.
 
-    text_key, id_key: fields of a row, dotted for nested ones; without id_key a document is named
-    by split and row, or by split, file and row where several files are streamed.
-    meta_keys: fields that documents keep for segmenters that choose by them; by default those
-    that `Auto` knows.
-    filter: keep rows whose fields are as wanted (conditions.py), as in
-    ``{"meta.pile_set_name": ["ArXiv", "Github"]}``.
-    on_bad: "error" at the first row without a text, or "skip" and count it.
+    Without id_key a document is named by split and row, or by split, file and row where several
+    files are streamed.
     """
 
     path: str
@@ -42,12 +35,7 @@ class HuggingFace(Reader):
     data_dir: str | None = None
     data_files: Any = None
     split: str = "train"
-    text_key: str = "text"
-    id_key: str | None = None
-    meta_keys: Sequence[str] | None = None
     streaming: bool = True
-    filter: Mapping[str, Any] | None = None
-    on_bad: OnBad = "error"
     provenance: ClassVar[str] = "Hugging Face datasets"
 
     def label(self) -> str:
@@ -57,16 +45,14 @@ class HuggingFace(Reader):
         """Refuse a script before anything is built; what is on the hub is seen at the first row."""
         if self.path.endswith(".py"):
             raise DataError(f"path={self.path}: {_SCRIPT_CURE}")
-        if self.on_bad not in ("error", "skip"):
-            raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
-        check_conditions(self.filter)
+        super().check()
 
     def read(self) -> Iterator[Document | Bad]:
         for part in self.parts():
             yield from self.read_part(part)
 
     def parts(self) -> list[Part]:
-        """Files of a streamed data set, ranges of rows of another."""
+        """Return the files of a streamed data set, or ranges of rows of another."""
         self.check()
         opened = self.open()
         if self.streaming:
@@ -92,27 +78,13 @@ class HuggingFace(Reader):
             opened = opened.select(range(where["first"], where["last"]))
         with self.told():
             for number, row in enumerate(opened, start=where.get("first", 0)):
-                found = self.row(row, id=f"{named}:{number}")
+                id = f"{named}:{number}"
+                found = self.row(row, where=f"{self.label()}, row {id}", id=id)
                 if found is not None:
                     yield found
 
-    def row(self, row: Mapping[str, Any], *, id: str) -> Document | Bad | None:
-        """The document of a row, why there is none, or None for one that is not asked for."""
-        where = f"{self.label()}, row {id}"
-        if not keeps(row, self.filter, where=where):
-            return None
-        try:
-            text = text_of(row, self.text_key, where=where)
-            if self.id_key is not None:
-                id = str(dig(row, self.id_key, where=where, parameter="id_key"))
-        except DataError as fault:
-            if self.on_bad == "error":
-                raise
-            return Bad(where=where, rule="no text", detail=str(fault).removeprefix(f"{where}: "))
-        return self.document(text, id=id, meta=fields_of(row, self.text_key, self.meta_keys))
-
     def open(self) -> Any:
-        """The data set as `datasets` opens it; DataError names the path when it cannot."""
+        """Open the data set by `datasets`; DataError names the path where that fails."""
         import datasets
 
         with self.told():
@@ -127,7 +99,7 @@ class HuggingFace(Reader):
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Faults of `datasets` in the block are told with the path and the cure."""
+        """Give faults of `datasets` in the block the path and the cure."""
         import datasets
 
         try:
@@ -146,7 +118,7 @@ class HuggingFace(Reader):
 
 
 def _plain_files(files: Any) -> Any:
-    """`datasets` tests for dict and list, which a mapping of a configuration is not."""
+    """Return dicts and lists, for which `datasets` tests, in place of a configuration's types."""
     if isinstance(files, Mapping):
         return {str(key): _plain_files(value) for key, value in files.items()}
     if isinstance(files, Sequence) and not isinstance(files, str):

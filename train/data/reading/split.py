@@ -1,4 +1,4 @@
-"""Which split a document is in: a hash of its id, or what the user says.
+"""Which split a document is in: a hash of its id, or what the user chose.
 
 The hash knows nothing of the order or the number of documents, so that a corpus may grow and no
 document moves from one split to another. Where documents are few and long (books), name the ids.
@@ -46,7 +46,7 @@ class Split:
         object.__setattr__(self, "_named", named)
 
     def of(self, id: str) -> str:
-        """The split of a document."""
+        """Return the split of a document."""
         named: dict[str, str] = self._named  # type: ignore[attr-defined]
         if id in named:
             return named[id]
@@ -57,11 +57,11 @@ class Split:
         return "validation" if place < self.test + self.validation else "train"
 
     def named(self) -> set[str]:
-        """The ids that `ids` names."""
+        """Return the ids that `ids` names."""
         return {id for ids in self.ids.values() for id in ids}
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides the split of a document."""
+        """Return everything that decides the split of a document."""
         return {
             "validation": self.validation,
             "test": self.test,

@@ -4,6 +4,11 @@ An address is anything with "://": s3://, gs://, hf://, https://, memory://, and
 zip://inner.jsonl::s3://bucket/a.zip. What a protocol needs besides the address (keys, anonymous
 access) is fsspec's own configuration. Compressed files are unpacked by their suffix, and one that
 ends too early is a fault, never a short file.
+
+Large files are read by lines in pieces. A plain file is cut at line ends, and the number of each
+piece's first line is counted beforehand, since documents are named by their lines. A packed file
+can only be read from its start: each piece unpacks the whole and keeps its own lines, which costs
+little beside tokenizing them.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from glob import glob, has_magic
 from pathlib import Path
@@ -38,6 +43,8 @@ _UNPACKERS: dict[str, Any] = {
 }
 _NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstandard"}
 _CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
+PACKED_PIECES = 8
+_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +52,7 @@ class File:
     """A file of a corpus.
 
     path: as it is opened. name: below the folder of the corpus, which ids are made of. size: bytes
-    as stored. changed: what tells its content of today from that of another day, if anything does.
+    as stored. changed: a mark that differs when the content was changed, where there is one.
     """
 
     path: str
@@ -67,7 +74,7 @@ class PackingFault(Exception):
 
 
 def listed(path: str, *, pattern: str) -> list[File]:
-    """The files that a path means, sorted by name: a file, a folder, a glob, or a zip archive.
+    """Return the files of a path, sorted by name: a file, a folder, a glob, or a zip archive.
 
     Raises DataError if there are none.
     """
@@ -91,7 +98,7 @@ def listed(path: str, *, pattern: str) -> list[File]:
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked; OSError where it cannot be read, PackingFault if damaged."""
+    """Open a file, unpacked; OSError where it cannot be read, PackingFault if damaged."""
     unpack = _UNPACKERS.get(suffix(file.path))
     with raw(file) as packed:
         if unpack is None:
@@ -110,7 +117,7 @@ def opened(file: File) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def raw(file: File) -> Iterator[IO[bytes]]:
-    """The bytes of a file as they are stored, seekable."""
+    """Open a file as it is stored, seekable."""
     if "://" not in file.path:
         with Path(file.path).open("rb") as stored:
             yield stored
@@ -127,10 +134,66 @@ def raw(file: File) -> Iterator[IO[bytes]]:
         yield stored
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Which lines of a file: those of the bytes from start to stop, and of them every n-th.
+
+    line: number of the first, from 1. turn, turns: lines whose number is `turn` modulo `turns`.
+    """
+
+    start: int = 0
+    stop: int | None = None
+    line: int = 1
+    turn: int = 0
+    turns: int = 1
+
+
 def suffix(path: str) -> str:
-    """The last suffix of a path or an address, without its query."""
+    """Return the last suffix of a path or an address, without its query."""
     name = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
     return "." + name.rpartition(".")[2].lower() if "." in name else ""
+
+
+def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
+    """Return pieces of about `size` bytes, as fields of a `Span`, with the stored bytes of each."""
+    if file.packed:
+        turns = min(PACKED_PIECES, -(-file.size // size))
+        return [(asdict(Span(turn=turn, turns=turns)), file.size // turns) for turn in range(turns)]
+    try:
+        starts = list(_starts(file, size=size))
+    except OSError:  # the worker that reads it reports it
+        return []
+    stops = [start for start, _ in starts[1:]] + [file.size]
+    return [
+        (asdict(Span(start=start, stop=stop, line=line)), stop - start)
+        for (start, line), stop in zip(starts, stops, strict=True)
+    ]
+
+
+def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
+    """Yield number (from 1), offset (bytes) and, in a list, the bytes of each line of a span.
+
+    Who takes the line out of its list holds it alone: a line may be a large part of the memory.
+    Lines end at "\\n" alone: other line separators are legal inside JSON strings. A packed file
+    that is cut short raises PackingFault in one of its pieces, and simply ends in the others.
+    """
+    try:
+        with opened(file) as lines:
+            if span.start:
+                lines.seek(span.start)
+            offset = span.start
+            number = span.line
+            for line in lines:  # by no enumerate, which would keep the line
+                if span.stop is not None and offset >= span.stop:
+                    return
+                held, size = [line], len(line)
+                del line
+                if number % span.turns == span.turn:
+                    yield number, offset, held
+                number, offset = number + 1, offset + size
+    except PackingFault:
+        if span.turn == 0:
+            raise
 
 
 def _packing_fault(file: File, fault: Exception) -> PackingFault:
@@ -143,7 +206,7 @@ def _local(path: Path, name: str) -> File:
 
 
 def _remote(path: str, *, pattern: str) -> list[File]:
-    """What fsspec finds at an address."""
+    """Return what fsspec finds at an address."""
     from fsspec.core import url_to_fs
 
     where = redacted(path)
@@ -177,7 +240,7 @@ def _remote(path: str, *, pattern: str) -> list[File]:
 
 
 def _address(system: Any, path: str, name: str) -> str:
-    """The address of a file that a listing of `path` named; chains and user names are kept."""
+    """Return the address of a file in a listing of `path`, with its chain and user name."""
     first, chained, rest = path.partition("::")
     if chained:
         return f"{first.partition('://')[0]}://{name}{chained}{rest}"
@@ -205,7 +268,7 @@ def _in_archive(path: str, pattern: str) -> list[File]:
 
 
 def _split_archive(path: str) -> tuple[str, str | None]:
-    """The member and the archive of a file in a zip archive."""
+    """Return the member and the archive of a file in a zip archive."""
     if not path.startswith("zip://") or "::" not in path:
         return path, None
     member, _, outer = path.removeprefix("zip://").partition("::")
@@ -213,7 +276,7 @@ def _split_archive(path: str) -> tuple[str, str | None]:
 
 
 def _state(path: str) -> tuple[int, int]:
-    """What tells an archive on disk from the one that was there before."""
+    """Return what distinguishes an archive on disk from the one that was there before."""
     try:
         found = Path(path.removeprefix("file://")).stat()
     except OSError:
@@ -223,7 +286,7 @@ def _state(path: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _archive(path: str, state: tuple[int, int]) -> Any:
-    """The archive, its table of contents read once."""
+    """Open an archive and read its table of contents, once."""
     from fsspec.implementations.zip import ZipFileSystem
 
     return ZipFileSystem(fo=path)
@@ -233,3 +296,23 @@ def _matcher(pattern: str) -> Any:
     from fsspec.utils import glob_translate
 
     return re.compile(glob_translate(pattern)).match
+
+
+def _starts(file: File, *, size: int) -> Iterator[tuple[int, int]]:
+    """Yield offset and number of the first line of each piece."""
+    yield 0, 1
+    line, at, goal = 1, 0, size
+    with raw(file) as stored:
+        while block := stored.read(_BLOCK):
+            done = 0
+            while goal < at + len(block):
+                end = block.find(b"\n", max(done, goal - at))
+                if end < 0:
+                    break
+                line += block.count(b"\n", done, end + 1)
+                done = end + 1
+                if at + done < file.size:
+                    yield at + done, line
+                goal = at + done + size
+            line += block.count(b"\n", done)
+            at += len(block)

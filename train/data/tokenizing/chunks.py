@@ -43,16 +43,16 @@ _MARK = f'(?<=[{LETTER}0-9])(?=[(),.;:=<>{{}}\\[\\]"\u3001\u3002\uff0c])'
 _BEFORE, _AFTER, _AFTER_NO_SLASH = r"(?=\n\S)", r"(?<=\n)(?=\S)", r"(?<=\n)(?=[^\s/])"
 _BEFORE_LETTER, _AFTER_LETTER = f"(?=\n[{LETTER}])", f"(?<=\n)(?=[{LETTER}])"
 
-_CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+_ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+CONTRACTIONS = f"(?i:{'|'.join(_ENDINGS)})"
 _O200K_UPPER, _O200K_LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _O200K_PREFIX = r"[^\r\n\p{L}\p{N}]?"
-_O200K_END = f"(?i:{'|'.join(_CONTRACTIONS)})?"
 _TRAILING, _TRAILING_SLASH = r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
 _RUNS = {r"\s+(?!\S)", r"\s+"}
 _LINES = {r"\s*[\r\n]+", r"\s*[\r\n]"}
 _WITHIN_LINES = {
-    *_CONTRACTIONS,
-    f"(?i:{'|'.join(_CONTRACTIONS)})",
+    *_ENDINGS,
+    CONTRACTIONS,
     r" ?\p{L}+",
     r" ?\p{N}+",
     r"\p{N}+",
@@ -66,7 +66,7 @@ _WITHIN_LINES = {
             (_O200K_UPPER + "*", _O200K_LOWER + "+"),
             (_O200K_UPPER + "+", _O200K_LOWER + "*"),
         )
-        for end in ("", _O200K_END)
+        for end in ("", f"{CONTRACTIONS}?")
     ),
 }
 _KNOWN = _WITHIN_LINES | _RUNS | _LINES | {_TRAILING, _TRAILING_SLASH}

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from segmenters.align import SPACE_MARK
 from train.data.tokenizing.chunks import EDGE_SPACES
+from train.data.tokenizing.tiktoken_ranks import merged, merges, probes
 from train.errors import DataError
 
 _UNIGRAM, _BPE = 1, 2
@@ -87,7 +87,7 @@ def read_model(data: bytes) -> Model:
 
 
 def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
-    """The fast tokenizer of a model file. Raises DataError if no exact one can be made."""
+    """Return the fast tokenizer of a model file. Raises DataError if no exact one can be made."""
     data = path.read_bytes()
     try:
         model = read_model(data)
@@ -104,30 +104,14 @@ def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
 
 
 def merge(model: Model, text: str) -> list[str]:
-    """SentencePiece's BPE on normalised text, slowly: the twin of the conversion.
+    """Return the pieces of normalised text by SentencePiece's BPE, slowly: the conversion's twin.
 
     The adjacent pair whose piece has the best score is merged first, the leftmost of equals.
     """
-    scores = {p.text: p.score for p in model.pieces if p.kind in (_NORMAL, _USER, _UNUSED)}
-    frozen = set(model.of_kind(_USER))
-    symbols = _symbols(text, sorted(frozen, key=len, reverse=True))
-    while True:
-        best = None
-        for place, (left, right) in enumerate(pairwise(symbols)):
-            score = scores.get(left + right)
-            if score is None or left in frozen or right in frozen:
-                continue
-            if best is None or score > best[0]:
-                best = (score, place)
-        if best is None:
-            return symbols
-        place = best[1]
-        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
-
-
-def _symbols(text: str, frozen: Sequence[str]) -> list[str]:
-    pattern = "|".join([*map(re.escape, frozen), "(?s:.)"])
-    return re.findall(pattern, text)
+    ranks = {p.text: -p.score for p in model.pieces if p.kind in (_NORMAL, _USER, _UNUSED)}
+    frozen = dict.fromkeys(sorted(model.of_kind(_USER), key=len, reverse=True))
+    symbols = re.findall("|".join([*map(re.escape, frozen), "(?s:.)"]), text)
+    return merged(symbols, lambda a, b: None if a in frozen or b in frozen else ranks.get(a + b))
 
 
 def _refusal(model: Model) -> str | None:
@@ -149,10 +133,16 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
     user = sorted(model.of_kind(_USER), key=len, reverse=True)
     if model.kind == _BPE:
         vocabulary = {piece.text: index for index, piece in enumerate(model.pieces)}
+        # Of equal scores, by the order of the pieces.
+        order = {
+            piece.text: (-piece.score, index)
+            for index, piece in enumerate(model.pieces)
+            if piece.kind == _NORMAL
+        }
         fast = tokenizers.Tokenizer(
             models.BPE(
                 vocabulary,
-                _merges(model, vocabulary),
+                merges(order, vocabulary),
                 unk_token=unknown,
                 fuse_unk=True,
                 byte_fallback=model.bytes_for_unknown,
@@ -161,7 +151,7 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
         )
         if user:
             # A pre-token that is a piece is taken whole (ignore_merges): the symbols, untouched.
-            symbols = Regex("|".join(map(_escaped, user)))
+            symbols = Regex("|".join(re.sub(r"([^\w\s])", r"\\\1", text) for text in user))
             fast.pre_tokenizer = pre_tokenizers.Split(symbols, behavior="isolated")
     else:
         scored = [(piece.text, piece.score) for piece in model.pieces]
@@ -176,21 +166,6 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
     special = model.of_kind(_UNKNOWN, _CONTROL)
     fast.add_special_tokens([AddedToken(p, special=True, normalized=False) for p in special])
     return fast
-
-
-def _merges(model: Model, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    """All pairs that spell a piece, by its score; of equal scores, by the order of the pieces."""
-    usable = {p.text for p in model.pieces if p.kind == _NORMAL}
-    merges: list[tuple[float, tuple[int, int, int], tuple[str, str]]] = []
-    for index, piece in enumerate(model.pieces):
-        if piece.kind != _NORMAL:
-            continue
-        for place in range(1, len(piece.text)):
-            left, right = piece.text[:place], piece.text[place:]
-            if left in usable and right in usable:
-                order = (index, vocabulary[left], vocabulary[right])
-                merges.append((-piece.score, order, (left, right)))
-    return [pair for _, _, pair in sorted(merges)]
 
 
 def _normaliser(model: Model) -> normalizers.Normalizer:
@@ -218,66 +193,45 @@ def _decoder(model: Model) -> decoders.Decoder:
 def _fault(
     fast: tokenizers.Tokenizer, model: Model, data: bytes, samples: Sequence[str]
 ) -> str | None:
-    """The first sample whose ids are not SentencePiece's."""
-    probes = [*samples, *_probes(model)]
+    """Return the first sample whose ids are not SentencePiece's."""
+    texts = [*samples, *_probes(model)]
     try:
         import sentencepiece
     except ImportError:
-        return _twin_fault(fast, model, probes) if model.kind == _BPE else None
+        return _twin_fault(fast, model, texts) if model.kind == _BPE else None
     original = sentencepiece.SentencePieceProcessor(model_proto=data)
     fast = tokenizers.Tokenizer.from_str(fast.to_str())
     fast.encode_special_tokens = True
-    for probe in probes:
+    for text in texts:
         if model.charsmap:
-            probe = _STACKED.sub("", probe)
-        ids = fast.encode(probe, add_special_tokens=False).ids
-        if ids != original.encode(probe):
-            return f"SentencePiece gives other ids for {probe[:40]!r}"
+            text = _STACKED.sub("", text)
+        ids = fast.encode(text, add_special_tokens=False).ids
+        if ids != original.encode(text):
+            return f"SentencePiece gives other ids for {text[:40]!r}"
     return None
 
 
-def _twin_fault(fast: tokenizers.Tokenizer, model: Model, probes: Sequence[str]) -> str | None:
+def _twin_fault(fast: tokenizers.Tokenizer, model: Model, texts: Sequence[str]) -> str | None:
     known = {piece.text for piece in model.pieces}
-    texts = map(fast.normalizer.normalize_str, reversed(probes))
-    lines = dict.fromkeys(line for text in texts for line in re.findall(_TWIN_LINE, text))
+    normal = map(fast.normalizer.normalize_str, reversed(texts))
+    lines = dict.fromkeys(line for text in normal for line in re.findall(_TWIN_LINE, text))
     for line in [*lines][:_TWIN_LINES]:
         if not known.issuperset(line):
             continue
-        pieces = [p for split in _pre_tokens(fast, line) for p in _model_pieces(fast, split)]
+        split = fast.pre_tokenizer
+        words = [(line, None)] if split is None else split.pre_tokenize_str(line)
+        pieces = [token.value for word, _ in words for token in fast.model.tokenize(word)]
         if pieces != merge(model, line):
             return f"merging by score gives other pieces for {line!r}"
     return None
 
 
-def _pre_tokens(fast: tokenizers.Tokenizer, text: str) -> list[str]:
-    if fast.pre_tokenizer is None:
-        return [text]
-    return [split for split, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
-
-
-def _model_pieces(fast: tokenizers.Tokenizer, text: str) -> list[str]:
-    return [token.value for token in fast.model.tokenize(text)]
-
-
 def _probes(model: Model) -> Iterator[str]:
-    """Runs of characters and of pieces that overlap themselves, where equal scores meet."""
-    yield from (mark * length for mark in " a=-." for length in (2, 3, 5, 7, 12, 17))
-    overlapping = [
-        piece.text
-        for piece in model.pieces
-        if piece.kind == _NORMAL and len(piece.text) > 1 and piece.text[0] == piece.text[-1]
-    ]
-    for text in overlapping[:200]:
-        shown = text.replace(SPACE_MARK, " ")
-        yield "x" + shown + shown[1:] + shown[1:] + shown
+    yield from probes(text.replace(SPACE_MARK, " ") for text in model.of_kind(_NORMAL))
     for symbol in model.of_kind(_USER)[:50]:
         yield symbol + "a" + symbol + " b" + symbol * 2
     if model.of_kind(_USER):
         yield from (piece.text.replace(SPACE_MARK, " ") for piece in model.pieces[:2000])
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([^\w\s])", r"\\\1", text)
 
 
 def _piece(data: Any) -> Piece:
@@ -287,7 +241,7 @@ def _piece(data: Any) -> Piece:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of the fields of a protocol buffer; IndexError where it is cut short."""
+    """Yield (number, value) of a protocol buffer's fields; IndexError where it is cut short."""
     place = 0
     while place < len(data):
         key, place = _varint(data, place)

@@ -10,45 +10,44 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any, TypeVar
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 
 from segmenters.align import byte_alphabet
-from train.data.tokenizing.chunks import GPT2
+from train.data.tokenizing.chunks import CONTRACTIONS, GPT2
 from train.errors import DataError
 
 _CL100K = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_O200K = "|".join(
-    (
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    )
+_O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    rf"{CONTRACTIONS}?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    rf"{CONTRACTIONS}?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 PATTERNS = {"gpt2": GPT2, "r50k": GPT2, "p50k": GPT2, "cl100k": _CL100K, "o200k": _O200K}
 END = "<|endoftext|>"
 # Where the published encodings put the end of a text.
 _ENDS = {"gpt2": 50256, "r50k": 50256, "p50k": 50256, "cl100k": 100257, "o200k": 199999}
 
+Symbol = TypeVar("Symbol", str, bytes)
+
 
 def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> tokenizers.Tokenizer:
-    """The fast tokenizer of a .tiktoken file; pattern: a name of PATTERNS, or an expression.
+    """Return the fast tokenizer of a .tiktoken file.
 
-    Without one, the name is looked for in the file's own name (cl100k_base.tiktoken).
-    Raises DataError for a file that is none, an unknown pattern, or ids that differ.
+    pattern: a name of PATTERNS, or an expression; without one, the name is looked for in the
+    file's own name (cl100k_base.tiktoken). Raises DataError for a file that is none, an unknown
+    pattern, or ids that differ.
     """
     ranks = read_ranks(path)
     name = pattern or next((known for known in PATTERNS if known in path.name), None)
@@ -68,7 +67,7 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """{bytes of a token: rank}. Raises DataError naming the line that is none."""
+    """Return {bytes of a token: rank}. Raises DataError naming the first bad line."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():
@@ -87,48 +86,66 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def merge(ranks: Mapping[bytes, int], piece: bytes) -> list[int]:
-    """Ids of a piece of the splitting expression by tiktoken's rule, slowly: the twin."""
+    """Return the ids of a piece of the splitting expression by tiktoken's rule, slowly."""
     if piece in ranks:
         return [ranks[piece]]
     parts = [piece[place : place + 1] for place in range(len(piece))]
+    return [ranks[part] for part in merged(parts, lambda a, b: ranks.get(a + b))]
+
+
+def merged(parts: list[Symbol], rank: Callable[[Symbol, Symbol], float | None]) -> list[Symbol]:
+    """Merge the adjacent pair of the lowest rank, the leftmost of equals, until none has one."""
     while True:
-        pairs = [
-            (ranks[left + right], place)
-            for place, (left, right) in enumerate(pairwise(parts))
-            if left + right in ranks
-        ]
-        if not pairs:
-            return [ranks[part] for part in parts]
-        _, place = min(pairs)
+        ranked = [(rank(*pair), place) for place, pair in enumerate(pairwise(parts))]
+        found = [(value, place) for value, place in ranked if value is not None]
+        if not found:
+            return parts
+        _, place = min(found)
         parts[place : place + 2] = [parts[place] + parts[place + 1]]
+
+
+def merges(order: Mapping[Symbol, Any], ids: Mapping[Symbol, int]) -> list[tuple[Symbol, Symbol]]:
+    """Return all pairs of tokens that spell a token, by its order, then by their own ids."""
+    found = [
+        (at, ids[left], ids[right], (left, right))
+        for token, at in order.items()
+        for left, right in ((token[:place], token[place:]) for place in range(1, len(token)))
+        if left in order and right in order
+    ]
+    return [pair for *_, pair in sorted(found)]
+
+
+def probes(tokens: Iterable[str]) -> Iterator[str]:
+    """Yield runs of characters and of tokens that overlap themselves, where equal ranks meet."""
+    yield from (mark * length for mark in " a=-.0\n" for length in (2, 3, 5, 7, 12, 17, 33))
+    overlapping = (token for token in tokens if len(token) > 1 and token[0] == token[-1])
+    for token in islice(overlapping, 300):
+        yield "x" + token + token[1:] + token[1:] + token
+
+
+def byte_level(expression: str) -> pre_tokenizers.PreTokenizer:
+    """Return the splitter of byte-level BPE; `tokenizers` raises Exception for a bad expression."""
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(expression), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
 
 
 def _fast(
     ranks: Mapping[bytes, int], expression: str, path: Path, *, end: int
 ) -> tokenizers.Tokenizer:
     letters = {byte: char for char, byte in byte_alphabet().items()}
-    spelled = {token: "".join(map(letters.__getitem__, token)) for token in ranks}
-    merges: list[tuple[int, int, int, tuple[str, str]]] = []
-    for token, rank in ranks.items():
-        for place in range(1, len(token)):
-            left, right = token[:place], token[place:]
-            if left in ranks and right in ranks:
-                pair = (spelled[left], spelled[right])
-                merges.append((rank, ranks[left], ranks[right], pair))
-    vocabulary = {spelled[token]: rank for token, rank in ranks.items()}
-    vocabulary[END] = end
-    pairs = [pair for *_, pair in sorted(merges)]
-    fast = tokenizers.Tokenizer(models.BPE(vocabulary, pairs, ignore_merges=True))
+    spelled = {"".join(map(letters.__getitem__, token)): rank for token, rank in ranks.items()}
+    vocabulary = {**spelled, END: end}
+    fast = tokenizers.Tokenizer(
+        models.BPE(vocabulary, merges(spelled, spelled), ignore_merges=True)
+    )
     try:
-        split = Regex(expression)
+        fast.pre_tokenizer = byte_level(expression)
     except Exception as fault:  # `tokenizers` raises Exception itself
         raise DataError(f"{path}: pattern is no expression: {fault}") from None
-    fast.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(split, behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
     fast.decoder = decoders.ByteLevel()
     fast.add_special_tokens([AddedToken(END, special=True, normalized=False)])
     return fast
@@ -138,7 +155,7 @@ def _fault(
     fast: tokenizers.Tokenizer, ranks: Mapping[bytes, int], samples: Sequence[str]
 ) -> str | None:
     first = fast.pre_tokenizer[0]
-    for sample in (*samples, *_runs(ranks)):
+    for sample in (*samples, *probes(_texts(ranks))):
         ids = fast.encode(sample, add_special_tokens=False).ids
         pieces = (piece for piece, _ in first.pre_tokenize_str(sample))
         if ids != [id for piece in pieces for id in merge(ranks, piece.encode())]:
@@ -146,13 +163,7 @@ def _fault(
     return None
 
 
-def _runs(ranks: Mapping[bytes, int]) -> list[str]:
-    """Runs of characters and of tokens that overlap themselves, where equal ranks meet."""
-    runs = [mark * length for mark in " a=-.0\n" for length in (2, 3, 5, 7, 12, 17, 33)]
-    for token in [t for t in ranks if len(t) > 1 and t[:1] == t[-1:]][:300]:
-        try:
-            shown = token.decode()
-        except UnicodeDecodeError:
-            continue
-        runs.append("x" + shown + shown[1:] + shown[1:] + shown)
-    return runs
+def _texts(tokens: Iterable[bytes]) -> Iterator[str]:
+    for token in tokens:
+        with suppress(UnicodeDecodeError):
+            yield token.decode()

@@ -28,9 +28,15 @@ import numpy as np
 import tokenizers
 
 from segmenters.align import ByteTable, anchors_from_offsets
+from train.data.reading.documents import grouped
 from train.data.tokenizing.chunks import ChunkRule, chunk_rule, continued, cut
-from train.data.tokenizing.exact import OFFSET_SAMPLE, offset_fault
-from train.data.tokenizing.spelling import Spelling, spelling, unknown_piece
+from train.data.tokenizing.placing import (
+    OFFSET_SAMPLE,
+    Spelling,
+    offset_fault,
+    spelling,
+    unknown_piece,
+)
 from train.errors import DataError
 
 CHUNK_CHARACTERS = 4096
@@ -116,10 +122,11 @@ class Tokenizer:
         return self.rule.name
 
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Ids and anchors (characters, see `segmenters.align`) of each text, int32 [tokens]."""
+        """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
         ids: list[list[np.ndarray]] = [[] for _ in texts]
         anchors: list[list[np.ndarray]] = [[] for _ in texts]
-        for slab in _slabs(self._parts(texts)):
+        parts = ((part, len(part.content)) for part in self._parts(texts))
+        for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
             for part, (found, places) in zip(slab, self._encode(slab), strict=True):
                 ids[part.text].append(found)
                 anchors[part.text].append(places + np.int32(part.start) if part.start else places)
@@ -131,11 +138,11 @@ class Tokenizer:
         return made
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; special tokens appear as they are spelled."""
+        """Return the text of ids; special tokens appear as they are spelled."""
         return self.fast.decode([int(id) for id in ids], skip_special_tokens=False)
 
     def pieces(self) -> tuple[bytes, ...]:
-        """The bytes of text of each id; empty for what stands for none.
+        """Return the bytes of text of each id; empty for special tokens.
 
         Of vocabularies that do not spell texts, what an id adds behind a word.
         """
@@ -148,7 +155,7 @@ class Tokenizer:
         words = (id for id in range(self.vocab_size) if self.decode([id]).isalpha())
         before = next(words, None)
         if before is None:
-            raise DataError("no token is a word: the text of its ids cannot be told one by one")
+            raise DataError("no token is a word: the text of its ids cannot be found one by one")
         size = len(self.decode([before]))
         return tuple(
             b"" if self._special[id] else self.decode([before, id])[size:].encode()
@@ -156,7 +163,7 @@ class Tokenizer:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """The hash of the whole definition, and what is derived from it."""
+        """Return the hash of the whole definition, and what is derived from it."""
         return {
             "sha256": hashlib.sha256(self.json.encode()).hexdigest(),
             "vocab_size": self.vocab_size,
@@ -179,7 +186,7 @@ class Tokenizer:
                 start += len(chunk)
 
     def _encode(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Ids and anchors of parts, counted from their own beginnings."""
+        """Return ids and anchors of parts, counted from their own beginnings."""
         if self.spelling is None:
             return self._by_offsets(parts)
         rows = self._run(parts, offsets=False)
@@ -203,7 +210,7 @@ class Tokenizer:
         ]
 
     def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
-        """The ids of each part, or its whole encoding if offsets are wanted."""
+        """Return the ids of each part, or its whole encoding if offsets are wanted."""
         found: list[Any] = [None] * len(parts)
         for later in (False, True):
             places = [
@@ -252,7 +259,7 @@ class Tokenizer:
         return found, np.concatenate(anchors)
 
     def _specials(self) -> tuple[np.ndarray, re.Pattern[str]]:
-        """Which ids stand for no text, bool [ids], and their spellings of several characters."""
+        """Return which ids are special, bool [ids], and a pattern of their spellings."""
         marked = np.zeros(self.vocab_size, dtype=bool)
         spelled = []
         unknown = unknown_piece(self._definition)
@@ -267,7 +274,7 @@ class Tokenizer:
         return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 
     def _table_agrees(self) -> bool:
-        """Whether table and offsets give the same anchors for the part of the samples in ASCII."""
+        """Return whether table and offsets give the same anchors for the samples' ASCII."""
         for text in SAMPLES:
             plain = "".join(filter(str.isascii, text))
             part = _Part(0, 0, plain)
@@ -278,7 +285,7 @@ class Tokenizer:
         return True
 
     def _rule_holds(self, text: str) -> bool:
-        """Whether the chunks of a text have the ids of the whole."""
+        """Return whether the chunks of a text have the ids of the whole."""
         if self.rule.name is None:
             return True
         start, parts = 0, []
@@ -295,7 +302,7 @@ def one_thread() -> None:
 
 
 def _revive(definition: str, eos: str, checked: tuple[ChunkRule, bool]) -> Tokenizer:
-    """A tokenizer from another process, which has passed its tests there."""
+    """Return a tokenizer from another process, which has passed its tests there."""
     made = object.__new__(Tokenizer)
     made._set(definition, eos)
     made._checked = checked
@@ -310,25 +317,12 @@ def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
     return fast
 
 
-def _slabs(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    slab: list[_Part] = []
-    size = 0
-    for part in parts:
-        slab.append(part)
-        size += len(part.content)
-        if size >= _SLAB_CHARACTERS:
-            yield slab
-            slab, size = [], 0
-    if slab:
-        yield slab
-
-
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
 
 
 def _settled(fast: tokenizers.Tokenizer) -> str:
-    """The definition without what would make encoding lossy or random."""
+    """Return the definition without what would make encoding lossy or random."""
     definition = json.loads(fast.to_str())
     definition["truncation"] = definition["padding"] = None
     if "dropout" in definition["model"]:

@@ -1,57 +1,64 @@
 """Where a tokenizer comes from: trained on the corpus, or loaded from the user's files.
 
 `TrainBPE` is a byte-level BPE; by default with the GPT-2 splitting expression, except that every
-digit stands alone (numbers of any length are spelled alike) and no space is put before the text.
-The same documents give the same vocabulary. `LoadTokenizer` takes any tokenizer whose tokens can
-be placed in the text exactly, and refuses others with the reason.
+digit is a token of its own (numbers of any length are spelled alike) and no space is put before
+the text. The same documents give the same vocabulary.
+
+`LoadTokenizer` takes any tokenizer whose tokens can be placed in the text exactly, and refuses
+others with the reason: tokenizer.json; SentencePiece models; tiktoken ranks; GPT-2's vocab.json
+with merges.txt; BERT's vocab.txt; or a Hugging Face folder with one of these. What
+tokenizer_config.json adds or overrides counts, as it does in transformers: added tokens,
+add_prefix_space, do_lower_case and its kin.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 
+from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.chunks import steps_of
-from train.data.tokenizing.tiktoken_ranks import PATTERNS
-from train.data.tokenizing.tokenizer_files import (
-    CONFIG,
-    find_file,
-    open_file,
-    prepared_end,
-    read_config,
-)
+from train.data.tokenizing.tiktoken_ranks import END, PATTERNS, byte_level
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
+from train.disk.files import read_json
 from train.errors import DataError
 
-END = "<|endoftext|>"
+CONFIG = "tokenizer_config.json"
 NORMALISERS = ("keep", "drop", "refuse")
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
-# Where an expression says how digits are split.
-_NUMBERS = "NUMBERS"
-_SPLITS = {
-    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|NUMBERS| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    "cl100k": PATTERNS["cl100k"].replace(r"\p{N}{1,3}", _NUMBERS),
-}
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
+_SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
 _BYTES = 256
 _PART_CHARACTERS = 100_000
+# In a folder, the first of these that is there.
+_NAMES = (
+    *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+    *("spm.model", "vocab.json", "vocab.txt"),
+)
+_ENDINGS = ("*.model", "*.model.v*", "*.tiktoken")
+# Key of tokenizer_config.json -> that of BertNormalizer.
+_BERT_FLAGS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
 
 
 class TokenizerSource(Protocol):
     """What `prepare` asks for a tokenizer."""
 
     def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
-        """Make the tokenizer; `texts(n)` opens about n characters a source to train on."""
+        """Make the tokenizer; `texts(n)` opens about n characters per source to train on."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """What decides which tokenizer is built, known before it is."""
+        """Return what decides which tokenizer is built, known before it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +102,9 @@ class TrainBPE:
             )
 
     def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
+        expression = PATTERNS[self.split].replace(_SPLITS[self.split], _DIGITS[self.digits])
         fast = tokenizers.Tokenizer(models.BPE())
-        expression = _SPLITS[self.split].replace(_NUMBERS, _DIGITS[self.digits])
-        fast.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(Regex(expression), behavior="isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
+        fast.pre_tokenizer = byte_level(expression)
         fast.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
@@ -115,20 +117,20 @@ class TrainBPE:
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
-        told = {**asdict(self), "special_tokens": list(self.special_tokens)}
-        return {"tokenizer": "TrainBPE", **told}
+        parameters = {**asdict(self), "special_tokens": list(self.special_tokens)}
+        return {"tokenizer": "TrainBPE", **parameters}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadTokenizer:
-    """Load a tokenizer from a file, or from the folder that holds one (tokenizer_files.py).
+    """Load a tokenizer from a file, or from the folder that holds one.
 
     eos: the piece that ends a document; by default that of the prepared data in the folder, what
     tokenizer_config.json names, or a known spelling.
     normaliser: what becomes of one that changes characters: "keep" it (the ids are those that
     models of this tokenizer know; tokens are mapped to the text as it was, but ids no longer spell
-    it: bits per byte count the bytes that they do spell), "drop" it and encode the text as it
-    stands, or "refuse" such a tokenizer.
+    it: bits per byte count the bytes that they do spell), "drop" it and encode the text as it is,
+    or "refuse" such a tokenizer.
     pattern: how tiktoken files split text: gpt2, r50k, p50k, cl100k, o200k, or an expression.
     """
 
@@ -142,32 +144,35 @@ class LoadTokenizer:
             raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
 
     def build(self, texts: Callable[[int | None], Iterable[str]] | None = None) -> Tokenizer:
-        file = find_file(Path(self.path))
-        fast = open_file(file, pattern=self.pattern, samples=SAMPLES)
+        file = _find(Path(self.path))
+        fast = _opened(file, pattern=self.pattern)
         definition = json.loads(fast.to_str())
-        changing = _changing(definition["normalizer"])
+        steps = steps_of(definition["normalizer"], "normalizers")
+        marking = [step for step in steps if _marks_spaces(step)]
+        changing = [step["type"] for step in steps if step not in marking]
         if changing and self.normaliser == "refuse":
             raise DataError(
                 f"path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so that "
                 "its ids do not spell the text. Set normaliser=keep to use it as it is, or "
-                "normaliser=drop to encode the text as it stands"
+                "normaliser=drop to encode the text as it is"
             )
         if changing and self.normaliser == "drop":
-            definition["normalizer"] = _unchanging(definition["normalizer"])
+            kept = {"type": "Sequence", "normalizers": marking}
+            definition["normalizer"] = kept if marking else None
             fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
         try:
             return Tokenizer(fast=fast, eos=self.eos or self._end(fast, file))
         except DataError as fault:
-            cure = ". Set normaliser=drop to encode the text as it stands" if changing else ""
+            cure = ". Set normaliser=drop to encode the text as it is" if changing else ""
             raise DataError(f"path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
-        file = find_file(Path(self.path))
-        digest = sha256(file.read_bytes())
+        file = _find(Path(self.path))
+        digest = hashlib.sha256(file.read_bytes())
         for beside in (CONFIG, *(["merges.txt"] if file.name == "vocab.json" else [])):
             if (file.parent / beside).exists():
                 digest.update((file.parent / beside).read_bytes())
-        if (prepared := prepared_end(file)) is not None:
+        if (prepared := _prepared_end(file)) is not None:
             digest.update(str(prepared).encode())
         return {
             "tokenizer": "LoadTokenizer",
@@ -178,10 +183,10 @@ class LoadTokenizer:
         }
 
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
-        prepared = prepared_end(file)
+        prepared = _prepared_end(file)
         if prepared is not None and (piece := fast.id_to_token(prepared)) is not None:
             return piece
-        named = read_config(file).get("eos_token")
+        named = _config(file).get("eos_token")
         named = named.get("content") if isinstance(named, dict) else named
         if named:
             return str(named)
@@ -201,19 +206,114 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
         yield text[start:]
 
 
-def _changing(normaliser: dict[str, Any] | None) -> list[str]:
-    """Names of the normalisers that change characters; SentencePiece's space mark does not."""
-    steps = steps_of(normaliser, "normalizers")
-    return [step["type"] for step in steps if not _marks_spaces(step)]
-
-
-def _unchanging(normaliser: dict[str, Any]) -> dict[str, Any] | None:
-    steps = [step for step in steps_of(normaliser, "normalizers") if _marks_spaces(step)]
-    return {"type": "Sequence", "normalizers": steps} if steps else None
-
-
 def _marks_spaces(step: dict[str, Any]) -> bool:
-    """Whether a normaliser writes one character for each space, or puts one before the text."""
+    """Return whether a normaliser writes one character per space, or puts one before the text."""
     if step["type"] == "Replace":
         return step["pattern"] == {"String": " "} and len(step["content"]) == 1
     return step["type"] == "Prepend"
+
+
+def _find(path: Path) -> Path:
+    """Return the file that defines the tokenizer of a path. Raises DataError if there is none."""
+    if not path.exists():
+        raise DataError(f"path={path}: there is no such tokenizer file or folder")
+    if not path.is_dir():
+        return path
+    named = [path / name for name in _NAMES if (path / name).exists()]
+    other = [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
+    if not named and len(other) != 1:
+        raise DataError(
+            f"path={path}: holds none of {', '.join((*_NAMES, *_ENDINGS))}"
+            if not other
+            else f"path={path}: holds several tokenizers ({', '.join(f.name for f in other)}); "
+            "name one of them"
+        )
+    return named[0] if named else other[0]
+
+
+def _config(file: Path) -> dict[str, Any]:
+    """Return tokenizer_config.json beside a file; empty if there is none."""
+    path = file.parent / CONFIG
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: must hold an object, was: {type(found).__name__}")
+    return found
+
+
+def _prepared_end(file: Path) -> int | None:
+    """Return the id that ends documents in the prepared data beside a file, if there is any."""
+    try:
+        return int((read_json(file.parent / "manifest.json") or {})["tokenizer"]["eos_id"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
+    """Return the fast tokenizer of a file, tokenizer_config.json applied. Raises DataError."""
+    try:
+        if ".model" in file.suffixes:
+            fast = sentencepiece_model.convert(file, samples=SAMPLES)
+        elif file.suffix == ".tiktoken":
+            fast = tiktoken_ranks.convert(file, pattern=pattern, samples=SAMPLES)
+        elif file.name == "vocab.json":
+            fast = _gpt2(file)
+        elif file.name == "vocab.txt":
+            fast = _bert(file)
+        else:
+            fast = tokenizers.Tokenizer.from_file(str(file))
+    except DataError:
+        raise
+    except Exception as fault:  # `tokenizers` raises Exception itself
+        raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
+    return _configured(fast, _config(file), file.parent / CONFIG)
+
+
+def _gpt2(file: Path) -> tokenizers.Tokenizer:
+    merges = file.parent / "merges.txt"
+    if not merges.exists():
+        raise DataError(f"{file}: needs merges.txt beside it")
+    fast = tokenizers.Tokenizer(models.BPE.from_file(str(file), str(merges)))
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast.decoder = decoders.ByteLevel()
+    return fast
+
+
+def _bert(file: Path) -> tokenizers.Tokenizer:
+    fast = tokenizers.Tokenizer(models.WordPiece.from_file(str(file), unk_token="[UNK]"))
+    fast.normalizer = normalizers.BertNormalizer()
+    fast.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    fast.decoder = decoders.WordPiece()
+    named = [piece for piece in ("[PAD]", "[CLS]", "[SEP]", "[MASK]") if fast.token_to_id(piece)]
+    fast.add_special_tokens(["[UNK]", *named])
+    return fast
+
+
+def _configured(
+    fast: tokenizers.Tokenizer, config: dict[str, Any], path: Path
+) -> tokenizers.Tokenizer:
+    definition = json.loads(fast.to_str())
+    for step in steps_of(definition["pre_tokenizer"], "pretokenizers")[:1]:
+        if step["type"] == "ByteLevel" and isinstance(config.get("add_prefix_space"), bool):
+            step["add_prefix_space"] = config["add_prefix_space"]
+    for step in steps_of(definition["normalizer"], "normalizers"):
+        if step["type"] == "BertNormalizer":
+            step |= {own: config[key] for key, own in _BERT_FLAGS.items() if key in config}
+    made = tokenizers.Tokenizer.from_str(json.dumps(definition))
+    added = config.get("added_tokens_decoder") or {}
+    for index, token in sorted(added.items(), key=lambda item: int(item[0])):
+        content = token["content"]
+        known = made.token_to_id(content)
+        if known is None or all(content != t["content"] for t in definition["added_tokens"]):
+            flags = ("lstrip", "rstrip", "single_word", "normalized", "special")
+            made.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in flags})])
+        if made.token_to_id(content) != int(index):
+            raise DataError(
+                f"{path}: added token {content!r} must have id {index}, "
+                f"was: {made.token_to_id(content)} in the tokenizer beside it"
+            )
+    return made

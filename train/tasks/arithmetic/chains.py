@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from train.data.reading.documents import Document, Reader
-from train.data.reading.parts import Part, part_size, ranges
+from train.data.reading.documents import Document, Part, Reader, part_size, ranges
 from train.disk.files import write_whole
 from train.errors import DataError
 from train.tasks.arithmetic.expression import Node, is_prime, joined, reduce, reducible, spell

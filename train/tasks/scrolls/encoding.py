@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from segmenters import Segmenter, SegmenterError
 from segmenters.align import SEGMENT, mark
-from train.data.preparing.source import plain
 from train.data.tokenizing.tokenizers import Tokenizer
+from train.disk.manifest import plain
 from train.errors import DataError
 from train.tasks.scrolls.examples import Example
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from train.data.preparing.source import plain
 from train.data.store import folder as top
 from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole, writing
+from train.disk.manifest import plain
 from train.errors import DataError
 from train.tasks.scrolls.encoding import Counts, Encoded, Encoder, counted
 from train.tasks.scrolls.examples import Example, Task

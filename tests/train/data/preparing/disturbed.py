@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from segmenters import Newline
-from train.data.preparing.engine.engines import Local
-from train.data.preparing.prepare import Source, prepare
-from train.data.reading import parts
+from train.data.preparing.engines import Local
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
+from train.data.reading import documents as parts
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
@@ -69,10 +70,12 @@ def sources(folder, *, seconds=0.0):
 def run(folder, out, *, workers=1, seconds=0.0, **options):
     """Prepare in this process."""
     return prepare(
-        sources=sources(folder, seconds=seconds),
-        tokenizer=TrainBPE(vocab_size=300),
+        Corpus(
+            sources=sources(folder, seconds=seconds),
+            tokenizer=TrainBPE(vocab_size=300),
+            split=Split(validation=0.1, test=0.2),
+        ),
         out=out,
-        split=Split(validation=0.1, test=0.2),
         if_exists=options.pop("if_exists", "resume"),
         engine=options.pop("engine", Local(workers=workers)),
         progress=False,

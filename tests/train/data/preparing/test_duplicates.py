@@ -11,10 +11,10 @@ from segmenters import Newline
 from tests.train.data.preparing.disturbed import content
 from train.data.preparing import duplicates
 from train.data.preparing.duplicates import ROW, hash_of
-from train.data.preparing.engine.engines import Local
-from train.data.preparing.filters import Length
-from train.data.preparing.prepare import Source, prepare
-from train.data.reading import parts
+from train.data.preparing.engines import Local
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Length, Source
+from train.data.reading import documents as parts
 from train.data.reading.files import JSONL
 from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
@@ -87,11 +87,13 @@ def test_the_first_of_equal_documents_stays(tmp_path, monkeypatch, workers):
         filters = [Length(min_characters=120, max_characters=10_000)]
         sources[name] = Source(documents=reader, segmenter=Newline(), filters=filters)
     made = prepare(
-        sources=sources,
-        tokenizer=TrainBPE(vocab_size=270),
+        Corpus(
+            sources=sources,
+            tokenizer=TrainBPE(vocab_size=270),
+            split=Split(validation=0.2, test=0.2),
+            deduplicate=True,
+        ),
         out=tmp_path / "out",
-        split=Split(validation=0.2, test=0.2),
-        deduplicate=True,
         engine=Local(workers=workers),
         progress=False,
     )
@@ -106,11 +108,13 @@ def test_the_first_of_equal_documents_stays(tmp_path, monkeypatch, workers):
     assert "duplicates" in (tmp_path / "out" / "README.md").read_text()
     if workers == 2:
         again = prepare(
-            sources=sources,
-            tokenizer=TrainBPE(vocab_size=270),
+            Corpus(
+                sources=sources,
+                tokenizer=TrainBPE(vocab_size=270),
+                split=Split(validation=0.2, test=0.2),
+                deduplicate=True,
+            ),
             out=tmp_path / "one",
-            split=Split(validation=0.2, test=0.2),
-            deduplicate=True,
             engine=Local(workers=1),
             progress=False,
         )

@@ -11,8 +11,8 @@ import dill
 import pytest
 
 from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, content, run, write_corpus
-from train.data.preparing.engine.engines import Local, Ray, Slurm
-from train.data.reading import parts
+from train.data.preparing.engines import Local, Ray, Slurm
+from train.data.reading import documents as parts
 from train.errors import DataError
 
 SBATCH = """#!{python}
@@ -118,8 +118,8 @@ def test_no_ray_is_said(corpus, tmp_path):
 
 def test_the_pipeline_travels(corpus, tmp_path):
     """What an executor pickles, by either library, makes the same parts."""
-    from train.data.preparing.engine.steps import pipeline
-    from train.data.preparing.engine.work import Work
+    from train.data.preparing.parts import pipeline
+    from train.data.preparing.work import Work
 
     found = []
 
@@ -130,9 +130,6 @@ def test_the_pipeline_travels(corpus, tmp_path):
         def run(self, work, *, watch):
             found.append(work)
             raise Stopped
-
-        def told(self):
-            return "nothing"
 
     with pytest.raises(Stopped):
         run(corpus[0], tmp_path / "out", engine=Keeps())

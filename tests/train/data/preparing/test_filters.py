@@ -3,8 +3,8 @@
 import pytest
 
 from segmenters import Newline
-from train.data.preparing.filters import Datatrove, Language, Length
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Datatrove, Language, Length, Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
@@ -14,10 +14,12 @@ from train.errors import DataError
 def prepared(folder, filters):
     source = Source(documents=TextFiles(path=folder), segmenter=Newline(), filters=filters)
     return prepare(
-        sources={"tiny": source},
-        tokenizer=TrainBPE(vocab_size=270),
+        Corpus(
+            sources={"tiny": source},
+            tokenizer=TrainBPE(vocab_size=270),
+            split=Split(validation=0.0, test=0.0),
+        ),
         out=folder / "out",
-        split=Split(validation=0.0, test=0.0),
         progress=False,
     )
 

@@ -18,7 +18,7 @@ from tests.train.data.preparing.disturbed import (
     run,
     write_corpus,
 )
-from train.data.reading import parts
+from train.data.reading import documents as parts
 from train.data.reading.split import SPLITS
 from train.data.store.shards import open_dataset
 

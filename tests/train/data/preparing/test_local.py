@@ -9,9 +9,10 @@ import pytest
 from segmenters import Newline
 from segmenters.base import SegmenterError
 from tests.train.data.preparing.disturbed import PART_BYTES, content, run, sources, write_corpus
-from train.data.preparing.engine.engines import Local
-from train.data.preparing.prepare import Source, prepare
-from train.data.reading import parts
+from train.data.preparing.engines import Local
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
+from train.data.reading import documents as parts
 from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import TrainBPE
@@ -68,8 +69,7 @@ def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
     for size in (1500, 4000, 10**9):
         monkeypatch.setattr(parts, "SMALLEST", size)
         prepare(
-            sources=sources(tmp_path / "in"),
-            tokenizer=TrainBPE(vocab_size=300),
+            Corpus(sources=sources(tmp_path / "in"), tokenizer=TrainBPE(vocab_size=300)),
             out=tmp_path / str(size),
             engine=Local(workers=1),
             progress=False,
@@ -81,10 +81,12 @@ def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
 def prepared(folder, out, segmenter, *, workers):
     given = sources(folder)["rows"].documents
     return prepare(
-        sources={"rows": Source(documents=given, segmenter=segmenter)},
-        tokenizer=TrainBPE(vocab_size=300),
+        Corpus(
+            sources={"rows": Source(documents=given, segmenter=segmenter)},
+            tokenizer=TrainBPE(vocab_size=300),
+            split=Split(),
+        ),
         out=out,
-        split=Split(),
         engine=Local(workers=workers),
         progress=False,
     )

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading import parts
-from train.data.reading.conditions import check_conditions, keeps
+from train.data.reading import documents as parts
 from train.data.reading.corpora import PackageCode
+from train.data.reading.documents import Bad, Part, grouped, part_size, ranges
+from train.data.reading.fields import check_conditions, keeps
 from train.data.reading.files import JSONL, Parquet
 from train.data.reading.hub import HuggingFace
-from train.data.reading.parts import Bad, Part, grouped, part_size, ranges
 from train.errors import DataError
 from train.tasks.arithmetic.chains import ArithmeticChains
 
@@ -32,7 +32,7 @@ def in_parts(reader):
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60))
 def test_groups_keep_the_order_and_are_large_enough(sizes, size):
-    groups = grouped(enumerate(sizes), size=size)
+    groups = list(grouped(enumerate(sizes), size=size))
     assert [item for group, _ in groups for item in group] == list(range(len(sizes)))
     assert [sum(sizes[item] for item in group) for group, _ in groups] == [h for _, h in groups]
     assert all(held >= size for _, held in groups[:-1])
@@ -115,7 +115,7 @@ def test_rows_are_filtered_alike(folder, kind):
     ("conditions", "fault"),
     [
         ({"a": "x"}, r"filter\.a must be a list of values, was: 'x'"),
-        ({"a": {"above": 3}}, r"filter\.a must say one of at_least, .* was: above"),
+        ({"a": {"above": 3}}, r"filter\.a must be one of at_least, .* was: above"),
         ({"a": {"matches": "("}}, r"filter\.a\.matches must be a regular expression"),
         ({"a": {"at_least": "3"}}, r"filter\.a\.at_least must be a number, was: '3'"),
         ({"a": {"not": "x"}}, r"filter\.a\.not must be a list"),

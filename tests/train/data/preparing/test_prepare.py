@@ -10,7 +10,8 @@ from segmenters import Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
 from segmenters.documents import Auto
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import SPLITS, Split
 from train.data.store.folder import read_top
@@ -51,10 +52,10 @@ def run(corpus, out, *, segmenter=None, tokenizer=None, split=SPLIT, if_exists="
         documents=JSONL(path=corpus, id_key="id", **reader), segmenter=segmenter or Newline()
     )
     return prepare(
-        sources={"tiny": source},
-        tokenizer=tokenizer or TrainBPE(vocab_size=270),
+        Corpus(
+            sources={"tiny": source}, tokenizer=tokenizer or TrainBPE(vocab_size=270), split=split
+        ),
         out=out,
-        split=split,
         if_exists=if_exists,
         progress=False,
     )
@@ -207,10 +208,12 @@ def test_random_bytes_are_documents_too(tmp_path):
         (tmp_path / f"{number}.bin").write_bytes(draw.bytes(500 * number))
     reader = TextFiles(path=tmp_path, pattern="*.bin")
     result = prepare(
-        sources={"noise": Source(documents=reader, segmenter=Newline())},
-        tokenizer=TrainBPE(vocab_size=280),
+        Corpus(
+            sources={"noise": Source(documents=reader, segmenter=Newline())},
+            tokenizer=TrainBPE(vocab_size=280),
+            split=Split(ids={"train": [f"{number}.bin" for number in range(8)]}),
+        ),
         out=tmp_path / "out",
-        split=Split(ids={"train": [f"{number}.bin" for number in range(8)]}),
         progress=False,
     )
     source = result.manifest["sources"]["noise"]
@@ -255,13 +258,14 @@ def test_ids_that_are_no_documents_are_named(corpus, tmp_path):
 
 def test_requests_that_cannot_be_served_are_refused_before_work(corpus, tmp_path):
     source = Source(documents=JSONL(path=tmp_path / "no"), segmenter=Newline())
-    options = {"tokenizer": TrainBPE(vocab_size=300), "out": tmp_path / "out", "progress": False}
+    options = {"out": tmp_path / "out", "progress": False}
+    tokenizer = TrainBPE(vocab_size=300)
     with pytest.raises(DataError, match="no: there is no such file or folder"):
-        prepare(sources={"a": source}, **options)
+        prepare(Corpus(sources={"a": source}, tokenizer=tokenizer), **options)
     with pytest.raises(DataError, match=r"a name must be letters, digits, - and _, was: \.\./a"):
-        prepare(sources={"../a": source}, **options)
+        Corpus(sources={"../a": source}, tokenizer=tokenizer)
     with pytest.raises(DataError, match="at least one source"):
-        prepare(sources={}, **options)
+        Corpus(sources={}, tokenizer=tokenizer)
     corpus.write_text('{"id": 1, "text": null}\n{"id": 2, "text": ""}\n')
     with pytest.raises(DataError, match=r"source tiny .* all 2 documents are empty"):
         run(corpus, tmp_path / "out")
@@ -270,7 +274,9 @@ def test_requests_that_cannot_be_served_are_refused_before_work(corpus, tmp_path
 
 def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
     source = Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())
-    prepare(sources={"tiny": source}, tokenizer=TrainBPE(vocab_size=300), out=tmp_path / "out")
+    prepare(
+        Corpus(sources={"tiny": source}, tokenizer=TrainBPE(vocab_size=300)), out=tmp_path / "out"
+    )
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["tokenizer", "1 parts of tiny"]
     assert "40 documents" in lines[2]

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from segmenters import Newline
-from train.data.preparing.engine.engines import Local
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.engines import Local
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
@@ -23,10 +24,12 @@ LINES = {
 
 def prepared(reader, out, **options):
     return prepare(
-        sources={"tiny": Source(documents=reader, segmenter=Newline())},
-        tokenizer=TrainBPE(vocab_size=270),
+        Corpus(
+            sources={"tiny": Source(documents=reader, segmenter=Newline())},
+            tokenizer=TrainBPE(vocab_size=270),
+            split=Split(validation=0.2, test=0.2),
+        ),
         out=out,
-        split=Split(validation=0.2, test=0.2),
         progress=False,
         engine=Local(workers=1),
         **options,

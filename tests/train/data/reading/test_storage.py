@@ -15,9 +15,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading import lines, parts
+from train.data.reading import documents as parts
+from train.data.reading import storage as lines
+from train.data.reading.documents import Bad
 from train.data.reading.files import JSONL, Parquet, TextFiles
-from train.data.reading.parts import Bad
 from train.disk.redaction import redacted
 from train.errors import DataError
 

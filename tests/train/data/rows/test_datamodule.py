@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from segmenters import Newline
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
@@ -33,11 +34,15 @@ def folder(tmp_path_factory):
         "code": Split(ids={"train": list(names(0, 6))}),
     }
     prepare(
-        sources={
-            name: Source(documents=TextFiles(path=root / name), segmenter=Newline(), split=split)
-            for name, split in splits.items()
-        },
-        tokenizer=TrainBPE(vocab_size=300),
+        Corpus(
+            sources={
+                name: Source(
+                    documents=TextFiles(path=root / name), segmenter=Newline(), split=split
+                )
+                for name, split in splits.items()
+            },
+            tokenizer=TrainBPE(vocab_size=300),
+        ),
         out=root / "out",
         progress=False,
     )

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from segmenters import Newline
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
@@ -35,15 +36,17 @@ def prepared(tmp_path_factory):
     }
     for name, (sources, segmenter, tokenizer) in made.items():
         prepare(
-            sources={
-                source: Source(
-                    documents=texts(root / "text" / name / source, 4, words),
-                    segmenter=segmenter,
-                    split=split,
-                )
-                for source, words in sources.items()
-            },
-            tokenizer=tokenizer or LoadTokenizer(path=root / "web"),
+            Corpus(
+                sources={
+                    source: Source(
+                        documents=texts(root / "text" / name / source, 4, words),
+                        segmenter=segmenter,
+                        split=split,
+                    )
+                    for source, words in sources.items()
+                },
+                tokenizer=tokenizer or LoadTokenizer(path=root / "web"),
+            ),
             out=root / name,
             progress=False,
         )

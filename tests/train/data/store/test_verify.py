@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from segmenters import Newline
 from train.cli import main
-from train.data.preparing.prepare import Source, prepare
+from train.data.preparing.prepare import prepare
+from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
@@ -32,12 +33,14 @@ def prepared(tmp_path_factory):
             words = draw.choice(["cat", "sat", "mat\n", "dog", "ran."], 60)
             (root / source / f"{number}.txt").write_text(" ".join(words))
     prepare(
-        sources={
-            name: Source(documents=TextFiles(path=root / name), segmenter=Newline())
-            for name in ("prose", "code")
-        },
-        tokenizer=TrainBPE(vocab_size=270),
-        split=Split(validation=0.3, test=0.2),
+        Corpus(
+            sources={
+                name: Source(documents=TextFiles(path=root / name), segmenter=Newline())
+                for name in ("prose", "code")
+            },
+            tokenizer=TrainBPE(vocab_size=270),
+            split=Split(validation=0.3, test=0.2),
+        ),
         out=root / "out",
         progress=False,
     )

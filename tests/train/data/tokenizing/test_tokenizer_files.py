@@ -267,7 +267,7 @@ def test_an_added_token_that_is_looked_for_in_texts_keeps_its_id():
 def test_offsets_that_lead_elsewhere_are_refused(monkeypatch):
     fast = kind("word_piece_lower")
     shift = lambda text, spans: (_ for _ in ()).throw(ValueError("spans are off"))  # noqa: E731
-    monkeypatch.setattr("train.data.tokenizing.exact.anchors_from_offsets", shift)
+    monkeypatch.setattr("train.data.tokenizing.placing.anchors_from_offsets", shift)
     with pytest.raises(DataError, match="tokens cannot be mapped to the text: spans are off"):
         Tokenizer(fast=fast, eos="</s>")
 

@@ -1,6 +1,6 @@
 """Where the parts of a data set are made: what `engine=local|slurm|ray` describes.
 
-Descriptions only: what runs the parts (local.py, remote.py) is imported when it runs.
+Descriptions only: what runs the parts (executors.py) is imported when it runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from train.data.preparing.engine.work import Watch, Work
+from train.data.preparing.work import Watch, Work
 from train.errors import DataError
 
 
@@ -18,10 +18,10 @@ class Engine(Protocol):
     """What makes parts."""
 
     def run(self, work: Work, *, watch: Watch) -> None:
-        """Make all the parts of `work` that are missing; calls `watch` now and then."""
+        """Make all the parts of `work` that are missing; call `watch` now and then."""
 
-    def told(self) -> str:
-        """What it is, for a reader."""
+    def __str__(self) -> str:
+        """Describe it for a reader."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,24 +39,24 @@ class Local:
         _require_positive(workers=self.workers)
 
     def run(self, work: Work, *, watch: Watch) -> None:
-        from train.data.preparing.engine.local import LocalExecutor
+        from train.data.preparing.executors import LocalExecutor
 
         workers = self.workers or _cores()
         LocalExecutor(work, workers=workers, isolate=self.isolate, watch=watch).run()
 
-    def told(self) -> str:
+    def __str__(self) -> str:
         return f"{self.workers or _cores()} processes here"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slurm:
-    """An array job of Slurm, a task a part; this process waits for it, and then merges.
+    """An array job of Slurm, one task per part; this process waits for it, and then merges.
 
     partition, time, qos: as sbatch takes them. workers: tasks at the same time; None: no limit.
-    memory_gb: a task. sbatch: further options of sbatch. env_command: the line of the job that
+    memory_gb: per task. sbatch: further options of sbatch. env_command: the line of the job that
     makes `launch_pickled_pipeline` and the packages known; by default this Python's folder is put
     on the PATH. srun: start tasks by srun. poll_seconds: between two looks at what is done.
-    The folder of the data must lie where all nodes see it. Stopping this process stops no job:
+    The folder of the data must be where all nodes see it. Stopping this process stops no job:
     run again, and it goes on with what is missing.
     """
 
@@ -75,11 +75,22 @@ class Slurm:
         _require_positive(workers=self.workers, memory_gb=self.memory_gb, max_array=self.max_array)
 
     def run(self, work: Work, *, watch: Watch) -> None:
-        from train.data.preparing.engine.remote import run_slurm
+        from train.data.preparing.executors import run_slurm
 
-        run_slurm(self, work, watch)
+        options = {
+            "time": self.time,
+            "partition": self.partition,
+            "mem_per_cpu_gb": self.memory_gb,
+            "workers": self.workers or -1,
+            "qos": self.qos,
+            "env_command": self.env_command,
+            "sbatch_args": dict(self.sbatch),
+            "max_array_size": self.max_array,
+            "with_srun": self.srun,
+        }
+        run_slurm(work, watch, options, poll_seconds=self.poll_seconds)
 
-    def told(self) -> str:
+    def __str__(self) -> str:
         return f"Slurm, partition {self.partition}"
 
 
@@ -87,8 +98,8 @@ class Slurm:
 class Ray:
     """Tasks of a Ray cluster: the one at `address`, by default the one that `ray` finds or starts.
 
-    workers: tasks at the same time; None: no limit. memory_gb: a task.
-    The folder of the data must lie where all nodes see it.
+    workers: tasks at the same time; None: no limit. memory_gb: per task.
+    The folder of the data must be where all nodes see it.
     """
 
     address: str | None = None
@@ -99,16 +110,17 @@ class Ray:
         _require_positive(workers=self.workers, memory_gb=self.memory_gb)
 
     def run(self, work: Work, *, watch: Watch) -> None:
-        from train.data.preparing.engine.remote import run_ray
+        from train.data.preparing.executors import run_ray
 
-        run_ray(self, work, watch)
+        options = {"workers": self.workers or -1, "mem_per_cpu_gb": self.memory_gb}
+        run_ray(work, watch, options, address=self.address)
 
-    def told(self) -> str:
+    def __str__(self) -> str:
         return f"Ray at {self.address or 'its default address'}"
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

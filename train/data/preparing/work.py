@@ -1,6 +1,6 @@
 """What workers do and where it goes: one object for this process, a pool, Slurm and Ray.
 
-FOLDER/parts/SOURCE/00012/       a part that is done: a data set a split, and part.json
+FOLDER/parts/SOURCE/00012/       a part that is done: a data set per split, and part.json
 FOLDER/parts/SOURCE/00012.fault  why it could not be done
 FOLDER/hashes/, duplicates/      of the documents, where duplicates are left out
 FOLDER/progress/SOURCE.00012     how far it is
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from train.data.preparing.source import Source
-from train.data.reading.parts import Part
+from train.data.reading.documents import Part
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.disk.files import unsynced, write_whole, writing
+from train.disk.files import read_json, unsynced, write_whole, writing
 from train.errors import DataError
 
 RESULT = "part.json"
@@ -49,7 +49,7 @@ class Work:
     product: what is made of each part: its data sets, or the hashes of its documents.
     deduplicate: leave out the documents that `duplicates` lists.
     digest: names the request; what another request left behind is not taken for this one's.
-    descriptions: what the manifests of a source say beyond counts and files.
+    descriptions: what the manifests of a source hold beyond counts and files.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Work:
         product: Product = "parts",
         deduplicate: bool = False,
     ) -> None:
-        self.folder = folder.absolute()  # workers may stand elsewhere
+        self.folder = folder.absolute()  # workers may run in another folder
         self.sources, self.tasks, self.digest = sources, tasks, digest
         self.tokenizer, self.descriptions = tokenizer, descriptions
         self.product, self.deduplicate = product, deduplicate
@@ -73,37 +73,34 @@ class Work:
         return f"{len(self.tasks)} parts in {self.folder}"
 
     def subset(self, ranks: Sequence[int]) -> Work:
-        """The work on some of the parts."""
+        """Return the work on some of the parts."""
         made = copy(self)
         made.tasks = [self.tasks[rank] for rank in ranks]
         return made
 
     def hashing(self) -> Work:
-        """The work of hashing the documents of all parts, which comes before writing them."""
+        """Return the work of hashing all documents, which comes before writing them."""
         made = copy(self)
         made.product = "hashes"
         return made
 
     def place(self, rank: int) -> Path:
-        """The folder of a part."""
+        """Return the folder of a part."""
         task = self.tasks[rank]
         return self.folder / self.product / task.source / f"{task.number:05d}"
 
     def duplicates(self, rank: int) -> Path:
-        """The file that lists what to leave out of a part (duplicates.py)."""
+        """Return the file that lists what to leave out of a part (duplicates.py)."""
         task = self.tasks[rank]
         return self.folder / "duplicates" / task.source / f"{task.number:05d}.places"
 
     def result(self, rank: int) -> dict[str, Any] | None:
-        """What the worker of a part counted; None if the part is not done, or is another's."""
-        try:
-            found = json.loads((self.place(rank) / RESULT).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if found.get("digest") == self._digest(rank) else None
+        """Return what the worker of a part counted; None if it is not done, or is another's."""
+        found = read_json(self.place(rank) / RESULT)
+        return found if found and found.get("digest") == self._digest(rank) else None
 
     def missing(self) -> list[int]:
-        """The ranks whose part is not done."""
+        """Return the ranks of the parts that are not done."""
         return [rank for rank in range(len(self.tasks)) if self.result(rank) is None]
 
     def put(self, rank: int, fill: Callable[[Path], dict[str, Any]]) -> None:
@@ -138,14 +135,14 @@ class Work:
         shutil.rmtree(self.place(rank), ignore_errors=True)
 
     def report(self, rank: int, counts: Sequence[int]) -> None:
-        """Say how far a part is: documents, bytes of text, tokens, segments."""
+        """Note how far a part is: documents, bytes of text, tokens, segments."""
         path = self._progress(rank)
         with suppress(OSError):  # nobody needs it
             path.parent.mkdir(exist_ok=True)
             path.write_text(" ".join(map(str, counts)))
 
     def reports(self) -> dict[str, list[int]]:
-        """How far the parts at work are, by name of the task."""
+        """Return how far the parts at work are, by name of the task."""
         found = {}
         with suppress(OSError):
             for path in (self.folder / "progress").iterdir():
@@ -154,11 +151,11 @@ class Work:
         return {name: counts for name, counts in found.items() if len(counts) == 4}
 
     def clear_reports(self) -> None:
-        """Forget what workers said that are gone."""
+        """Forget the reports of workers that are gone."""
         shutil.rmtree(self.folder / "progress", ignore_errors=True)
 
     def faults(self) -> list[str]:
-        """What went wrong, as workers elsewhere noted it."""
+        """Return what went wrong, as workers elsewhere noted it."""
         notes = (self.place(rank).with_suffix(".fault") for rank in self.missing())
         return [note.read_text(encoding="utf-8") for note in notes if note.exists()]
 
