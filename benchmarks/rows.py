@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from train.data.rows.order import Mixture
+from train.data.rows.order import RowOrder
 from train.data.rows.spans import Bins, Stream
 
 LENGTH, BATCH, ROWS = 1024, 256, 10**9
@@ -72,7 +72,7 @@ def one_by_one(lengths: np.ndarray, room: int) -> int:
 def order(sources: int) -> None:
     """Time of choosing the rows of a batch."""
     weights = {f"s{index}": float(index + 1) for index in range(sources)}
-    mixture = Mixture(rows={name: Counted() for name in weights}, weights=weights)  # type: ignore
+    mixture = RowOrder(rows={name: Counted() for name in weights}, weights=weights)  # type: ignore
     begins = iter(range(10**8, 10**9, BATCH))
 
     def batch() -> None:

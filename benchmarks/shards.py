@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from train.data.rows.loader import RowLoader
-from train.data.rows.order import Mixture
-from train.data.rows.packing import Rows
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import Packing, Rows
 from train.data.store.shards import DataSet, open_dataset
 from train.data.store.verify import split_faults
 from train.data.store.writer import ShardWriter
@@ -92,9 +92,9 @@ class Windows(torch.utils.data.Dataset):
 
 def batches(data: DataSet, packing: str) -> None:
     """A batch with marks and masked targets against batches of tokens and shifted targets."""
-    rows = Rows(data=data, row_length=ROW_LENGTH, packing=packing)
-    mixture = Mixture(rows={"x": rows})
-    loader = RowLoader(mixture=mixture, micro_batch=ROWS, global_batch=ROWS, steps=STEPS)
+    rows = Rows(data=data, row_length=ROW_LENGTH, packing=Packing(strategy=packing))
+    mixture = RowOrder(rows={"x": rows})
+    loader = RowLoader(order=mixture, micro_batch=ROWS, global_batch=ROWS, steps=STEPS)
     peer = torch.utils.data.DataLoader(Windows(data), batch_size=ROWS, shuffle=True)
 
     def with_marks() -> None:

@@ -24,7 +24,6 @@ from train.config import Config, encoding_name, slug
 from train.config.check import check
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
-from train.data.rows.packing import PACKINGS
 
 ROOT = Path(conf.__file__).parent
 CHOICES = {
@@ -94,9 +93,9 @@ def test_every_choice_passes_the_check(choice):
 
 def test_the_defaults_of_a_command_come_before_what_is_asked_for():
     made = study("command=extend", "data=x")
-    assert (made.rows["packing"], made.steps, made.schedule["steps"]) == ("long_first", 500, 500)
+    assert (made.rows.packing, made.steps, made.schedule["steps"]) == ("long_first", 500, 500)
     made = study("command=extend", "experiment=smoke", "rows=concat", "data=x", "steps=0")
-    assert (made.rows["packing"], made.steps, made.row_length) == ("concat", 0, 64)
+    assert (made.rows.packing, made.steps, made.row_length) == ("concat", 0, 64)
 
 
 @pytest.mark.parametrize("name", CHOICES["segmenter"])
@@ -185,17 +184,16 @@ def test_every_corpus_has_readers_segmenters_and_a_tokenizer(corpus):
 @pytest.mark.parametrize("rows", CHOICES["rows"])
 def test_every_way_of_packing_is_one_that_the_data_module_knows(rows):
     made = study(f"rows={rows}")
-    assert made.rows["packing"] == {"examples": "single", "chains": "best_fit"}.get(rows, rows)
-    assert made.rows["packing"] in PACKINGS
-    assert made.rows["global_batch"] % made.rows["micro_batch"] == 0
+    assert made.rows.packing == {"examples": "single", "chains": "best_fit"}.get(rows, rows)
+    assert made.rows.global_batch % made.rows.micro_batch == 0
 
 
 @pytest.mark.parametrize("words", [("experiment=scrolls_paper",), ("command=scrolls",)])
 def test_the_recipe_of_scrolls_is_that_of_the_paper(words):
     made = study(*{"command=scrolls": None, **dict.fromkeys(words)}, "task=qmsum", "data=x")
     assert (made.row_length, made.steps, made.validate_every) == (8192, 5000, 50)
-    assert made.rows["global_batch"] == 64
-    assert made.rows["_target_"] == "train.tasks.scrolls.rows.ExampleDataModule"
+    assert made.rows.global_batch == 64
+    assert (made.rows.prompt_level, made.rows.packing) == (1, "single")
     assert (made.optimizer["lr"], made.optimizer["weight_decay"]) == (1e-5, 0.01)
     assert made.schedule["_target_"] == "train.fit.optim.linear"
     assert (made.schedule["warmup"], made.schedule["steps"]) == (50, 5000)
@@ -236,7 +234,7 @@ def test_an_experiment_says_first_how_it_is_run(experiment):
 def test_what_an_experiment_evaluates_is_in_its_corpus(experiment):
     made = study(f"experiment={experiment}")
     sources = set(made.corpus["sources"])
-    assert set(made.rows["sources"] or {}) <= sources
+    assert set(made.rows.sources or {}) <= sources
     assert set(made.evaluate.sources or []) <= sources
     passkey, arithmetic = made.evaluate.passkey, made.evaluate.arithmetic
     assert passkey is None or passkey.source in {None, *sources}
@@ -257,7 +255,7 @@ def test_the_pile_experiments_hold_the_recipe_of_the_paper(experiment):
     assert not config.tied_head
     assert made.row_length == 1024
     assert made.steps == 500_000
-    assert made.rows["global_batch"] == 256
+    assert made.rows.global_batch == 256
     assert made.clip == 1.0
     assert made.optimizer["lr"] == 1e-4
     assert made.optimizer["weight_decay"] == 0.01

@@ -74,7 +74,7 @@ def test_an_unknown_command(refused):
         ("model.n_layr=3", "model.n_layr: DecoderConfig has no such key; did you mean 'n_layer'?"),
         ("stepz=3", "there is no key 'stepz'; did you mean 'steps'?"),
         ("+foo=1", "foo: the configuration has no such key; there are: allowed_targets, "),
-        ("rows.foo=1", "rows.foo: LMDataModule has no such key; there are: "),
+        ("rows.foo=1", "rows.foo: Rows has no such key; there are: "),
         (
             "evaluate.length=[1]",
             "evaluate.length: Evaluate has no such key; did you mean 'lengths'?",

@@ -304,7 +304,7 @@ def test_the_yarn_experiments_hold_the_recipe_of_the_paper(name):
     assert made.checkpoint == f"runs/pile_151m/{name}"
     assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.extension.YaRN", 16)
     assert (made.steps, made.row_length) == (500, 4096)
-    assert made.rows["packing"] == "long_first"
+    assert made.rows.packing == "long_first"
     assert made.extend.unit is None
 
 

@@ -88,7 +88,7 @@ def by_hand(words):
     """Indices of all tokens of a run, from its rows."""
     study = composed(*words)
     data = LMDataModule(folder=study["data"], row_length=64, global_batch=4, micro_batch=4)
-    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=study["steps"])
+    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=study["steps"])
     found = [positions_of(batch) for batch in loader.batches()]
     return {
         "token": torch.cat([at.token.flatten() for at in found]).numpy(),

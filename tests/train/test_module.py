@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from bipe import Decoder, Positions
 from bipe.checkpoint import load_model
 from tests.train.studies import composed, curve, losses, pretrain, weights
-from train.commands.pretrain import decoder_config
+from train.commands.pretrain import data_of, decoder_config
 from train.config import Config
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
@@ -29,7 +29,7 @@ def by_hand(words, *, step):
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
-    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=step + 1)
+    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=step + 1)
     batch = list(loader.batches())[step]
     logits = model.logits(batch.tokens, positions_of(batch))
     loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
@@ -60,7 +60,7 @@ def test_packed_documents_of_unequal_length_count_by_their_tokens(smoke):
     """Best-fit rows are padded, so that micro-batches have unequal numbers of targets."""
     words = (*smoke, "rows=best_fit", "row_length=900", "steps=3")
     study = Config.from_config(composed(*words))
-    data = study.call("rows", folder=study.data, row_length=900, seed=0)
+    data = data_of(study)
     rows = data.rows("train")["proofs"]
     assert len(set(rows.targets(np.arange(len(rows))).tolist())) > 3
     one = pretrain(*words, "rows.micro_batch=4", "name=one")

@@ -24,7 +24,7 @@ def first_batch(words):
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
-    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=1)
+    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=1)
     (batch,) = loader.batches()
     return model.logits(batch.tokens, positions_of(batch)).flatten(0, 1), batch.targets.flatten()
 
@@ -97,7 +97,7 @@ def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
-    loader = RowLoader(mixture=data.mixture(), micro_batch=4, global_batch=4, steps=1)
+    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=1)
     (batch,) = loader.batches()
     keys = row_keys(batch.tokens, seed=study.seed, step=0)
     at = build(study.positions).drawn(positions_of(batch), keys)

@@ -28,7 +28,7 @@ def rows(data):
     from train.data.rows.datamodule import LMDataModule
 
     module = LMDataModule(folder=str(data), row_length=64, global_batch=4, micro_batch=4)
-    return len(module.mixture())
+    return len(module.order())
 
 
 @pytest.mark.parametrize("drop", [True, False])
@@ -125,7 +125,10 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
     [
         ("epochs=0", "epochs must be above 0 or null, was: 0"),
         ("rows.epochs=2", "rows.epochs cannot be set; set epochs instead"),
-        ("rows.curriculum=[{length: 7, steps: 1}]", "must divide row_length (64), was: 7"),
+        (
+            "rows.curriculum=[{length: 7, steps: 1}]",
+            "must divide row_length (64) and be below it, was: 7",
+        ),
         ("rows.curriculum=[{length: 8, steps: 6}]", "takes 6 steps before rows have row_length"),
         ("rows.curriculum=[{length: 8.5, steps: 6}]", "rows.curriculum must be "),
         ("rows.budget=time", "rows.budget must be one of tokens, rows, was: time"),

@@ -194,7 +194,7 @@ def _tell_long_documents(rows: LMDataModule, study: Config, parent: Parent) -> f
         f"the checkpoint had {before})"
     )
     if not share:
-        ends = [each.data.document_ends for each in rows.mixture().rows]
+        ends = [each.data.document_ends for each in rows.order().rows]
         longest = max(int(np.diff(each, prepend=0).max()) for each in ends)
         log.warning(
             "no document has row_length=%d tokens (the longest: %d): positions beyond that are "

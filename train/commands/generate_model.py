@@ -78,7 +78,7 @@ def _from_checkpoint(path: Path) -> Trained:
         decoder_config(study, vocab_size=len(weights["tokens.weight"])), allowed=study.allowed
     )
     load_weights(model, weights)
-    sources = study.rows.get("sources") or {}
+    sources = study.rows.sources or {}
     return Trained(model, {"sources": sources}, runs.data_of(config, home), str(path))
 
 

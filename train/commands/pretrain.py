@@ -27,16 +27,15 @@ def pretrain(study: Config, *, config: Mapping[str, Any]) -> Path:
 
 
 def data_of(study: Config) -> LMDataModule:
-    """The rows of a study."""
-    data: LMDataModule = study.call(
-        "rows",
+    """Return the rows of a study."""
+    return LMDataModule(
         folder=study.data,
         row_length=study.row_length,
         steps=study.steps,
         epochs=study.epochs,
         seed=study.seed,
+        **study.rows.values(),
     )
-    return data
 
 
 def decoder_config(study: Config, *, vocab_size: int) -> DecoderConfig:

@@ -26,12 +26,13 @@ from typing import Any, cast
 import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-from bipe.build import TARGET, build, find
+from bipe.build import TARGET, build
 from bipe.checkpoint import WEIGHTS, load_model
 from train.commands.extend import stretched, write_untrained
 from train.commands.generate_marker import chosen_segmenter
 from train.config import Config, slug
 from train.data.preparing.progress import Meter
+from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import sha256, write_whole
@@ -43,8 +44,7 @@ from train.fit.training import train_model
 from train.tasks.scrolls.decoding import Decoding, Journal, Prediction, decode, output_marker
 from train.tasks.scrolls.encoding import Encoder, Truncation, counted
 from train.tasks.scrolls.examples import SPLITS, Example, Task
-from train.tasks.scrolls.prepared import prepare_examples
-from train.tasks.scrolls.rows import ExampleDataModule
+from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 from train.tasks.scrolls.seeds import FORMAT, SCORES, as_json, collected, find_scores, table
 from train.tasks.scrolls.statistics import prediction_statistics
 from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
@@ -53,7 +53,7 @@ from train.tasks.scrolls.submission import check_submission, refuse_faults, writ
 def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. config: stored beside the run."""
     task = _task(study)
-    if find(study.rows[TARGET], allowed=study.allowed) is not ExampleDataModule:
+    if study.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
     assert study.checkpoint is not None
     parent = find_parent(study.checkpoint, allowed=study.allowed)
@@ -170,12 +170,11 @@ def _train(
             f"{task.name} {split}: {counts.examples} examples, {counts.prompts_cut} prompts and "
             f"{counts.outputs_cut} outputs cut to fit row_length={study.row_length}"
         )
-    rows = study.call(
-        "rows",
+    rows = LMDataModule(
         folder=str(prepared.folder),
         row_length=study.row_length,
-        epochs=None,
         seed=study.seed,
+        **study.rows.values(),
     )
     train_model(
         study,

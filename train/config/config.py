@@ -14,7 +14,16 @@ from typing import Annotated, Any, Literal
 from bipe.attention import Path as AttentionPath
 from bipe.build import ALLOWED, TARGET, build
 from train.config.check import Rule, check, section_of
-from train.config.sections import Count, Evaluate, Extend, Generate, Report, Scrolls, Statistics
+from train.config.sections import (
+    Count,
+    Evaluate,
+    Extend,
+    Generate,
+    Report,
+    Rows,
+    Scrolls,
+    Statistics,
+)
 from train.errors import ConfigError, UserError
 
 IfExists = Literal["refuse", "resume", "overwrite"]
@@ -71,7 +80,7 @@ class Config:
     engine: Call
     model: Call
     encoding: Call
-    rows: Call
+    rows: Rows
     optimizer: Call
     schedule: Call
     trainer: Call
@@ -104,9 +113,7 @@ class Config:
         """
         for key in getattr(self, section):
             if key in given or (section == "trainer" and key in _DECIDED_BY):
-                decides = _DECIDED_BY.get(key, key if key in self.__slots__ else None)
-                cure = f"set {decides} instead" if decides else "bipe sets it"
-                raise ConfigError(f"{section}.{key} cannot be set; {cure}")
+                raise _decided_elsewhere(section, key)
         return self.build(section)(**given)
 
     def _faulty(self, node: Any, key: str) -> str:
@@ -123,10 +130,19 @@ class Config:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Config:
         """Check a composed and resolved configuration; ConfigError lists every fault."""
+        for key in ("folder", "row_length", "seed", "steps", "epochs"):
+            if key in config.get("rows", ()):
+                raise _decided_elsewhere("rows", key)
         own = config.get("allowed_targets")
         check(config, schema=cls, allowed=allowed_prefixes(own if isinstance(own, list) else []))
         made: Config = _from_mapping(cls, config)
         return made
+
+
+def _decided_elsewhere(section: str, key: str) -> ConfigError:
+    decides = _DECIDED_BY.get(key, key if key in Config.__slots__ else None)
+    cure = f"set {decides} instead" if decides else "bipe sets it"
+    return ConfigError(f"{section}.{key} cannot be set; {cure}")
 
 
 def allowed_prefixes(own: list[str]) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal
 
 from bipe.generation import Beams, Sampling
 from train.config.check import Rule
+from train.data.rows.curriculum import Curriculum
+from train.data.rows.mixture import Mixture
+from train.data.rows.packing import Packing
 from train.errors import ConfigError, as_config_error
 from train.tasks.scrolls.encoding import OnLong
 
@@ -26,6 +29,53 @@ Shares = Annotated[
     list[float],
     Rule("shares from 0 to 1", lambda values: values and all(0 <= x <= 1 for x in values)),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """How a run reads its data; conf/rows/concat.yaml explains each key."""
+
+    global_batch: int
+    micro_batch: int
+    sources: dict[str, float] | list[str] | None
+    temperature: float | None
+    max_epochs: float | None
+    if_repeated: Literal["warn", "refuse"]
+    packing: str
+    split_documents: str
+    prompt_level: int | None
+    curriculum: list[Mapping[str, int]] | None
+    budget: str
+    drop_last: bool
+    on_batch_change: Literal["refuse", "convert"]
+    validation_rows: int
+    verify: bool
+
+    def __post_init__(self) -> None:
+        self.values()  # which check their own
+
+    def values(self) -> dict[str, Any]:
+        """Return the arguments of LMDataModule that these keys decide."""
+        return {
+            "packing": Packing(
+                strategy=self.packing,
+                split_documents=self.split_documents,
+                prompt_level=self.prompt_level,
+            ),
+            "mixture": Mixture(
+                sources=self.sources,
+                temperature=self.temperature,
+                max_epochs=self.max_epochs,
+                if_repeated=self.if_repeated,
+            ),
+            "curriculum": Curriculum(stages=self.curriculum or (), budget=self.budget),
+            "global_batch": self.global_batch,
+            "micro_batch": self.micro_batch,
+            "drop_last": self.drop_last,
+            "on_batch_change": self.on_batch_change,
+            "validation_rows": self.validation_rows,
+            "verify": self.verify,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

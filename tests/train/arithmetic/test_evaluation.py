@@ -15,12 +15,13 @@ from segmenters import ArithmeticSteps, mark
 from train.cli import opened, register_resolvers, run_stage, settled
 from train.data.reading.split import Split
 from train.data.rows.batch import IGNORED, collate
+from train.data.rows.packing import Packing, Rows
+from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import END
 from train.errors import DataError
 from train.evals.arithmetic import Task, arithmetic, right_steps, right_tokens, task_of, written
 from train.fit import runs
 from train.tasks.arithmetic.problems import EQUALS, Problems
-from train.tasks.arithmetic.rows import ChainDataModule
 from train.tasks.arithmetic.symbols import Symbols
 
 TOKENIZER = Symbols(modulus=7).build()
@@ -157,9 +158,10 @@ def chains(tmp_path_factory):
 
 def test_rows_of_chains_score_what_stands_behind_the_first_equals_sign(chains):
     _, folder = chains
-    options = {"folder": folder / "data", "row_length": 48, "global_batch": 2, "micro_batch": 2}
-    for packing in ("single", "best_fit"):
-        rows = ChainDataModule(**options, packing=packing).rows("train")["chains"]
+    data = DataSets(folder / "data").open("chains", "train")
+    for strategy in ("single", "best_fit"):
+        packing = Packing(strategy=strategy, prompt_level=0)
+        rows = Rows(data=data, row_length=48, packing=packing)
         assert len(rows) > 5
         tokenizer = Symbols().build()
         for number in range(0, len(rows), 7):

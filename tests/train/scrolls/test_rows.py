@@ -10,11 +10,13 @@ from bipe import Positions
 from tests.bipe.conftest import small_decoder
 from tests.train.scrolls.examples import DrawnTask, drawn_examples, encoder
 from train.data.rows.batch import IGNORED, collate
+from train.data.rows.curriculum import Curriculum
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.packing import Packing, Rows
 from train.data.rows.sets import DataSets
 from train.data.store.verify import data_faults
 from train.errors import DataError
-from train.tasks.scrolls.prepared import prepare_examples
-from train.tasks.scrolls.rows import ExampleDataModule, ExampleRows
+from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,11 @@ def prepared(tmp_path_factory):
 
 def split(prepared, name="train"):
     return DataSets(prepared.folder).open("drawn", name, verify=True)
+
+
+def rows_of(data, *, row_length=256, **packing):
+    packing = Packing(**{"strategy": "single", "prompt_level": OUTPUT_LEVEL} | packing)
+    return Rows(data=data, row_length=row_length, packing=packing)
 
 
 def batch_of(rows, indices):
@@ -87,7 +94,7 @@ def test_nothing_is_left_of_a_task_that_cannot_be_prepared(tmp_path):
 @pytest.mark.parametrize("packing", ["single", "best_fit"])
 def test_every_output_token_is_scored_once_and_no_other(prepared, packing):
     data = split(prepared)
-    rows = ExampleRows(data=data, row_length=256, packing=packing)
+    rows = rows_of(data, strategy=packing)
     examples = DrawnTask().examples("train")
     outputs = [encoded.output.tolist() for encoded in encoder().examples(examples)]
     scored = []
@@ -110,7 +117,7 @@ def test_packed_examples_have_the_loss_of_examples_alone(prepared):
     found = []
     for packing in ("single", "best_fit"):
         model = small_decoder("bilevel_learned_rope", vocab_size=300).double()
-        rows = ExampleRows(data=split(prepared), row_length=256, packing=packing)
+        rows = rows_of(split(prepared), strategy=packing)
         batch = batch_of(rows, list(range(len(rows))))
         at = Positions.from_marks(batch.marks, padding=batch.padding, packed=batch.packed)
         logits = model.logits(batch.tokens, at)
@@ -124,19 +131,23 @@ def test_packed_examples_have_the_loss_of_examples_alone(prepared):
 
 def test_what_would_cut_examples_is_refused(prepared, data):
     one = split(prepared)
-    with pytest.raises(DataError, match=r"rows.packing must be single or best_fit"):
-        ExampleRows(data=one, row_length=256, packing="concat")
-    with pytest.raises(DataError, match=r"row_length must hold the longest example, .*was: 40"):
-        ExampleRows(data=one, row_length=40)
-    documents = DataSets(data).open("proofs", "train")
+    with pytest.raises(DataError, match=r"rows.packing must be single or best_fit.*was: concat"):
+        rows_of(one, strategy="concat")
+    with pytest.raises(DataError, match=r"rows.split_documents must be restart.*was: continue"):
+        rows_of(one, split_documents="continue")
+    with pytest.raises(DataError, match=r"row_length must hold the longest document, .*was: 40"):
+        rows_of(one, row_length=40)
     with pytest.raises(DataError, match="holds no examples of a prompt and an output"):
-        ExampleRows(data=documents, row_length=64)
-    kinds = {"folder": prepared.folder, "row_length": 256, "global_batch": 2, "micro_batch": 2}
-    module = ExampleDataModule(**kinds, curriculum=[{"length": 64, "steps": 1}], packing="single")
+        rows_of(DataSets(data).open("proofs", "train"))
     with pytest.raises(DataError, match=r"rows.curriculum must be null"):
-        module.check(steps=3)
-    with pytest.raises(DataError, match=r"rows.split_documents must be restart"):
-        ExampleDataModule(**kinds, split_documents="continue").rows("train")
+        LMDataModule(
+            folder=prepared.folder,
+            row_length=256,
+            global_batch=2,
+            micro_batch=2,
+            packing=Packing(strategy="single", prompt_level=OUTPUT_LEVEL),
+            curriculum=Curriculum(stages=[{"length": 64, "steps": 1}]),
+        )
 
 
 def test_truncation_is_told_in_the_manifest(prepared):

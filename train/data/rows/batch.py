@@ -51,11 +51,11 @@ class Batch:
     tokens_after: int
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
-        """The same batch with its tensors on a device."""
+        """Return the same batch with its tensors on a device."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pinned(self) -> Batch:
-        """The same batch in page-locked memory, from which a GPU copies while it computes."""
+        """Return the batch in page-locked memory, from which a GPU copies while it computes."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -77,7 +77,7 @@ def collate(
     rows_after: int,
     tokens_after: int,
 ) -> Batch:
-    """Stack rows of equal length; `continues` says whether their carries count."""
+    """Stack rows of equal length; `continues`: whether their carries count."""
     tokens = np.stack([row.tokens for row in rows])
     marks = np.stack([row.marks for row in rows])
     targets = tokens[:, 1:].copy()

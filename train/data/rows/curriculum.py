@@ -7,13 +7,13 @@ one integer, rows of `row_length` consumed. A document that goes on in the next 
 continues like one that is cut by a row.
 
     row_length 8     |a a a a a b b b|c c ...     a, b, c documents
-    length 4         |a a a a|a b b b|c c ...     as many tokens a step (budget tokens)
+    length 4         |a a a a|a b b b|c c ...     as many tokens per step (budget tokens)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from train.errors import DataError
 
@@ -25,7 +25,7 @@ class Stage:
     """Steps with rows of one length.
 
     first, stop: steps, from 0; the last stage has no end. length: inputs of a row, in tokens.
-    parts: rows of this length in one of `row_length`. consumes: rows of `row_length` a step.
+    parts: rows of this length in one of `row_length`. consumes: rows of `row_length` per step.
     """
 
     first: int
@@ -40,87 +40,88 @@ class Stage:
         return self.consumes * self.parts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Curriculum:
-    """Stages of row lengths, by optimizer step.
+    """Shorter rows in early steps.
 
-    stages: those before the last, each {length: tokens, steps: optimizer steps}, rising; the last
-    has `row_length` and goes on. budget: what a step has as much of in each stage, "tokens"
-    (shorter rows are more) or "rows". global_batch: rows of a step of the last stage.
+    stages: each {length: tokens, steps: optimizer steps}, rising; then rows have `row_length`.
+    budget: what a step has as much of in each stage, "tokens" (shorter rows are more) or "rows".
     """
 
-    def __init__(
-        self,
-        *,
-        row_length: int,
-        global_batch: int,
-        stages: Sequence[Mapping[str, int]] = (),
-        budget: str = "tokens",
-    ) -> None:
-        if budget not in BUDGETS:
-            raise DataError(f"rows.budget must be one of {', '.join(BUDGETS)}, was: {budget}")
-        self.row_length = row_length
-        self.stages: list[Stage] = []
-        for index, given in enumerate(stages):
+    stages: Sequence[Mapping[str, int]] = ()
+    budget: str = "tokens"
+
+    def __post_init__(self) -> None:
+        if self.budget not in BUDGETS:
+            raise DataError(f"rows.budget must be one of {', '.join(BUDGETS)}, was: {self.budget}")
+        for index, given in enumerate(self.stages):
             key = f"rows.curriculum[{index}]"
-            length, steps = _read(given, key=key)
-            before = self.stages[-1].length if self.stages else 0
-            if not before < length < row_length:
+            if set(given) != {"length", "steps"}:
+                told = f"{{length: tokens, steps: steps}}, was: {dict(given)}"
+                raise DataError(f"{key} must be {told}")
+            if given["steps"] < 1:
+                raise DataError(f"{key}.steps must be at least 1, was: {given['steps']}")
+            before = self.stages[index - 1]["length"] if index else 0
+            if given["length"] <= before:
                 raise DataError(
-                    f"{key}.length must be above the one before ({before}) and below row_length "
-                    f"({row_length}), was: {length}"
+                    f"{key}.length must be above the one before ({before}), was: {given['length']}"
                 )
-            if row_length % length:
-                raise DataError(
-                    f"{key}.length must divide row_length ({row_length}), was: {length}: a row is "
-                    "read in equal parts"
-                )
-            parts = row_length // length
-            if budget == "rows" and global_batch % parts:
-                raise DataError(
-                    f"{key}.length must make whole rows of a step: rows.global_batch "
-                    f"({global_batch}) must be a multiple of row_length / length ({parts}), or "
-                    "set rows.budget=tokens"
-                )
-            self._add(steps, length, global_batch // parts if budget == "rows" else global_batch)
-        self._add(None, row_length, global_batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """The stages of a run, by optimizer step. global_batch: rows of a step of the last stage."""
+
+    curriculum: Curriculum = Curriculum()
+    row_length: int
+    global_batch: int
+    each: list[Stage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        each: list[Stage] = []
+        first = 0
+        for index, given in enumerate(self.curriculum.stages):
+            each.append(self._stage(first, given, key=f"rows.curriculum[{index}].length"))
+            first += given["steps"]
+        last = Stage(
+            first=first, stop=None, length=self.row_length, parts=1, consumes=self.global_batch
+        )
+        object.__setattr__(self, "each", [*each, last])
 
     def at(self, step: int) -> Stage:
-        """The stage of a step."""
-        return next(stage for stage in self.stages if stage.stop is None or step < stage.stop)
+        """Return the stage of a step."""
+        return next(stage for stage in self.each if stage.stop is None or step < stage.stop)
 
     def consumed(self, steps: int) -> int:
-        """Rows of `row_length` that so many first steps consume."""
+        """Return the rows of `row_length` that so many first steps consume."""
         return sum(
             (min(steps, steps if stage.stop is None else stage.stop) - stage.first) * stage.consumes
-            for stage in self.stages
+            for stage in self.each
             if stage.first < steps
         )
 
     def steps(self, rows: int) -> int:
-        """Steps that consume so many rows of `row_length`, the last perhaps in part."""
-        for stage in self.stages:
+        """Return the steps that consume so many rows of `row_length`, the last perhaps in part."""
+        for stage in self.each:
             here = self.consumed(stage.first)
             if stage.stop is None or rows <= self.consumed(stage.stop):
                 return stage.first - (here - rows) // stage.consumes
         raise AssertionError("the last stage has no end")
 
-    def _add(self, steps: int | None, length: int, consumes: int) -> None:
-        first = self.stages[-1].stop if self.stages else 0
-        assert first is not None
-        self.stages.append(
-            Stage(
-                first=first,
-                stop=None if steps is None else first + steps,
-                length=length,
-                parts=self.row_length // length,
-                consumes=consumes,
+    def _stage(self, first: int, given: Mapping[str, int], *, key: str) -> Stage:
+        length = given["length"]
+        if length >= self.row_length or self.row_length % length:
+            raise DataError(
+                f"{key} must divide row_length ({self.row_length}) and be below it, was: {length}: "
+                "a row is read in equal parts"
             )
-        )
-
-
-def _read(given: Mapping[str, int], *, key: str) -> tuple[int, int]:
-    if set(given) != {"length", "steps"}:
-        raise DataError(f"{key} must be {{length: tokens, steps: steps}}, was: {dict(given)}")
-    if given["steps"] < 1:
-        raise DataError(f"{key}.steps must be at least 1, was: {given['steps']}")
-    return given["length"], given["steps"]
+        parts, consumes = self.row_length // length, self.global_batch
+        if self.curriculum.budget == "rows":
+            if consumes % parts:
+                raise DataError(
+                    f"{key} must make whole rows of a step: rows.global_batch ({consumes}) must be "
+                    f"a multiple of row_length / length ({parts}), or set rows.budget=tokens"
+                )
+            consumes //= parts
+        stop = first + given["steps"]
+        return Stage(first=first, stop=stop, length=length, parts=parts, consumes=consumes)

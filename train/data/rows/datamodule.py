@@ -1,6 +1,4 @@
-"""What a run reads of each source: rows, epochs, padding, documents a row, targets.
-
-The Lightning data module: prepared shards in, batches out, one integer of state.
+"""The Lightning data module: prepared shards in, batches out, one integer of state.
 
 `consumed_rows` is set by whoever trains, to a batch's `rows_after` once its step is done; it goes
 into checkpoints, and the loader resumes there, with any number of ranks and any micro-batch. What
@@ -13,27 +11,29 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import lightning
 import torch
 
 from train.data.rows.batch import Batch
-from train.data.rows.curriculum import Curriculum
+from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import RowLoader, ValidationLoader
-from train.data.rows.order import Mixture
-from train.data.rows.packing import Rows
-from train.data.rows.sets import DataSets, chosen_weights
+from train.data.rows.mixture import Mixture
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import Packing, Rows
+from train.data.rows.sets import DataSets, Folders
 from train.data.store.verify import data_faults
 from train.errors import DataError
+
+log = logging.getLogger("bipe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatistics:
-    """One source. An epoch is every row of it once.
+    """What a run reads of one source. An epoch is every row of it once.
 
     rows, documents, tokens: of an epoch. read: rows of the whole run. padding: share of inputs
     that are padding. targets: share of inputs whose next token is scored. documents_per_row:
@@ -57,35 +57,29 @@ class RowStatistics:
         return self.read / self.rows
 
 
-def row_statistics(mixture: Mixture, *, rows: int) -> list[RowStatistics]:
-    """Each source of a mixture in a run of so many rows; no token is read for it."""
-    read = mixture.deal.counts(rows)
-    return [
-        _of_source(name, each, number, size)
-        for name, each, number, size in zip(
-            mixture.names, mixture.rows, read, mixture.sizes, strict=True
+def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
+    """Count what a run of so many rows reads of each source, without reading a token."""
+    found = []
+    read = order.deal.counts(rows)
+    for name, each, own, size in zip(order.names, order.rows, read, order.sizes, strict=True):
+        places = len(each) * each.row_length
+        one = RowStatistics(
+            source=name,
+            rows=len(each),
+            documents=len(each.data),
+            tokens=int(each.data.document_ends[-1]),
+            read=own,
+            padding=1 - each.packed.inputs() / places,
+            targets=each.all_targets() / places,
+            documents_per_row=each.packed.pieces() / len(each),
+            long_documents=each.long_share(size),
         )
-    ]
-
-
-def _of_source(name: str, rows: Rows, read: int, size: int) -> RowStatistics:
-    places = len(rows) * rows.row_length
-    documents, tokens = len(rows.data), int(rows.data.document_ends[-1])
-    return RowStatistics(
-        source=name,
-        rows=len(rows),
-        documents=documents,
-        tokens=tokens,
-        read=read,
-        padding=1 - rows.packed.inputs() / places,
-        targets=rows.all_targets() / places,
-        documents_per_row=rows.packed.pieces() / len(rows),
-        long_documents=rows.long_share(size),
-    )
+        found.append(one)
+    return found
 
 
 def table(statistics: Sequence[RowStatistics]) -> list[str]:
-    """A line for each source under a line of headings."""
+    """Return a line for each source under a line of headings."""
     width = max(len("source"), *(len(each.source) for each in statistics))
     head = f"{'source':<{width}} {'rows':>11} {'tokens':>15} {'epochs':>8}"
     head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long':>8}"
@@ -97,22 +91,16 @@ def table(statistics: Sequence[RowStatistics]) -> list[str]:
     ]
 
 
-log = logging.getLogger("bipe")
-
-
 class LMDataModule(lightning.LightningDataModule):
     """Rows of prepared data for training and validation.
 
     folder: what `bipe prepare` wrote; or several such folders, as a list or with names.
-    row_length: inputs of a row, in tokens.
-    global_batch: rows of an optimizer step; micro_batch: rows of a device at once.
-    sources, temperature: see `chosen_weights`. packing, split_documents: see `Rows`.
-    curriculum, budget: see `Curriculum`.
+    row_length: inputs of a row, in tokens. global_batch: rows of an optimizer step. micro_batch:
+    rows of a device at once.
     steps: of the run. With packing long_first, and no epochs, it reads the rows of documents of
     at least row_length in each source, and shorter ones where those do not suffice.
     epochs: passes over as many rows as all sources have, where steps are to follow from them;
     drop_last: whether their last batch is left out where it is short, or filled with padding.
-    max_epochs, if_repeated: what to do about a source that a run reads more often than that.
     on_batch_change: whether a run may be resumed with another global_batch.
     validation_rows: at most that many rows of each source; 0 leaves validation out.
     verify: check every file before the first step.
@@ -121,49 +109,39 @@ class LMDataModule(lightning.LightningDataModule):
     def __init__(
         self,
         *,
-        folder: str | Path | list[str] | dict[str, str],
+        folder: Folders,
         row_length: int,
         global_batch: int,
         micro_batch: int,
-        sources: dict[str, float] | list[str] | None = None,
-        temperature: float | None = None,
-        packing: str = "concat",
-        split_documents: str = "restart",
-        curriculum: list[Mapping[str, int]] | None = None,
-        budget: str = "tokens",
+        packing: Packing | None = None,
+        mixture: Mixture | None = None,
+        curriculum: Curriculum | None = None,
         steps: int | None = None,
         epochs: float | None = None,
         drop_last: bool = False,
-        max_epochs: float | None = None,
-        if_repeated: Literal["warn", "refuse"] = "warn",
         on_batch_change: Literal["refuse", "convert"] = "refuse",
         seed: int = 0,
         validation_rows: int = 256,
         verify: bool = True,
     ) -> None:
         super().__init__()
-        self.sets, self.row_length = DataSets(folder), row_length
-        self.global_batch, self.micro_batch = global_batch, micro_batch
-        self.packing, self.split_documents, self.seed = packing, split_documents, seed
-        self.curriculum = Curriculum(
-            row_length=row_length,
-            global_batch=global_batch,
-            stages=curriculum or (),
-            budget=budget,
+        self.packing, self.asked = packing or Packing(), mixture or Mixture()
+        self.stages = Stages(
+            curriculum=curriculum or Curriculum(), row_length=row_length, global_batch=global_batch
         )
-        self._asked_curriculum = [curriculum or [], budget]
+        if self.packing.prompt_level is not None and len(self.stages.each) > 1:
+            raise DataError("rows.curriculum must be null: documents with a prompt are not cut")
+        self.sets, self.row_length, self.seed = DataSets(folder), row_length, seed
+        self.global_batch, self.micro_batch = global_batch, micro_batch
         self.epochs, self.drop_last = epochs, drop_last
         self._first: int | None = None
-        if packing == "long_first" and epochs is None and steps is not None:
-            self._first = self.curriculum.consumed(steps)
-        self.max_epochs, self.if_repeated = max_epochs, if_repeated
+        if self.packing.strategy == "long_first" and epochs is None and steps is not None:
+            self._first = self.stages.consumed(steps)
         self.on_batch_change = on_batch_change
         self.validation_rows, self.verify = validation_rows, verify
-        self.source_names, self.weights = chosen_weights(
-            self.sets, sources=sources, temperature=temperature
-        )
+        self.source_names, self.weights = self.asked.weights(self.sets)
         self.consumed_rows = 0
-        self._mixture: Mixture | None = None
+        self._order: RowOrder | None = None
         self._loader: RowLoader | None = None
 
     @property
@@ -171,42 +149,34 @@ class LMDataModule(lightning.LightningDataModule):
         """Ids are below it."""
         return self.sets.vocab_size
 
-    @property
-    def tokenizer_path(self) -> Path:
-        """The tokenizer.json that made the ids."""
-        return self.sets.tokenizer_path
-
     def rows(self, split: str) -> dict[str, Rows]:
-        """The rows of every source in a split."""
+        """Return the rows of every source in a split."""
         return {
             name: Rows(
-                data=self.sets.open(name, split),
-                row_length=self.row_length,
-                packing=self.packing,
-                split_documents=self.split_documents,
+                data=self.sets.open(name, split), row_length=self.row_length, packing=self.packing
             )
             for name in self.source_names
         }
 
-    def mixture(self) -> Mixture:
-        """The order of all training rows; packed once."""
-        if self._mixture is None:
-            self._mixture = Mixture(
+    def order(self) -> RowOrder:
+        """Return the order of all training rows; packed once."""
+        if self._order is None:
+            self._order = RowOrder(
                 rows=self.rows("train"), weights=self.weights, seed=self.seed, first=self._first
             )
-        return self._mixture
+        return self._order
 
     def end_row(self) -> int | None:
-        """Global rows of the run; None where steps decide."""
-        return None if self.epochs is None else round(self.epochs * len(self.mixture()))
+        """Return the global rows of the run; None where steps decide."""
+        return None if self.epochs is None else round(self.epochs * len(self.order()))
 
     def epoch_steps(self) -> int:
-        """Optimizer steps that `epochs` take."""
+        """Return the optimizer steps that `epochs` take."""
         rows = self.end_row()
         if rows is None:
             raise DataError("epochs must be set to count their steps")
-        steps = self.curriculum.steps(rows)
-        if self.drop_last and self.curriculum.consumed(steps) > rows:
+        steps = self.stages.steps(rows)
+        if self.drop_last and self.stages.consumed(steps) > rows:
             steps -= 1
         if steps < 1:
             raise DataError(
@@ -216,31 +186,31 @@ class LMDataModule(lightning.LightningDataModule):
         return steps
 
     def statistics(self, *, steps: int) -> list[RowStatistics]:
-        """What a run of so many steps reads of each source."""
-        rows = self.curriculum.consumed(steps)
-        return row_statistics(self.mixture(), rows=min(rows, self.end_row() or rows))
+        """Count what a run of so many steps reads of each source."""
+        rows = self.stages.consumed(steps)
+        return row_statistics(self.order(), rows=min(rows, self.end_row() or rows))
 
     def check(self, *, steps: int) -> None:
         """Refuse what a run of so many steps cannot do; warn of sources that it repeats."""
-        last = self.curriculum.stages[-1].first
+        last = self.stages.each[-1].first
         if last >= steps:
             raise DataError(
                 f"rows.curriculum takes {last} steps before rows have row_length, but the run has "
                 f"{steps} steps: leave some for that"
             )
-        if self.max_epochs is None:
+        if self.asked.max_epochs is None:
             return
-        often = [s for s in self.statistics(steps=steps) if s.epochs > self.max_epochs]
+        often = [s for s in self.statistics(steps=steps) if s.epochs > self.asked.max_epochs]
         if not often:
             return
         named = ", ".join(f"{each.source} {each.epochs:.1f} times" for each in often)
-        told = f"the run reads {named}; rows.max_epochs is {self.max_epochs:g}"
-        if self.if_repeated == "refuse":
+        told = f"the run reads {named}; rows.max_epochs is {self.asked.max_epochs:g}"
+        if self.asked.if_repeated == "refuse":
             raise DataError(f"{told}: lower their weights (rows.sources) or steps")
         log.warning("%s", told)
 
     def prepare_data(self) -> None:
-        """Check every file, on one rank a machine."""
+        """Check every file, on one rank of each machine."""
         if self.verify:
             for folder, sources in self.sets.by_folder(self.source_names).items():
                 for fault in data_faults(folder, sources=sources, structure=False):
@@ -256,7 +226,7 @@ class LMDataModule(lightning.LightningDataModule):
             raise DataError("trainer.max_steps must be set: the order of rows has no end")
         self._close()
         self._loader = RowLoader(
-            mixture=self.mixture(),
+            order=self.order(),
             micro_batch=self.micro_batch,
             global_batch=self.global_batch,
             steps=trainer.max_steps,
@@ -265,7 +235,7 @@ class LMDataModule(lightning.LightningDataModule):
             start_row=self.consumed_rows,
             start_step=trainer.global_step,
             end_row=self.end_row(),
-            curriculum=self.curriculum,
+            stages=self.stages,
             pin=trainer.strategy.root_device.type == "cuda",
         )
         return self._loader
@@ -296,10 +266,10 @@ class LMDataModule(lightning.LightningDataModule):
         self._close()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.consumed_rows, **self._order()}
+        return {"rows": self.consumed_rows, **self._decisive()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for key, now in self._order().items():
+        for key, now in self._decisive().items():
             was = state_dict.get(key)
             if was == now:
                 continue
@@ -326,16 +296,17 @@ class LMDataModule(lightning.LightningDataModule):
             rows,
         )
 
-    def _order(self) -> dict[str, Any]:
-        """Everything that decides which row is the n-th."""
+    def _decisive(self) -> dict[str, Any]:
+        """Return everything that decides which row is the n-th."""
+        asked = self.stages.curriculum
         return {
             "seed": self.seed,
             "row_length": self.row_length,
             "global_batch": self.global_batch,
-            "packing": self.packing,
-            "first_rows": None if self._first is None else self.mixture().sizes,
-            "split_documents": self.split_documents,
-            "curriculum": self._asked_curriculum,
+            "packing": self.packing.strategy,
+            "first_rows": None if self._first is None else self.order().sizes,
+            "split_documents": self.packing.split_documents,
+            "curriculum": [[*map(dict, asked.stages)], asked.budget],
             "epochs": self.epochs,
             "sources": self.weights or self.source_names,
             "data": self.data_digest(),
@@ -355,5 +326,5 @@ class LMDataModule(lightning.LightningDataModule):
 
     def _trainer(self) -> lightning.Trainer:
         if self.trainer is None:
-            raise DataError("a loader is asked for without a trainer; use rows() or mixture()")
+            raise DataError("a loader is asked for without a trainer; use rows() or order()")
         return self.trainer

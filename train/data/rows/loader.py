@@ -1,19 +1,10 @@
-"""The training loader: global batches from a number, read ahead by one thread.
+"""Batches of rows: for training from a number, read ahead by a thread; for validation in turn.
 
-The rows of a step are the next `global_batch` of the order that a Mixture gives; micro-batch m of
+The rows of a step are the next `global_batch` of the order that a RowOrder gives; micro-batch m of
 rank r takes those from m * (micro * world) + r * micro on. So a global batch is the same rows
 whatever the world size and the micro-batch, and resuming at any step needs one integer. Reading is
 mapped memory and numpy; a thread is enough, and no process is forked beside a process group.
-
-
-Validation batches: the same rows every time, evenly spaced over each source.
-
-Every rank gets as many batches as every other, because ranks that validate in step must not wait
-for one that is done. Where batches do not divide, the spare ones have no scored target and so no
-weight in a token-weighted mean.
-
-
-Batches read a few ahead by a thread, which ends with whoever takes them."""
+"""
 
 from __future__ import annotations
 
@@ -28,8 +19,8 @@ import numpy as np
 import torch
 
 from train.data.rows.batch import IGNORED, Batch, collate
-from train.data.rows.curriculum import Curriculum, Stage
-from train.data.rows.order import Mixture
+from train.data.rows.curriculum import Stage, Stages
+from train.data.rows.order import RowOrder
 from train.data.rows.packing import Row, Rows, blank_row
 from train.errors import DataError
 
@@ -37,10 +28,10 @@ from train.errors import DataError
 class RowLoader:
     """Micro-batches of one rank, from `start_row` to the end of step `steps`.
 
-    mixture: the order of rows. micro_batch: rows of a rank at once. global_batch: rows of an
+    micro_batch: rows of a rank at once. global_batch: rows of an
     optimizer step over all ranks and micro-batches. start_row: global rows consumed before.
     steps: optimizer steps of the whole run, those before `start_row` included.
-    curriculum: shorter rows in early steps; by default none.
+    stages: of row lengths; by default all steps have the same.
     start_step: the step that takes `start_row`; by default the one where it comes when the global
     batch was never another. end_row: rows from here on are blank, the last batch filled up.
     pin: copy batches to page-locked memory, from which a GPU reads while it computes.
@@ -51,7 +42,7 @@ class RowLoader:
     def __init__(
         self,
         *,
-        mixture: Mixture,
+        order: RowOrder,
         micro_batch: int,
         global_batch: int,
         steps: int,
@@ -60,7 +51,7 @@ class RowLoader:
         start_row: int = 0,
         start_step: int | None = None,
         end_row: int | None = None,
-        curriculum: Curriculum | None = None,
+        stages: Stages | None = None,
         pin: bool = False,
     ) -> None:
         for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
@@ -73,13 +64,11 @@ class RowLoader:
                 f"global_batch must be a multiple of micro_batch * world, was: {global_batch} for "
                 f"{micro_batch} * {world}"
             )
-        self.mixture, self.steps = mixture, steps
+        self.order, self.steps = order, steps
         self.micro_batch, self.global_batch = micro_batch, global_batch
         self.rank, self.world, self.start_row = rank, world, start_row
         self.end_row, self.pin = end_row, pin
-        self.curriculum = curriculum or Curriculum(
-            row_length=mixture.row_length, global_batch=global_batch
-        )
+        self.stages = stages or Stages(row_length=order.row_length, global_batch=global_batch)
         self.start_step = self._step_of(start_row) if start_step is None else start_step
         self._open: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
@@ -102,10 +91,10 @@ class RowLoader:
             batches.close()
 
     def batches(self) -> Iterator[Batch]:
-        """The batches, read as they are asked for."""
+        """Yield the batches, read as they are asked for."""
         first = self.start_row
         for step in range(self.start_step, self.steps):
-            stage = self.curriculum.at(step)
+            stage = self.stages.at(step)
             yield from self._step(step, first, stage)
             first += stage.consumes
 
@@ -113,8 +102,8 @@ class RowLoader:
         after = first + stage.consumes
         if self.end_row is not None:
             after = min(after, self.end_row)
-        source, row = self.mixture.global_rows(np.arange(first, after))
-        step_targets = self.mixture.targets(source, row)
+        source, row = self.order.global_rows(np.arange(first, after))
+        step_targets = self.order.targets(source, row)
         at_once = stage.rows // (self.accumulation * self.world)
         for micro in range(self.accumulation):
             begin = (micro * self.world + self.rank) * at_once
@@ -123,30 +112,30 @@ class RowLoader:
             where = np.minimum(places, len(source) - 1)
             sources, rows = source[where].tolist(), row[where].tolist()
             if stage.parts == 1 and filled.all():
-                read = self.mixture.read_all(sources, rows)
+                read = self.order.read_all(sources, rows)
             else:
                 wanted = zip(sources, rows, parts.tolist(), filled.tolist(), strict=True)
                 read = [self._read(*each, stage=stage) for each in wanted]
             batch = collate(
                 read,
                 sources=sources,
-                continues=self.mixture.continues,
+                continues=self.order.continues,
                 step=step,
                 step_targets=step_targets,
                 rows_after=after,
-                tokens_after=after * self.mixture.row_length,
+                tokens_after=after * self.order.row_length,
             )
             yield batch.pinned() if self.pin else batch
 
     def _read(self, source: int, row: int, part: int, filled: bool, *, stage: Stage) -> Row:
         if not filled:
             return blank_row(stage.length)
-        return self.mixture.read(source, row, part=part, parts=stage.parts)
+        return self.order.read(source, row, part=part, parts=stage.parts)
 
     def _step_of(self, row: int) -> int:
         if row >= 0:
-            step = self.curriculum.steps(row)
-            if self.curriculum.consumed(step) == row:
+            step = self.stages.steps(row)
+            if self.stages.consumed(step) == row:
                 return step
         raise DataError(
             f"start_row must be a multiple of global_batch={self.global_batch}, was: {row}; with a "
@@ -157,8 +146,11 @@ class RowLoader:
 class ValidationLoader:
     """Micro-batches of one rank over at most `rows_per_source` rows of each source.
 
-    A batch holds rows of one source; its step counts batches over all ranks, its step_targets are
-    its own, and it consumes no rows.
+    The rows are the same every time, evenly spaced over each source. A batch holds rows of one
+    source; its step counts batches over all ranks, its step_targets are its own, and it consumes no
+    rows. Every rank gets as many batches as every other, because ranks that validate in step must
+    not wait for one that is done. Where batches do not divide, the spare ones have no scored target
+    and so no weight in a token-weighted mean.
     """
 
     def __init__(

@@ -1,8 +1,13 @@
-"""Whose turn it is: of the first n rows of a mixture, how many each source gives. Pure in n.
+"""Which row comes n-th: a pure function of (seed, n), so that the state of a loader is n.
 
-Sources are the leaves of a binary tree; a node gives the left of its two sides floor(n p + 1/2)
-of its own first n rows, p being the weight of that side in the node, and the right side the rest.
-Any number is dealt without those before it, by a walk from the root.
+Inside a source the rows of an epoch come in the order of a keyed permutation: a Feistel network
+over pairs of digits (l, r) of mixed radix, each round adding a hash of one digit to the other.
+Any n is permuted without the others, so that a billion rows cost no memory. Numbers beyond the
+last row, which are few, walk on along their cycle. The keys come from Philox (seed, epoch).
+
+Between sources the n-th row is dealt in exact proportions. Sources are the leaves of a binary tree;
+a node gives the left of its two sides floor(n p + 1/2) of its own first n rows, p being the weight
+of that side in the node, and the right side the rest: a walk from the root deals any n.
 
 Every prefix holds the weights within two rows: |count - n w| < 2, for any number of sources.
 Proof. A node that is off by e leaves its sides off by at most p e + 1/2. The heaviest source first,
@@ -10,23 +15,12 @@ each source goes to the lighter side, so a side of several sources weighs at mos
 if it does not hold the heaviest, it weighs at most half; else its last source came when the side
 weighed no more than the other, and is no heavier than the two before it, hence than 1/3. So at
 inner nodes e <= 2/3 e + 1/2, which never exceeds 3/2, and a leaf is off by less than 3/2 + 1/2.
-(A chain of sources one after the other, instead of a tree, is off by k / (2e) for k equal ones.)
 
-
-Which row comes n-th: a pure function of (seed, n), so that the state of a loader is n.
-
-Inside a source the rows of an epoch come in the order of a keyed permutation: a Feistel network
-over pairs of digits (l, r) of mixed radix, each round adding a hash of one digit to the other.
-Any n is permuted without the others, so that a billion rows cost no memory. Numbers beyond the
-last row, which are few, walk on along their cycle. The keys come from Philox (seed, epoch).
-
-Between sources the n-th row is dealt in exact proportions (dealing.py). Each source walks its own
-epochs. Nothing here depends on the world size, the micro-batch or the past.
+Each source walks its own epochs. Nothing depends on the world size, the micro-batch or the past.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -37,10 +31,10 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.random_numbers import mix
+from train.data.rows.mixture import require_weights
 from train.data.rows.packing import Row, Rows
+from train.data.rows.spans import Integers
 from train.errors import DataError
-
-Integers = npt.NDArray[np.int64]
 
 # Weights become whole numbers with at most this sum, so that products of two fit int64.
 _LARGEST_SUM = 2**31 - 1
@@ -59,7 +53,7 @@ class _Side:
     bottom: int
 
     def given(self, numbers: Integers) -> Integers:
-        """Rows of `left` among the first n. Exact: n is split so that no product overflows."""
+        """Return the rows of `left` among the first n: n is split so that no product overflows."""
         whole, rest = np.divmod(numbers, self.bottom)
         return whole * self.top + (2 * rest * self.top + self.bottom) // (2 * self.bottom)
 
@@ -78,7 +72,7 @@ class Deal:
         self._root = _tree(list(range(len(weights))), self.weights)
 
     def turns(self, numbers: Integers) -> tuple[Integers, Integers]:
-        """Source of each global row number, and how many rows that source gave before it."""
+        """Return the source of each global row, and how many rows that source gave before it."""
         source = np.empty(numbers.shape, np.int64)
         turn = np.empty(numbers.shape, np.int64)
         nodes = [(self._root, np.arange(numbers.size), numbers.reshape(-1))]
@@ -98,7 +92,7 @@ class Deal:
         return source, turn
 
     def counts(self, number: int) -> list[int]:
-        """Of the first `number` global rows, how many each source gives."""
+        """Return how many of the first `number` global rows each source gives."""
         counts = [0] * len(self.weights)
         nodes = [(self._root, np.array(number, np.int64))]
         while nodes:
@@ -111,21 +105,8 @@ class Deal:
         return counts
 
 
-def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str, float]:
-    """Weights proportional to tokens^(1/T): 1 is by size, higher ones raise the small sources.
-
-    The convention of mT5 (2010.11934), whose alpha is 1/T: alpha 0.3 is T = 3.33. As T grows,
-    sources become equally likely.
-    """
-    if not 0 < temperature < math.inf:
-        raise DataError(f"rows.temperature must be above 0, was: {temperature}")
-    # Relative to the largest: powers of token counts themselves can overflow for T below 1.
-    largest = max(tokens.values())
-    return {name: (count / largest) ** (1 / temperature) for name, count in tokens.items()}
-
-
 def _whole(weights: Sequence[float | Fraction]) -> list[int]:
-    """Whole numbers in the same proportions."""
+    """Return whole numbers in the same proportions."""
     # As written: 0.1 is a tenth, not the binary fraction nearest to it.
     exact = [Fraction(repr(w)) if isinstance(w, float) else Fraction(w) for w in weights]
     scale = math.lcm(*(weight.denominator for weight in exact))
@@ -158,7 +139,7 @@ Keys = npt.NDArray[np.uint64]
 
 
 def permute(index: npt.ArrayLike, *, size: int, seed: int, epoch: int) -> Integers:
-    """Where the numbers 0 .. size - 1 go in the order of an epoch: int64, shaped as `index`."""
+    """Return where numbers below `size` go in the order of an epoch: int64, shaped as `index`."""
     numbers = np.array(index, dtype=np.int64)
     flat = numbers.reshape(-1)
     if flat.size and not 0 <= flat.min() <= flat.max() < size:
@@ -171,13 +152,13 @@ def permute(index: npt.ArrayLike, *, size: int, seed: int, epoch: int) -> Intege
 
 
 def _shape(size: int) -> tuple[int, int, int]:
-    """size, left, right: two digits whose range, left * right, is the least such from `size` up."""
+    """Return size, left, right: digits whose range, left * right, is the least from `size` up."""
     left = math.isqrt(size - 1) + 1
     return size, left, -(-size // left)
 
 
 def _permuted(numbers: Integers, shapes: Integers, keys: Keys) -> Integers:
-    """Each number in a shape of its own, int64 [3, numbers], under keys of its own.
+    """Permute each number in a shape of its own, int64 [3, numbers], under keys of its own.
 
     keys: uint64 [2 rounds, numbers].
     """
@@ -191,7 +172,7 @@ def _permuted(numbers: Integers, shapes: Integers, keys: Keys) -> Integers:
 
 
 def _rounds(numbers: Integers, left: Integers, right: Integers, keys: Keys) -> Integers:
-    """One pass of the network over 0 .. left * right - 1."""
+    """Make one pass of the network over 0 .. left * right - 1."""
     high, low = np.divmod(numbers, right)
     for key in range(0, len(keys), 2):
         high = (high + _hash(low, keys[key], left)) % left
@@ -206,19 +187,17 @@ def _hash(numbers: Integers, key: Keys, size: Integers) -> Integers:
 
 @functools.lru_cache(maxsize=4096)
 def _keys(seed: int, epoch: int) -> Keys:
-    """uint64 [2 rounds]; kept, since each batch asks for those of a few epochs."""
+    """Return uint64 [2 rounds]; cached, since each batch asks for those of a few epochs."""
     keys = np.random.Philox(key=[seed, epoch]).random_raw(2 * _ROUNDS)
     keys.flags.writeable = False
     return keys
 
 
-class Mixture:
+class RowOrder:
     """An endless order of rows of several sources, shuffled and in exact proportions.
 
-    rows: the rows of each source, by name.
-    weights: share of rows of each named source (any scale; a source of weight 0 or not named is
-    left out); by default each source has as many shares as rows.
-    seed: another one gives another order.
+    rows: the rows of each source, by name. weights: share of rows of each named source (any scale;
+    a source of weight 0 or not named is left out); by default each has as many shares as rows.
     first: global rows of a run, in which each source gives its rows of long documents alone, and
     where it is asked for more, its first rows; None: all of them, in each epoch.
     """
@@ -251,11 +230,11 @@ class Mixture:
         self._shapes = np.array([_shape(size) for size in self.sizes], np.int64).T
 
     def __len__(self) -> int:
-        """Rows of an epoch: as many as all sources give together."""
+        """Return the rows of an epoch: as many as all sources give together."""
         return sum(self.sizes)
 
     def global_rows(self, numbers: npt.ArrayLike) -> tuple[Integers, Integers]:
-        """Source (index into `names`) and row of each global number, int64 as `numbers`."""
+        """Return source (index into `names`) and row of each global number, int64 as `numbers`."""
         numbers = np.asarray(numbers, dtype=np.int64)
         source, turn = self.deal.turns(numbers)
         if not numbers.size:
@@ -269,13 +248,8 @@ class Mixture:
         keys = np.stack([_keys(self._seeds[of], at) for at, of in epochs_of], axis=1)
         return source, _permuted(place, shapes, keys[:, which]).reshape(numbers.shape)
 
-    def global_row(self, number: int) -> tuple[int, int]:
-        """Source (index into `names`) and row of one global number."""
-        source, row = self.global_rows([number])
-        return int(source[0]), int(row[0])
-
     def read(self, source: int, row: int, *, part: int = 0, parts: int = 1) -> Row:
-        """Content of a row of a source (index into `names`), or of one of its equal parts."""
+        """Return the content of a row of a source, or of one of its equal parts."""
         rows = self.rows[source]
         try:
             return rows.row(row, part=part, parts=parts)
@@ -286,7 +260,7 @@ class Mixture:
             ) from fault
 
     def read_all(self, sources: Sequence[int], rows: Sequence[int]) -> list[Row]:
-        """Content of rows, each as `read` gives it; those of a source are read at once."""
+        """Return the content of rows, as `read` does; those of a source are read at once."""
         read: dict[int, list[Row]] = {}
         for source in set(sources):
             wanted = [row for of, row in zip(sources, rows, strict=True) if of == source]
@@ -298,31 +272,10 @@ class Mixture:
         return [next(turns[source]) for source in sources]
 
     def targets(self, source: Integers, row: Integers) -> int:
-        """Scored targets of these rows of these sources together."""
+        """Return the number of scored targets of these rows of these sources."""
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )
-
-
-def require_known(names: Mapping[str, object], *, known: Mapping[str, object]) -> None:
-    """Raise DataError for a source that there is not, with the nearest that there is."""
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise DataError(f"sources.{name}: no such source; {hint}there is: {', '.join(known)}")
-
-
-def require_weights(
-    weights: Mapping[str, float | Fraction], *, known: Mapping[str, object]
-) -> None:
-    """Raise DataError for a weight that is none, or of no source."""
-    require_known(weights, known=known)
-    for name, weight in weights.items():
-        if not 0 <= weight < math.inf:
-            raise DataError(f"sources.{name}: a weight must be 0 or more, was: {weight}")
-    if not any(weights.values()):
-        raise DataError("sources: at least one weight must be above 0")
 
 
 def _source_seed(seed: int, index: int) -> int:

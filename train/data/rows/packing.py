@@ -11,14 +11,18 @@ exactly once. A row is a list of spans (start, stop) of the token stream:
                 documents as they can, and a document shares a row with others of its length;
                 a run of less than an epoch reads, shuffled, the rows of documents of at least
                 row_length alone, or more of the first rows if those are too few
-    single      one document a row, the rest of it padding; longer ones are cut
+    single      one document per row, the rest of it padding; longer ones are cut
 
 Documents are masked from each other in all of them (a span that begins inside a document is given
 the mark of a document's start), and no target crosses from one to the next. Where a row begins
 inside a document, its positions `restart`, or they `continue`: the row then carries what the
 tokens before left behind (bipe.positions.Carry). Ids are not computed here.
 
-A row can be read in equal parts, which are rows of a shorter length with the same targets.
+A document may begin with a prompt, which is read and not scored: its first segment of one level.
+
+    prompt_level 0    (7+5)*3 | =1*3 | =3 <end>          a chain: what follows the first '='
+    marks             3         2      2                 scored:  0 0 0 0 0 0 0 1 1 1 1 1 1 1
+    prompt_level 1    Who won? He ran. She won. | She did. <end>      an example: its output
 """
 
 from __future__ import annotations
@@ -29,16 +33,56 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from train.data.rows.spans import Bins, Stream
+from train.data.rows.spans import Bins, Integers, Stream
 from train.data.store.shards import DataSet
 from train.data.store.windows import window_marks
 from train.errors import DataError
 
 PACKINGS = ("concat", "best_fit", "long_first", "single")
+WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
 SPLIT_DOCUMENTS = ("restart", "continue")
 _STARTS_DOCUMENT = np.uint8(0b11)
+_BLOCK = 1 << 24  # tokens read at once
 
-Spans = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """How documents become rows.
+
+    strategy: see above. split_documents: whether positions "restart" or "continue" where a
+    document is cut. prompt_level: the level of segments whose first in each document is a prompt;
+    None: all tokens are scored. Documents with a prompt are never cut.
+    """
+
+    strategy: str = "concat"
+    split_documents: str = "restart"
+    prompt_level: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in PACKINGS:
+            raise DataError(
+                f"rows.packing must be one of {', '.join(PACKINGS)}, was: {self.strategy}"
+            )
+        if self.split_documents not in SPLIT_DOCUMENTS:
+            raise DataError(
+                f"rows.split_documents must be restart or continue, was: {self.split_documents}"
+            )
+        if self.prompt_level is None:
+            return
+        for key, value, allowed in (
+            ("packing", self.strategy, WHOLE),
+            ("split_documents", self.split_documents, SPLIT_DOCUMENTS[:1]),
+        ):
+            if value not in allowed:
+                raise DataError(
+                    f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
+                    f"(rows.prompt_level={self.prompt_level}) are not cut, was: {value}"
+                )
+
+    @property
+    def continues(self) -> bool:
+        """Whether positions go on where a document is cut."""
+        return self.split_documents == "continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +104,7 @@ class Row:
 
 
 def blank_row(length: int) -> Row:
-    """A row of padding, which has no target."""
+    """Return a row of padding, which has no target."""
     return Row(
         tokens=np.zeros(length + 1, np.int64),
         marks=np.zeros(length + 1, np.uint8),
@@ -70,59 +114,54 @@ def blank_row(length: int) -> Row:
 
 
 class Rows:
-    """The rows of one split of one source.
+    """The rows of one split of one source."""
 
-    packing: "concat", "best_fit", "long_first" or "single".
-    split_documents: whether positions "restart" or "continue" where a document is cut.
-    """
-
-    def __init__(
-        self,
-        *,
-        data: DataSet,
-        row_length: int,
-        packing: str = "concat",
-        split_documents: str = "restart",
-    ) -> None:
+    def __init__(self, *, data: DataSet, row_length: int, packing: Packing | None = None) -> None:
+        packing = packing or Packing()
         if row_length < 1:
             raise DataError(f"row_length must be at least 1, was: {row_length}")
-        if packing not in PACKINGS:
-            raise DataError(f"packing must be one of {', '.join(PACKINGS)}, was: {packing}")
-        if split_documents not in SPLIT_DOCUMENTS:
-            raise DataError(f"split_documents must be restart or continue, was: {split_documents}")
         if not len(data):
             raise DataError(
                 f"source {data.name}, split {data.manifest.get('split')}: there are no documents. "
                 "Give the split a larger share, or name documents for it in split.ids"
             )
-        self.data, self.row_length = data, row_length
-        self.continues = split_documents == "continue"
+        self.data, self.row_length, self.continues = data, row_length, packing.continues
+        self._answers: Integers | None = None  # where the scored part of each document begins
+        if packing.prompt_level is not None:
+            self._answers = _answers(data, row_length, level=packing.prompt_level)
         ends = data.document_ends
         self.packed: Stream | Bins
-        if packing in ("best_fit", "single"):
-            self.packed = Bins(
-                ends, row_length, together=packing == "best_fit", tails_first=self.continues
-            )
+        if packing.strategy in WHOLE:
+            together = packing.strategy == "best_fit"
+            self.packed = Bins(ends, row_length, together=together, tails_first=self.continues)
         else:
-            self.packed = Stream(ends, row_length, longest_first=packing == "long_first")
+            self.packed = Stream(ends, row_length, longest_first=packing.strategy == "long_first")
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.packed)
 
-    def spans(self, index: int) -> Spans:
-        """Where the tokens of a row come from: int64 [spans, 2]."""
+    def spans(self, index: int) -> Integers:
+        """Return where the tokens of a row come from: int64 [spans, 2]."""
         if not 0 <= index < len(self):
             raise IndexError(f"row must be from 0 to {len(self) - 1}, was: {index}")
         return self.packed.spans(index)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Number of scored targets of each row, without a look at the tokens."""
-        return self.packed.targets(np.asarray(index, np.int64)).astype(np.int64)
+        """Return the number of scored targets of each row, without reading the tokens."""
+        rows = np.asarray(index, np.int64)
+        if self._answers is None:
+            return self.packed.targets(rows).astype(np.int64)
+        spans = map(self.packed.spans, rows.reshape(-1).tolist())
+        counts = [int((each[:, 1] - self._answers_of(each)).sum()) for each in spans]
+        return np.array(counts, np.int64).reshape(rows.shape)
 
     def all_targets(self) -> int:
-        """Number of scored targets of all rows: every token but the first of its document."""
-        return int(self.data.document_ends[-1]) - len(self.data)
+        """Return the number of scored targets of all rows."""
+        ends = self.data.document_ends
+        if self._answers is None:  # every token but the first of its document
+            return int(ends[-1]) - len(self.data)
+        return int((ends - self._answers).sum())
 
     def long_share(self, count: int) -> float:
         """Of the inputs of the first rows: the share from documents of at least `row_length`."""
@@ -130,14 +169,17 @@ class Rows:
         return found / self.packed.inputs(count)
 
     def long_rows(self) -> int:
-        """How many of the first rows are whole from documents of at least `row_length`.
+        """Return how many of the first rows are whole from documents of at least `row_length`.
 
-        Of packing long_first: there these documents come before all others.
+        For long_first alone, which puts these documents before all others.
         """
         return self.packed.long_inputs(len(self), at_least=self.row_length) // self.row_length
 
     def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
-        """Read a row, or one of its equal parts, each of `row_length` / parts inputs."""
+        """Read a row, or one of its equal parts, each of `row_length` / parts inputs.
+
+        A part is a row of a shorter length; together, parts have the targets of the row.
+        """
         spans = self.spans(index)
         length = self.row_length // parts
         if parts > 1:
@@ -146,18 +188,23 @@ class Rows:
                 return blank_row(length)
         tokens = np.zeros(length + 1, np.int64)
         marks = np.zeros(length + 1, np.uint8)
+        scored = None if self._answers is None else np.zeros(length + 1, np.bool_)
+        answers = spans[:, 0] if scored is None else self._answers_of(spans)
         at = 0
-        for start, stop in spans.tolist():
-            tokens[at : at + stop - start] = self.data.tokens[start:stop]
-            marks[at : at + stop - start] = self.data.marks(start, stop)
+        for (start, stop), answer in zip(spans.tolist(), answers.tolist(), strict=True):
+            end = at + stop - start
+            tokens[at:end] = self.data.tokens[start:stop]
+            marks[at:end] = self.data.marks(start, stop)
             if at or not self.continues:
                 marks[at] |= _STARTS_DOCUMENT
-            at += stop - start
+            if scored is not None:
+                scored[end - (stop - answer) : end] = True
+            at = end
         carry = self._carry(int(spans[0, 0])) if self.continues else np.zeros(3, np.int64)
-        return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry)
+        return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry, scored=scored)
 
     def read(self, indices: Sequence[int]) -> list[Row]:
-        """Read rows, each as `row` does; at once, where they lie in the file as they are."""
+        """Read rows, each as `row` does; at once where they are contiguous in the file."""
         starts = None
         if isinstance(self.packed, Stream):
             starts = self.packed.straight(np.asarray(indices, np.int64))
@@ -165,19 +212,23 @@ class Rows:
             return [self.row(index) for index in indices]
         length = self.row_length + 1
         tokens = np.empty((len(starts), length), np.int64)
-        for row, start in zip(tokens, starts.tolist(), strict=True):
-            row[:] = self.data.tokens[start : start + length]
-        marks = window_marks(self.data, starts, length)
         carry = np.zeros((len(starts), 3), np.int64)
-        if self.continues:
-            for row, start in zip(carry, starts.tolist(), strict=True):
-                row[:] = self._carry(start)
-        else:
+        for at, start in enumerate(starts.tolist()):
+            tokens[at] = self.data.tokens[start : start + length]
+            if self.continues:
+                carry[at] = self._carry(start)
+        marks = window_marks(self.data, starts, length)
+        if not self.continues:
             marks[:, 0] |= _STARTS_DOCUMENT
         return [
             Row(tokens=tokens[at], marks=marks[at], padding=0, carry=carry[at])
             for at in range(len(starts))
         ]
+
+    def _answers_of(self, spans: Integers) -> Integers:
+        """Where the scored part of each span begins; a span is a whole document."""
+        assert self._answers is not None
+        return self._answers[self.data.document_ends.searchsorted(spans[:, 0], side="right")]
 
     def _carry(self, at: int) -> npt.NDArray[np.int64]:
         """Token index, open segment and place in it, as the tokens before `at` leave them."""
@@ -190,8 +241,31 @@ class Rows:
         return np.array([at - start, len(opened) - 1, at - start - opened[-1]], np.int64)
 
 
-def _cut(spans: Spans, first: int, last: int) -> Spans:
-    """The spans of a row from one of its tokens to another."""
+def _answers(data: DataSet, row_length: int, *, level: int) -> Integers:
+    """Return where the second segment of a level begins in each document, or the document ends."""
+    if level >= data.manifest["levels"]:
+        raise DataError(
+            f"{data.folder}: holds no examples of a prompt and an output (rows.prompt_level="
+            f"{level}); bipe scrolls prepares them, bipe pretrain trains on documents"
+        )
+    longest = int(np.diff(data.document_ends, prepend=0).max())
+    if longest > row_length + 1:
+        raise DataError(
+            f"{data.folder}: row_length must hold the longest document, {longest} tokens, since "
+            f"rows.prompt_level={level} lets none be cut, was: {row_length}"
+        )
+    size, ends = len(data.tokens), np.asarray(data.document_ends, np.int64)
+    starts = [
+        at + np.flatnonzero(data.starts(at, min(at + _BLOCK, size), level=level))
+        for at in range(0, size, _BLOCK)
+    ]
+    segments = np.concatenate((*starts, [size]))
+    begins = np.concatenate(([0], ends[:-1]))
+    return np.minimum(segments[np.searchsorted(segments, begins, side="right")], ends)
+
+
+def _cut(spans: Integers, first: int, last: int) -> Integers:
+    """Return the spans of a row from one of its tokens to another."""
     lengths = spans[:, 1] - spans[:, 0]
     stops = np.cumsum(lengths)
     begins = stops - lengths

@@ -2,20 +2,17 @@
 
 One folder, or a list of folders, is known by the names of its sources; a mapping gives each folder
 a name of its own, and its sources are NAME/SOURCE.
-
-
-The weights of a mixture, from what a configuration says: names, shares, a temperature."""
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from train.data.rows.order import by_temperature, require_known, require_weights
-from train.data.store.folder import TOKENIZER, differences, read_top
+from train.data.store.folder import differences, read_top
 from train.data.store.shards import DataSet, open_dataset
-from train.errors import DataError
+from train.errors import DataError, nearest
 
 Folders = str | Path | Sequence[str] | Mapping[str, str]
 
@@ -34,10 +31,16 @@ class DataSets:
         self.manifests = {folder: read_top(folder) for folder in folders.values()}
         self.folder = next(iter(self.manifests))
         self.sources: dict[str, tuple[Path, str]] = {}
-        for name, folder in folders.items():
-            _require_same_tokenizer(self.folder, folder, self.manifests)
+        for prefix, folder in folders.items():
+            self._require_same_tokenizer(folder)
             for source in self.manifests[folder]["sources"]:
-                self._add(f"{name}/{source}" if self.named else source, folder, source)
+                name = f"{prefix}/{source}" if self.named else source
+                if name in self.sources:
+                    raise DataError(
+                        f"data: {self.sources[name][0]} and {folder} both have a source {name}; "
+                        "name the folders to tell them apart: data={one: FOLDER, other: FOLDER}"
+                    )
+                self.sources[name] = (folder, source)
 
     @property
     def tokenizer(self) -> dict[str, Any]:
@@ -49,13 +52,8 @@ class DataSets:
         """Ids are below it."""
         return int(self.tokenizer["vocab_size"])
 
-    @property
-    def tokenizer_path(self) -> Path:
-        """The tokenizer.json that made the ids."""
-        return self.folder / TOKENIZER
-
     def counts(self, source: str, split: str) -> dict[str, int]:
-        """Documents, tokens, segments and bytes, as the manifest counted them."""
+        """Return documents, tokens, segments and bytes, as the manifest counted them."""
         folder, own = self._place(source)
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
@@ -76,7 +74,7 @@ class DataSets:
         return data
 
     def by_folder(self, names: Sequence[str]) -> dict[Path, list[str]]:
-        """The sources of these names, as each folder calls its own."""
+        """Return the sources of these names, as each folder calls its own."""
         found: dict[Path, list[str]] = {}
         for name in names:
             folder, own = self._place(name)
@@ -84,22 +82,33 @@ class DataSets:
         return found
 
     def members(self, name: str) -> list[str]:
-        """The source of this name, or the sources of the data set of this name."""
-        if name in self.sources:
+        """Return the source of this name, or the sources of the data set of this name."""
+        found = [each for each in self.sources if self.named and each.startswith(f"{name}/")]
+        if name in self.sources or not found:
+            require_known([name], known=self.sources)
             return [name]
-        return [source for source in self.sources if self.named and source.startswith(f"{name}/")]
+        return found
 
     def _place(self, source: str) -> tuple[Path, str]:
-        require_known({source: 1}, known=self.sources)
+        require_known([source], known=self.sources)
         return self.sources[source]
 
-    def _add(self, name: str, folder: Path, source: str) -> None:
-        if name in self.sources:
+    def _require_same_tokenizer(self, folder: Path) -> None:
+        own = self.manifests[folder]["tokenizer"]
+        if own != self.tokenizer:
+            how = "; ".join(differences(self.tokenizer, own, key="tokenizer"))
             raise DataError(
-                f"data: {self.sources[name][0]} and {folder} both have a source {name}; name the "
-                "folders to tell them apart: data={one: FOLDER, other: FOLDER}"
+                f"data: {folder} was made with another tokenizer than {self.folder} ({how}): their "
+                "ids mean different things. Prepare it again with that one: "
+                f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.folder}"
             )
-        self.sources[name] = (folder, source)
+
+
+def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:
+    """Raise DataError for a source that there is not, with the nearest that there is."""
+    for name in names:
+        if name not in known:
+            raise DataError(f"sources.{name}: no such source; {nearest(name, known)}")
 
 
 def _folders(data: Folders) -> dict[str, Path]:
@@ -108,54 +117,3 @@ def _folders(data: Folders) -> dict[str, Path]:
     if isinstance(data, Mapping):
         return {str(name): Path(folder) for name, folder in data.items()}
     return {str(number): Path(folder) for number, folder in enumerate(data)}
-
-
-def _require_same_tokenizer(first: Path, other: Path, manifests: dict[Path, Any]) -> None:
-    one, two = (manifests[folder]["tokenizer"] for folder in (first, other))
-    if one != two:
-        how = "; ".join(differences(one, two, key="tokenizer"))
-        raise DataError(
-            f"data: {other} was made with another tokenizer than {first} ({how}): their ids mean "
-            "different things. Prepare it again with that one: tokenizer@corpus.tokenizer=load "
-            f"corpus.tokenizer.path={first}"
-        )
-
-
-Sources = Mapping[str, float] | Sequence[str]
-
-
-def chosen_weights(
-    sets: DataSets, *, sources: Sources | None, temperature: float | None
-) -> tuple[list[str], dict[str, float] | None]:
-    """The sources that are read, and their weights; None for row for row.
-
-    sources: a weight for each, or a list of names; by default all. The name of a data set stands
-    for its sources: a weight is shared among them by their tokens.
-    """
-    weighted = isinstance(sources, Mapping)
-    if weighted and sources and temperature is not None:
-        raise DataError("rows.temperature makes the weights: make rows.sources a list, or null")
-    named = sources or list(sets.sources)
-    shares: dict[str, float] = {}
-    for name in named:
-        members = sets.members(name)
-        if not members:
-            require_known({name: 1}, known=sets.sources)
-        twice = sorted(set(members) & set(shares))
-        if twice:
-            raise DataError(f"rows.sources: {name} names {twice[0]}, which is named already")
-        weight = sources[name] if isinstance(sources, Mapping) and sources else 1.0
-        shares |= _shared(sets, members, weight)
-    require_weights(shares, known=sets.sources)
-    names = [name for name, share in shares.items() if share > 0]
-    if temperature is not None:
-        tokens = {name: sets.counts(name, "train")["tokens"] for name in names}
-        return names, by_temperature(tokens, temperature=temperature)
-    return names, {name: shares[name] for name in names} if weighted and sources else None
-
-
-def _shared(sets: DataSets, members: list[str], weight: float) -> dict[str, float]:
-    if len(members) == 1:
-        return {members[0]: weight}
-    tokens = {name: sets.counts(name, "train")["tokens"] for name in members}
-    return {name: weight * count / sum(tokens.values()) for name, count in tokens.items()}

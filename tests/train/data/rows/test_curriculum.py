@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.rows.curriculum import Curriculum
+from train.data.rows.curriculum import Curriculum, Stages
 from train.errors import DataError
+
+
+def staged(stages, *, global_batch=16, budget="tokens"):
+    curriculum = Curriculum(stages=stages, budget=budget)
+    return Stages(curriculum=curriculum, row_length=64, global_batch=global_batch)
+
 
 stages = st.lists(st.sampled_from([4, 8, 16, 32]), unique=True, max_size=3).map(sorted)
 options = settings(deadline=None)
@@ -20,7 +26,7 @@ options = settings(deadline=None)
 )
 def test_steps_and_rows_tell_each_other(lengths, steps, budget):
     given = [{"length": one, "steps": many} for one, many in zip(lengths, steps, strict=False)]
-    made = Curriculum(row_length=64, global_batch=16, stages=given, budget=budget)
+    made = staged(given, budget=budget)
     consumed = np.cumsum([0] + [made.at(step).consumes for step in range(40)])
     for step in range(41):
         assert made.consumed(step) == consumed[step]
@@ -37,9 +43,9 @@ def test_steps_and_rows_tell_each_other(lengths, steps, budget):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([{"length": 64, "steps": 1}], r"below row_length \(64\), was: 64"),
+        ([{"length": 64, "steps": 1}], r"must divide row_length \(64\) and be below it, was: 64"),
         ([{"length": 16, "steps": 1}] * 2, r"curriculum\[1\]\.length must be above.*was: 16"),
-        ([{"length": 24, "steps": 1}], r"must divide row_length \(64\), was: 24"),
+        ([{"length": 24, "steps": 1}], r"must divide row_length \(64\) and be below it, was: 24"),
         ([{"length": 16, "steps": 0}], r"curriculum\[0\]\.steps must be at least 1, was: 0"),
         ([{"length": 16}], r"curriculum\[0\] must be \{length: tokens, steps: steps\}"),
         ([{"length": 16, "until": 3}], r"curriculum\[0\] must be"),
@@ -47,12 +53,12 @@ def test_steps_and_rows_tell_each_other(lengths, steps, budget):
 )
 def test_what_is_no_curriculum_is_refused(given, told):
     with pytest.raises(DataError, match=told):
-        Curriculum(row_length=64, global_batch=16, stages=given)
+        staged(given)
 
 
 def test_what_makes_no_whole_rows_is_refused():
     given = [{"length": 4, "steps": 1}]
     with pytest.raises(DataError, match=r"must be a multiple of row_length / length \(16\)"):
-        Curriculum(row_length=64, global_batch=8, stages=given, budget="rows")
+        staged(given, global_batch=8, budget="rows")
     with pytest.raises(DataError, match=r"budget must be one of tokens, rows, was: steps"):
-        Curriculum(row_length=64, global_batch=8, budget="steps")
+        Curriculum(budget="steps")

@@ -13,6 +13,7 @@ from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
+from train.data.rows.mixture import Mixture
 from train.data.tokenizing.vocabulary import TrainBPE
 from train.disk.manifest import store
 from train.errors import DataError
@@ -82,7 +83,7 @@ class Watches(lightning.LightningModule):
 
 
 def fit(folder, *, steps, root, ckpt=None, **options):
-    model, data = Watches(), module(folder, sources={"prose": 1}, **options)
+    model, data = Watches(), module(folder, mixture=Mixture(sources={"prose": 1}), **options)
     trainer = lightning.Trainer(
         max_steps=steps,
         accelerator="cpu",
@@ -120,14 +121,14 @@ def test_a_changed_order_is_refused_on_resume(folder):
         with pytest.raises(DataError, match=f"{key} was {was} in the run to resume, is {value}"):
             module(folder, **{key: value}).load_state_dict(state)
     with pytest.raises(DataError, match="sources was"):
-        module(folder, sources={"prose": 1}).load_state_dict(state)
+        module(folder, mixture=Mixture(sources={"prose": 1})).load_state_dict(state)
     with pytest.raises(DataError, match="data was"):
         module(folder).load_state_dict(state | {"data": "other"})
 
 
 def test_an_unknown_source_is_named_with_the_nearest(folder):
-    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean prose\?"):
-        module(folder, sources={"pros": 1})
+    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean 'prose'\?"):
+        module(folder, mixture=Mixture(sources={"pros": 1}))
 
 
 def test_an_empty_split_is_named_with_the_cure(folder):
@@ -167,5 +168,6 @@ def test_a_loader_needs_a_trainer(folder):
         module(folder).train_dataloader()
     assert module(folder, validation_rows=0).val_dataloader() == []
     assert module(folder).vocab_size <= 300
-    assert module(folder).tokenizer_path.exists()
-    assert module(folder, sources={"prose": 1, "code": 0}).source_names == ["prose"]
+    assert module(folder, mixture=Mixture(sources={"prose": 1, "code": 0})).source_names == [
+        "prose"
+    ]

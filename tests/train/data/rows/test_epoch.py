@@ -9,17 +9,19 @@ import torch
 from bipe.positions import Carry, Positions
 from tests.train.data.streams import Stream
 from train.data.rows.batch import IGNORED
-from train.data.rows.curriculum import Curriculum
+from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import RowLoader
-from train.data.rows.order import Mixture
-from train.data.rows.packing import PACKINGS, Rows
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import PACKINGS, Packing, Rows
 from train.errors import DataError
 
 LENGTH, BATCH = 32, 8
 CURRICULA = {
-    "none": ([], "tokens"),
-    "tokens": ([{"length": 8, "steps": 2}, {"length": 16, "steps": 3}], "tokens"),
-    "rows": ([{"length": 8, "steps": 3}, {"length": 16, "steps": 5}], "rows"),
+    "none": Curriculum(),
+    "tokens": Curriculum(stages=[{"length": 8, "steps": 2}, {"length": 16, "steps": 3}]),
+    "rows": Curriculum(
+        stages=[{"length": 8, "steps": 3}, {"length": 16, "steps": 5}], budget="rows"
+    ),
 }
 
 
@@ -32,24 +34,25 @@ def sources(packing, split="restart"):
     }
     data = {name: Stream(each, name=name, seed=1) for name, each in lengths.items()}
     rows = {
-        name: Rows(data=each, row_length=LENGTH, packing=packing, split_documents=split)
+        name: Rows(
+            data=each, row_length=LENGTH, packing=Packing(strategy=packing, split_documents=split)
+        )
         for name, each in data.items()
     }
-    return data, Mixture(rows=rows, seed=7)
+    return data, RowOrder(rows=rows, seed=7)
 
 
 def loaders(mixture, *, world=1, micro=2, curriculum="none", **options):
-    stages, budget = CURRICULA[curriculum]
-    curriculum = Curriculum(row_length=LENGTH, global_batch=BATCH, stages=stages, budget=budget)
-    given = {"end_row": len(mixture), "steps": curriculum.steps(len(mixture))} | options
+    stages = Stages(curriculum=CURRICULA[curriculum], row_length=LENGTH, global_batch=BATCH)
+    given = {"end_row": len(mixture), "steps": stages.steps(len(mixture))} | options
     return [
         RowLoader(
-            mixture=mixture,
+            order=mixture,
             micro_batch=micro,
             global_batch=BATCH,
             rank=rank,
             world=world,
-            curriculum=curriculum,
+            stages=stages,
             **given,
         )
         for rank in range(world)
@@ -121,7 +124,7 @@ def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum, wor
     for rank, loader in enumerate(loaders(mixture, world=world, curriculum=curriculum)):
         whole = list(loader)
         for step in range(0, loader.steps + 1):
-            consumed = min(loader.curriculum.consumed(step), len(mixture))
+            consumed = min(loader.stages.consumed(step), len(mixture))
             options = {"start_row": consumed, "start_step": step}
             again = loaders(mixture, world=world, curriculum=curriculum, **options)[rank]
             left = [batch for batch in whole if batch.step >= step]
@@ -148,7 +151,7 @@ def test_another_global_batch_goes_on_where_the_first_stopped():
     data, mixture = sources("concat")
     before = list(loaders(mixture, steps=2)[0])
     after = RowLoader(
-        mixture=mixture,
+        order=mixture,
         micro_batch=4,
         global_batch=4,
         steps=2 + -(-(len(mixture) - 16) // 4),

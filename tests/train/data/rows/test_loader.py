@@ -12,8 +12,8 @@ from torch import Tensor
 from bipe.positions import Carry, Positions
 from train.data.rows.batch import IGNORED
 from train.data.rows.loader import RowLoader, ValidationLoader, ahead
-from train.data.rows.order import Mixture
-from train.data.rows.packing import PACKINGS, Rows
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import PACKINGS, Packing, Rows
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
 from train.errors import DataError
@@ -38,21 +38,21 @@ def folders(tmp_path_factory):
     return folders
 
 
-def rows(folders, **options):
+def rows(folders, **packing):
     return {
-        f"s{index}": Rows(data=open_dataset(folder), row_length=32, **options)
+        f"s{index}": Rows(data=open_dataset(folder), row_length=32, packing=Packing(**packing))
         for index, folder in enumerate(folders)
     }
 
 
 def loader(folders, *, packing="concat", split_documents="restart", **options):
-    mixture = Mixture(
-        rows=rows(folders, packing=packing, split_documents=split_documents),
+    mixture = RowOrder(
+        rows=rows(folders, strategy=packing, split_documents=split_documents),
         weights={"s0": 1, "s1": 3},
         seed=5,
     )
     return RowLoader(
-        **({"mixture": mixture, "micro_batch": 8, "global_batch": 8, "steps": 12} | options)
+        **({"order": mixture, "micro_batch": 8, "global_batch": 8, "steps": 12} | options)
     )
 
 

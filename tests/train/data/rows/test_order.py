@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.rows.order import Mixture, permute
+from train.data.rows.order import RowOrder, permute
 from train.errors import DataError
 
 
@@ -32,7 +32,7 @@ def mixture(sizes, weights=None, seed=0, first=None, long=0):
     names = "abcdef"[: len(sizes)]
     rows = {name: Counted(size, min(size, long)) for name, size in zip(names, sizes, strict=True)}
     shares = dict(zip(names, weights, strict=True)) if weights else None
-    return Mixture(rows=rows, weights=shares, seed=seed, first=first)
+    return RowOrder(rows=rows, weights=shares, seed=seed, first=first)
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**40), epoch=st.integers(0, 5))
@@ -140,9 +140,8 @@ def test_a_global_row_needs_no_past():
     mixed = mixture([10, 20, 5], [0.5, 0.3, 0.2], seed=3)
     numbers = np.array([5, 10**11 + 7, 0, 123])
     source, row = mixed.global_rows(numbers)
-    assert [mixed.global_row(int(n)) for n in numbers] == list(
-        zip(source.tolist(), row.tolist(), strict=True)
-    )
+    alone = [mixed.global_rows([number]) for number in numbers]
+    assert [(int(s[0]), int(r[0])) for s, r in alone] == [*zip(source, row, strict=True)]
     assert mixed.targets(source, row) == int((row % 5).sum())
 
 
@@ -154,12 +153,12 @@ def test_equal_sources_are_not_in_step():
 
 def test_bad_weights_are_named():
     rows = {"prose": Counted(3), "code": Counted(3)}
-    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean prose\?"):
-        Mixture(rows=rows, weights={"pros": 1})
+    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean 'prose'\?"):
+        RowOrder(rows=rows, weights={"pros": 1})
     with pytest.raises(DataError, match=r"sources\.code: a weight must be 0 or more, was: -1"):
-        Mixture(rows=rows, weights={"code": -1})
+        RowOrder(rows=rows, weights={"code": -1})
     with pytest.raises(DataError, match="at least one weight must be above 0"):
-        Mixture(rows=rows, weights={"code": 0})
+        RowOrder(rows=rows, weights={"code": 0})
     with pytest.raises(DataError, match="seed must be at least 0, was: -1"):
-        Mixture(rows=rows, seed=-1)
-    assert Mixture(rows=rows, weights={"code": 2, "prose": 0}).names == ["code"]
+        RowOrder(rows=rows, seed=-1)
+    assert RowOrder(rows=rows, weights={"code": 2, "prose": 0}).names == ["code"]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
-from train.data.rows.order import Mixture
-from train.data.rows.packing import PACKINGS, Rows
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import PACKINGS, Packing, Rows
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
 from train.errors import DataError
@@ -37,6 +37,10 @@ def make(tmp_path_factory):
     return lambda lengths: dataset(tmp_path_factory.mktemp("data"), lengths)
 
 
+def packed(data, row_length, **packing):
+    return Rows(data=data, row_length=row_length, packing=Packing(**packing))
+
+
 def real(row):
     end = len(row.tokens) - row.padding
     return row.tokens[:end], row.marks[:end]
@@ -56,7 +60,7 @@ every_split = pytest.mark.parametrize("split_documents", ["restart", "continue"]
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_concat_rows_joined_give_the_stream(tmp_path_factory, lengths, row_length):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
-    rows = Rows(data=data, row_length=row_length)
+    rows = packed(data, row_length)
     inputs = [real(rows.row(n))[0][:row_length] for n in range(len(rows))]
     final = real(rows.row(len(rows) - 1))[0][row_length:]
     assert np.array_equal(np.concatenate([*inputs, final]), data.tokens)
@@ -71,7 +75,7 @@ def test_every_transition_is_scored_once(
     tmp_path_factory, packing, split_documents, lengths, row_length
 ):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
-    rows = Rows(data=data, row_length=row_length, packing=packing, split_documents=split_documents)
+    rows = packed(data, row_length, strategy=packing, split_documents=split_documents)
     transitions = []
     for number in range(len(rows)):
         row = rows.row(number)
@@ -94,7 +98,7 @@ def test_positions_of_rows_are_those_of_their_documents(
 ):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
     continues = split_documents == "continue"
-    rows = Rows(data=data, row_length=row_length, packing=packing, split_documents=split_documents)
+    rows = packed(data, row_length, strategy=packing, split_documents=split_documents)
     whole = Positions.from_marks(torch.from_numpy(data.marks(0, len(data.tokens)))[None])
     for number in range(len(rows)):
         row = rows.row(number)
@@ -123,9 +127,7 @@ def test_positions_of_rows_are_those_of_their_documents(
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_best_fit_holds_whole_documents(tmp_path_factory, split_documents, lengths, row_length):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
-    rows = Rows(
-        data=data, row_length=row_length, packing="best_fit", split_documents=split_documents
-    )
+    rows = packed(data, row_length, strategy="best_fit", split_documents=split_documents)
     spans = [tuple(span) for n in range(len(rows)) for span in rows.spans(n).tolist()]
     for index, length in enumerate(lengths):
         if length <= row_length + 1:
@@ -135,13 +137,13 @@ def test_best_fit_holds_whole_documents(tmp_path_factory, split_documents, lengt
 
 
 def test_best_fit_fills_rows(make):
-    rows = Rows(data=make([6, 5, 5, 4, 3, 3, 2]), row_length=13, packing="best_fit")
+    rows = packed(make([6, 5, 5, 4, 3, 3, 2]), 13, strategy="best_fit")
     assert [rows.row(n).padding for n in range(len(rows))] == [0, 0]
 
 
 def test_long_first_sorts_documents(make):
     data = make([3, 9, 2, 9])
-    rows = Rows(data=data, row_length=9, packing="long_first")
+    rows = packed(data, 9, strategy="long_first")
     first = np.concatenate([rows.row(n).tokens[:9] for n in range(2)])
     assert first.tolist() == [*range(3, 12), *range(14, 23)]
     assert len(rows) == 3
@@ -151,7 +153,7 @@ def test_long_first_sorts_documents(make):
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_long_rows_come_first_and_hold_nothing_else(tmp_path_factory, lengths, row_length):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
-    rows = Rows(data=data, row_length=row_length, packing="long_first")
+    rows = packed(data, row_length, strategy="long_first")
     of = np.repeat(lengths, lengths)  # the length of the document of each token
     whole = [
         row.padding <= 1 and bool((of[row.tokens[:row_length]] >= row_length).all())
@@ -163,8 +165,8 @@ def test_long_rows_come_first_and_hold_nothing_else(tmp_path_factory, lengths, r
 
 def test_few_rows_are_of_many_long_documents(make):
     """A run that needs a tenth of them does not take all from the one that is longest."""
-    rows = Rows(data=make([2000, *[200] * 30, *[9] * 100]), row_length=100, packing="long_first")
-    mixture = Mixture(rows={"x": rows}, first=8)
+    rows = packed(make([2000, *[200] * 30, *[9] * 100]), 100, strategy="long_first")
+    mixture = RowOrder(rows={"x": rows}, first=8)
     _, read = mixture.global_rows(np.arange(8))
     assert rows.long_rows() == 80
     assert ((read >= 0) & (read < 80)).all()
@@ -173,7 +175,7 @@ def test_few_rows_are_of_many_long_documents(make):
 
 def test_a_row_may_be_longer_than_the_corpus(make):
     for packing in set(PACKINGS) - {"single"}:
-        rows = Rows(data=make([3, 2]), row_length=100, packing=packing)
+        rows = packed(make([3, 2]), 100, strategy=packing)
         assert len(rows) == 1
         assert rows.row(0).padding == 96
         assert rows.targets(0) == 3
@@ -182,12 +184,12 @@ def test_a_row_may_be_longer_than_the_corpus(make):
 def test_bad_requests_are_named(make):
     data = make([3])
     with pytest.raises(DataError, match="row_length must be at least 1, was: 0"):
-        Rows(data=data, row_length=0)
+        packed(data, 0)
     with pytest.raises(DataError, match=r"packing must be one of concat, best_fit.*was: pack"):
-        Rows(data=data, row_length=4, packing="pack")
+        packed(data, 4, strategy="pack")
     with pytest.raises(DataError, match="split_documents must be restart or continue, was: x"):
-        Rows(data=data, row_length=4, split_documents="x")
+        packed(data, 4, split_documents="x")
     with pytest.raises(DataError, match=r"source x, split train: there are no documents\. Give"):
-        Rows(data=make([]), row_length=4)
+        packed(make([]), 4)
     with pytest.raises(IndexError, match="row must be from 0 to 0, was: 1"):
-        Rows(data=data, row_length=4).row(1)
+        packed(data, 4).row(1)

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from tests.train.data.streams import Stream
 from train.data.rows.datamodule import row_statistics, table
-from train.data.rows.order import Mixture
-from train.data.rows.packing import PACKINGS, Rows
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import PACKINGS, Packing, Rows
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @settings(deadline=None, max_examples=60)
 @given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=20), row_length=st.integers(1, 40))
 def test_they_are_what_reading_counts(packing, lengths, row_length):
-    rows = Rows(data=Stream(lengths), row_length=row_length, packing=packing)
-    (found,) = row_statistics(Mixture(rows={"x": rows}), rows=3 * len(rows))
+    rows = Rows(data=Stream(lengths), row_length=row_length, packing=Packing(strategy=packing))
+    (found,) = row_statistics(RowOrder(rows={"x": rows}), rows=3 * len(rows))
     padding = targets = documents = long = 0
     ends = np.cumsum(lengths)
     for number in range(len(rows)):
@@ -42,7 +42,7 @@ def test_they_are_what_reading_counts(packing, lengths, row_length):
 
 def test_the_table_has_a_line_a_source():
     rows = {name: Rows(data=Stream([50] * 9), row_length=10) for name in ("prose", "code")}
-    mixture = Mixture(rows=rows, weights={"prose": 3, "code": 1})
+    mixture = RowOrder(rows=rows, weights={"prose": 3, "code": 1})
     found = row_statistics(mixture, rows=180)
     assert [each.read for each in found] == [135, 45]
     head, *lines = table(found)

@@ -11,8 +11,10 @@ from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
+from train.data.rows.curriculum import Curriculum
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.sets import DataSets, chosen_weights
+from train.data.rows.mixture import Mixture
+from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
 
@@ -58,10 +60,13 @@ def named(prepared):
     return {name: prepared[name] for name in ("web", "books")}
 
 
-def module(folder, **options):
-    return LMDataModule(
-        **({"folder": folder, "row_length": 16, "global_batch": 4, "micro_batch": 2} | options)
-    )
+def module(folder, *, mixture=None, stages=(), budget="tokens", **options):
+    values = {
+        "mixture": Mixture(**mixture or {}),
+        "curriculum": Curriculum(stages=stages, budget=budget),
+    }
+    sizes = {"row_length": 16, "global_batch": 4, "micro_batch": 2}
+    return LMDataModule(folder=folder, **(sizes | values | options))
 
 
 def test_named_folders_give_names_to_their_sources(named):
@@ -89,18 +94,18 @@ def test_another_tokenizer_is_refused_with_what_differs(prepared):
 def test_weights_are_of_sources_or_of_whole_sets(named):
     sets = DataSets(named)
     tokens = {name: sets.counts(name, "train")["tokens"] for name in sets.sources}
-    names, weights = chosen_weights(sets, sources=None, temperature=None)
+    names, weights = Mixture().weights(sets)
     assert (names, weights) == (list(sets.sources), None)
-    names, weights = chosen_weights(sets, sources={"web": 0.7, "books": 0.3}, temperature=None)
+    names, weights = Mixture(sources={"web": 0.7, "books": 0.3}).weights(sets)
     books = tokens["books/prose"] + tokens["books/plays"]
     assert weights["web/prose"] == 0.7
     assert weights["books/plays"] == pytest.approx(0.3 * tokens["books/plays"] / books)
-    names, weights = chosen_weights(sets, sources=["books"], temperature=2.0)
+    names, weights = Mixture(sources=["books"], temperature=2.0).weights(sets)
     assert names == ["books/prose", "books/plays"]
     assert weights["books/plays"] / weights["books/prose"] == pytest.approx(
         (tokens["books/plays"] / tokens["books/prose"]) ** 0.5
     )
-    names, weights = chosen_weights(sets, sources={"web/prose": 1, "books": 0}, temperature=None)
+    names, weights = Mixture(sources={"web/prose": 1, "books": 0}).weights(sets)
     assert (names, weights) == (["web/prose"], {"web/prose": 1})
 
 
@@ -108,7 +113,7 @@ def test_weights_are_of_sources_or_of_whole_sets(named):
     ("options", "told"),
     [
         ({"sources": {"web": 1, "web/prose": 1}}, "web/prose names web/prose, .* named already"),
-        ({"sources": {"wet": 1}}, r"sources\.wet: no such source; .*there is: web/prose"),
+        ({"sources": {"wet": 1}}, r"sources\.wet: no such source; there are: .*web/prose"),
         ({"sources": {"web": 1}, "temperature": 2.0}, "make rows.sources a list, or null"),
         ({"sources": {"web": -1.0}}, "a weight must be 0 or more"),
         ({"sources": {"web": 0}}, "at least one weight must be above 0"),
@@ -117,11 +122,11 @@ def test_weights_are_of_sources_or_of_whole_sets(named):
 )
 def test_weights_that_make_no_sense_are_refused(named, options, told):
     with pytest.raises(DataError, match=told):
-        module(named, **options)
+        module(named, mixture=options)
 
 
 def test_a_mixture_of_sets_holds_its_weights(named):
-    mixture = module(named, sources={"web": 0.75, "books": 0.25}).mixture()
+    mixture = module(named, mixture={"sources": {"web": 0.75, "books": 0.25}}).order()
     source, _ = mixture.global_rows(range(400))
     share = (source == mixture.names.index("web/prose")).mean()
     assert share == pytest.approx(0.75, abs=2 / 400)
@@ -129,28 +134,28 @@ def test_a_mixture_of_sets_holds_its_weights(named):
 
 def test_a_small_source_that_repeats_is_told_or_refused(named, caplog):
     options = {"sources": {"web": 0.9, "books": 0.1}, "max_epochs": 2.0}
-    calm = module(named, **options)
+    calm = module(named, mixture=options)
     calm.check(steps=2)
     assert caplog.messages == []
     calm.check(steps=5000)
     assert "the run reads web/prose" in caplog.text and "rows.max_epochs is 2" in caplog.text
     with pytest.raises(DataError, match=r"the run reads web/prose \d+\.\d times.*lower"):
-        module(named, **options, if_repeated="refuse").check(steps=5000)
+        module(named, mixture=options | {"if_repeated": "refuse"}).check(steps=5000)
 
 
 def test_a_curriculum_longer_than_the_run_is_refused(named):
-    data = module(named, curriculum=[{"length": 8, "steps": 7}])
+    data = module(named, stages=[{"length": 8, "steps": 7}])
     data.check(steps=8)
     with pytest.raises(DataError, match="takes 7 steps before rows have row_length, but the run"):
         data.check(steps=7)
 
 
 def test_epochs_are_counted_in_steps(named):
-    rows = len(module(named).mixture())
+    rows = len(module(named).order())
     padded, dropped = (module(named, epochs=1.0, drop_last=drop) for drop in (False, True))
     assert (padded.epoch_steps(), dropped.epoch_steps()) == (-(-rows // 4), rows // 4)
     assert module(named, epochs=2.0).end_row() == 2 * rows
-    staged = module(named, epochs=1.0, curriculum=[{"length": 4, "steps": 4}], budget="rows")
+    staged = module(named, epochs=1.0, stages=[{"length": 4, "steps": 4}], budget="rows")
     assert staged.epoch_steps() == 4 + -(-(rows - 4) // 4)
     with pytest.raises(DataError, match=r"epochs=0\.01 makes \d rows, less than one step"):
         module(named, epochs=0.01, drop_last=True).epoch_steps()
@@ -211,14 +216,14 @@ CURRICULUM = [{"length": 4, "steps": 2}, {"length": 8, "steps": 2}]
 @pytest.mark.parametrize("budget", ["tokens", "rows"])
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 5])
 def test_a_run_resumed_around_a_change_of_length_is_the_whole_run(named, tmp_path, budget, at):
-    options = {"curriculum": CURRICULUM, "budget": budget}
+    options = {"stages": CURRICULUM, "budget": budget}
     _, whole, _ = fit(named, tmp_path, steps=7, **options)
     assert {len(tokens[0]) for _, tokens, _ in whole.seen} == {4, 8, 16}
     trainer, first, _ = fit(named, tmp_path, steps=at, **options)
     trainer.save_checkpoint(tmp_path / "a.ckpt")
     _, second, data = fit(named, tmp_path, steps=7, ckpt=tmp_path / "a.ckpt", **options)
     assert first.seen + second.seen == whole.seen
-    assert data.consumed_rows == data.curriculum.consumed(7)
+    assert data.consumed_rows == data.stages.consumed(7)
     assert reading() == []
 
 

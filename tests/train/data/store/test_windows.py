@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.train.data.store.test_shards import random_documents, write
-from train.data.rows.order import Mixture
-from train.data.rows.packing import PACKINGS, SPLIT_DOCUMENTS, Rows
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import PACKINGS, SPLIT_DOCUMENTS, Packing, Rows
 from train.data.store.shards import open_dataset
 from train.data.store.windows import window_marks
 
@@ -47,8 +47,7 @@ def test_rows_read_at_once_are_those_of_each(
     rows = Rows(
         data=dataset(tmp_path_factory, lengths, shard_tokens),
         row_length=row_length,
-        packing=packing,
-        split_documents=split_documents,
+        packing=Packing(strategy=packing, split_documents=split_documents),
     )
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=8))
     for index, row in zip(chosen, rows.read(chosen), strict=True):
@@ -56,7 +55,7 @@ def test_rows_read_at_once_are_those_of_each(
 
 
 def test_rows_of_several_sources_keep_their_order(tmp_path_factory):
-    mixture = Mixture(
+    mixture = RowOrder(
         rows={
             name: Rows(data=dataset(tmp_path_factory, [50, 9, 31], 40, seed=seed), row_length=6)
             for seed, name in enumerate("abc")
@@ -72,7 +71,7 @@ def test_a_row_that_is_not_there_is_named(tmp_path_factory):
     rows = Rows(data=dataset(tmp_path_factory, [50], 40), row_length=6)
     for index in (-1, len(rows)):
         with pytest.raises(ValueError, match=f"row {index} of source a cannot be read: IndexErr"):
-            Mixture(rows={"a": rows}).read_all([0, 0], [1, index])
+            RowOrder(rows={"a": rows}).read_all([0, 0], [1, index])
 
 
 def same(one, other):

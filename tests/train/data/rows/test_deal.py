@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.data.rows.order import Deal, by_temperature
+from train.data.rows.mixture import by_temperature
+from train.data.rows.order import Deal
 from train.errors import DataError
 
-BOUND = 2  # rows; proved in dealing.py
+BOUND = 2  # rows; proved in order.py
 whole = st.lists(st.integers(1, 10**6), min_size=1, max_size=40)
 uneven = st.lists(st.floats(1e-6, 1e6, allow_nan=False), min_size=1, max_size=12)
 
