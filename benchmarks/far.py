@@ -24,7 +24,7 @@ import torch.nn.functional as F
 
 from benchmarks.attention_memory import SEGMENT, WIDTH, inputs, status
 from benchmarks.workers import machine, write
-from bipe.attention.documents import Attention
+from bipe.attention.eager import Attention
 from bipe.attention.passes import pass_attention
 from bipe.encodings import Bilevel, Flat, Learned, RoPE
 from bipe.encodings.far import Far

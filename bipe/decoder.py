@@ -21,16 +21,16 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bipe.attention import PATHS, Path, choose_attention
-from bipe.attention.documents import Attention
+from bipe.attention.eager import Attention
 from bipe.attention.passes import pass_attention
 from bipe.build import ALLOWED, build
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
 from bipe.encodings.base import counts_length, far_of
 from bipe.positions import Positions
-from bipe.projection import Projection
 from bipe.rotation import Rotation
 
+_FEW = 8  # rows, from which on there is nothing to gain in `Projection`
 # What a cache makes of the keys and values of new tokens: those of all tokens so far.
 Keep = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None
 
@@ -76,6 +76,37 @@ class DecoderConfig:
     @property
     def kv_heads(self) -> int:
         return self.n_head if self.n_kv_head is None else self.n_kv_head
+
+
+class Projection(nn.Linear):
+    """A linear layer that widens, without a bias, also fast for few rows on a CPU.
+
+    While a text is written there are as many rows as texts. For up to eight of them the matrix
+    product of the CPU's library reads a tall W at a fraction of the memory's speed; asked for the
+    transposed product, W x^T, it does not (head of 32000 x 256 in float32, one core: 1.7, 2.3 and
+    1.5 times as fast for 1, 4 and 8 rows). The twin is `torch.nn.Linear`.
+    """
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__(width, outputs, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self._few(x):
+            return super().forward(x)
+        rows = x.reshape(-1, x.shape[-1])
+        # A single column would be a matrix-vector product, which is slow as well.
+        columns = rows.repeat(2, 1) if len(rows) == 1 else rows
+        return (self.weight @ columns.T).T[: len(rows)].reshape(*x.shape[:-1], -1)
+
+    def _few(self, x: Tensor) -> bool:
+        return (
+            not torch.is_grad_enabled()
+            and x.device.type == "cpu"
+            and 0 < x.numel() <= _FEW * x.shape[-1]
+            and x.dtype == self.weight.dtype
+            and x.dtype in (torch.float32, torch.float64)
+            and not torch.is_autocast_enabled("cpu")
+        )
 
 
 class SelfAttention(nn.Module):

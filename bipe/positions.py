@@ -1,6 +1,6 @@
-"""Where every token stands: the ids that position encodings count, derived from marks.
+"""The ids that position encodings count, derived from marks.
 
-A data set stores one mark a token (bit 0: a document starts here; bit 1: a segment starts here;
+A data set stores one mark per token (bit 0: a document starts here; bit 1: a segment starts here;
 bits 2 and up: coarser levels). Everything else is derived on the device by cumsum and cummax,
 without a synchronisation with the host:
 
@@ -16,8 +16,9 @@ A document is never inferred from a position that is 0: under BiPE `intra` is 0 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Int, UInt8
@@ -28,11 +29,12 @@ SEGMENT_BIT = 1
 NO_DOCUMENT = -1
 
 Level = Literal["token", "inter", "intra"]
+IDS = ("document", "token", "inter", "intra")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """What the tokens before a row or chunk leave behind, in the document that goes on.
+    """What the tokens before a row or chunk leave behind, in the document that continues.
 
     Each field is the id that the next token would have if it opened neither a document nor a
     segment, except `inter`, the segment that is still open. *Shape:* ``(batch)`` each.
@@ -54,8 +56,8 @@ class Carry:
 class Lengths:
     """How many ids of each kind the document of each row will have when it is complete.
 
-    Fixes what dynamic stretches (bipe/extension) count with, for all calls of a request: keys in a
-    cache were turned by the frequencies of their time. *Shape:* ``(batch)`` each.
+    Fixes the length that dynamic stretches (bipe/extension) use for all calls of a request: keys
+    in a cache were turned by the frequencies of their time. *Shape:* ``(batch)`` each.
     """
 
     token: Int[Tensor, " batch"]
@@ -96,7 +98,7 @@ class Positions:
         """Derive the ids of each row.
 
         Without a carry the first token of a row (the first one that is not padding) opens a
-        document and a segment, whatever its mark says. Padding may stand on either side.
+        document and a segment, whatever its mark. Padding may be on either side.
         `level` picks the segmentation: 0 is bit 1 of the marks, 1 is bit 2, and so on.
         """
         at = torch.arange(marks.shape[-1], device=marks.device)
@@ -130,32 +132,28 @@ class Positions:
         return cls(document=document, token=token, inter=inter, intra=intra, packed=packed)
 
     def __getitem__(self, time: slice) -> Positions:
-        """The same rows, a slice of their time."""
-        return Positions(
-            document=self.document[:, time],
-            token=self.token[:, time],
-            inter=self.inter[:, time],
-            intra=self.intra[:, time],
-            packed=self.packed,
-            lengths=self.lengths,
-        )
+        """Return the same rows, a slice of their time."""
+        return self.map(lambda ids: ids[:, time])
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Positions:
+        """Return positions with each tensor of ids changed."""
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in IDS}
+        return replace(self, **changed)
 
     def length(self, level: Level) -> Int[Tensor, " batch #time"]:
-        """Ids in use in the document of each token: those of `lengths`, or the largest here + 1."""
+        """Return the ids in use in each document: those of `lengths`, or the largest here + 1."""
         if self.lengths is not None:
             lengths: Tensor = getattr(self.lengths, level)
             return lengths[:, None]
         ids: Tensor = getattr(self, level)
         if not self.packed:
             return ids.amax(-1, keepdim=True) + 1
-        opens = torch.ones_like(self.document, dtype=torch.bool)
-        opens[:, 1:] = self.document[:, 1:] != self.document[:, :-1]
-        document = opens.cumsum(-1) - 1  # from 0 in each row, padding as if it were one
+        document = document_runs(self.document)
         largest = torch.zeros_like(ids).scatter_reduce(-1, document, ids, "amax")
         return largest.gather(-1, document) + 1
 
     def carry(self) -> Carry:
-        """What a chunk that comes next needs to go on from here; O(1) in time."""
+        """Return what the next chunk needs to go on from here; O(1) in time."""
         return Carry(
             document=self.document[:, -1],
             token=self.token[:, -1] + 1,
@@ -164,6 +162,13 @@ class Positions:
         )
 
 
+def document_runs(document: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
+    """Number the stretches of one document, from 0 in each row; padding as if it were one."""
+    opens = torch.zeros_like(document)
+    opens[:, 1:] = document[:, 1:] != document[:, :-1]
+    return opens.cumsum(-1)
+
+
 def _last_start(start: Bool[Tensor, "batch time"], at: Int[Tensor, " time"]) -> Tensor:
-    """Index of the last True up to each place, -1 where there is none yet."""
+    """Return the index of the last True up to each place, -1 where there is none yet."""
     return torch.where(start, at, -1).cummax(-1).values

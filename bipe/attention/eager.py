@@ -3,11 +3,17 @@
 Scores, mask and weights are all in memory. Run it in float64 and it is the oracle of the tests.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from bipe.bias import Bias
+
+Queries = Float[Tensor, "batch head query width"]
+Keys = Float[Tensor, "batch kv_head key width"]
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def allowed_pairs(
@@ -30,13 +36,13 @@ def allowed_pairs(
 
 
 def eager_attention(
-    q: Float[Tensor, "batch head query width"],
-    k: Float[Tensor, "batch kv_head key width"],
-    v: Float[Tensor, "batch kv_head key width"],
+    q: Queries,
+    k: Keys,
+    v: Keys,
     *,
     bias: Bias | None,
     allowed: Bool[Tensor, "batch query key"],
-) -> Float[Tensor, "batch head query width"]:
+) -> Queries:
     """softmax(q k^T / sqrt(width) + bias) v over the allowed pairs, softmax in at least float32."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     precise = torch.promote_types(q.dtype, torch.float32)

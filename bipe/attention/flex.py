@@ -1,8 +1,8 @@
 """FlexAttention: a bias inside of the kernel and a mask by blocks, for CUDA.
 
 Blocks of queries x keys that have nothing to say are skipped: those of other documents, those that
-come later, and under a linear bias, head by head, those too far away to matter (reach.py, the rule
-and the tolerance of banded.py). Which ones is found from a few numbers a block, so that nothing of
+come later, and under a linear bias, head by head, those too far away to matter (the rule and
+the tolerance of banded.py). Which ones is found from a few numbers a block, so that nothing of
 size queries x keys is made. A linear bias is computed in float32 from integer differences of ids; a
 table bias is gathered from its table of id pairs (He et al., 2401.16421, under BiPE a table of
 segments). On a CPU it runs uncompiled, in memory of queries x keys and without gradients: for
@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from bipe.attention.documents import Attention
-from bipe.attention.reach import default_tolerance, least_bias
+from bipe.attention.banded import default_tolerance, least_bias
+from bipe.attention.eager import Attention
 from bipe.bias import Bias, BiasSum, IdPairs, LinearBias, LinearTerm, TableBias
 from bipe.positions import Positions
 
@@ -38,7 +38,7 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = None) -> Attention:
     """``attend(q, k, v)``: what does not depend on q and k is made here, once for all layers.
 
-    tolerance: the most weight that keys left out for their bias may hold (reach.py).
+    tolerance: the most weight that keys left out for their bias may hold.
     Raises ValueError for a bias that is neither linear nor a table.
     """
     blocks, score = Blocks.of(at.document), _score_mod(bias)

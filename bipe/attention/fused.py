@@ -3,14 +3,22 @@
 causal      no bias: the fused causal kernel.
 bias_row    a linear bias on the CPU: the same kernel, with a mask of shape (batch, head, 1, key)
             expanded over queries with stride 0. A softmax does not see what a query adds to all
-            its scores, so the row slope * k_id says it all.
+            its scores, so the row slope * k_id is enough.
 augmented   a linear bias anywhere: the row becomes features of keys and queries, so that the plain
             causal kernel adds r_j - r_i to the score of key j for query i. The features come first
             in the head: the difference is exact before anything is added to it, and scores near
-            the query keep all their places. Last, or without those of the query, they cost 40 to
-            400 times the error.
+            the query keep all their digits. Last, or without those of the query, the error is 40
+            to 400 times as large.
+last query  with the earlier keys from a cache: it sees every key, so there is no mask at all.
+chunk       several last queries, with the earlier keys from a cache, on the CPU and without
+            gradients: the past whole and the chunk itself causally, merged by their log-sum-exp.
 
-Each serves one document; documents.py takes packed rows apart. The eager twin is eager.py.
+Each serves one document; dispatch.py takes packed rows apart. The eager twin is eager.py.
+
+Below scaled_dot_product_attention the fused CPU kernel has what that function does not offer: it
+takes `is_causal` together with a mask, and returns the log-sum-exp of the scores, so that passes
+over parts of the keys can be merged. That operator is private to torch: `bias_row_works` tries it
+once before anything relies on it.
 """
 
 from __future__ import annotations
@@ -22,8 +30,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.attention.eager import repeat_heads
-from bipe.attention.kernel import kernel_backward, kernel_forward
+from bipe.attention.eager import Keys, Queries, repeat_heads
 
 # Numbers of a dtype that hold a bias: 3 x 8 bits of bfloat16 hold what float32 holds.
 _PIECES = {torch.float64: 1, torch.float32: 2}
@@ -107,6 +114,94 @@ def bias_row_works() -> bool:
         except (RuntimeError, AttributeError, TypeError):
             return False
         return torch.allclose(out, expected, atol=1e-5) and torch.allclose(ours, theirs, atol=1e-4)
+
+
+def last_query_attention(
+    q: Float[Tensor, "batch head 1 width"],
+    k: Float[Tensor, "batch kv_head key width"],
+    v: Float[Tensor, "batch kv_head key width"],
+    *,
+    bias: Tensor | None,
+) -> Float[Tensor, "batch head 1 width"]:
+    """Attention of one query a row over all keys.
+
+    bias: added to the scores, ``(batch, head or 1, 1, key)`` in at least float32.
+    """
+    # Heads of a group are queries of the same keys: no key is repeated.
+    grouped = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
+    if bias is None:
+        return F.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
+    precise = torch.promote_types(q.dtype, bias.dtype)
+    scores = (grouped @ k.transpose(-1, -2)).to(precise).view(*q.shape[:3], -1)
+    weights = (scores * q.shape[-1] ** -0.5 + bias).softmax(-1).to(v.dtype)
+    return (weights.view(*grouped.shape[:3], -1) @ v).view_as(q)
+
+
+def chunk_attention(
+    q: Queries,
+    k: Keys,
+    v: Keys,
+) -> Queries:
+    """Attention of the last queries over the past and causally over themselves; CPU only."""
+    k, v = repeat_heads(k, v, n_head=q.shape[1])
+    past = k.shape[2] - q.shape[2]
+    own = kernel_forward(q, k[:, :, past:], v[:, :, past:], None, causal=True)
+    if not past:
+        return own[0]
+    far = kernel_forward(q, k[:, :, :past], v[:, :, :past], None, causal=False)
+    return merged(own, far)[0].to(q.dtype)
+
+
+def kernel_dtype(q: Tensor) -> torch.dtype:
+    """What a bias row is taken in: float32 for reduced-precision q as well, float64 for its own."""
+    return torch.promote_types(q.dtype, torch.float32)
+
+
+def kernel_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    row: Tensor | None,
+    *,
+    causal: bool,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; `row` is ``[b, h, key]``.
+
+    scale: of the scores; by default 1 / sqrt(width).
+    """
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, 0.0, causal, attn_mask=_mask(row, q), scale=scale
+    )
+
+
+def kernel_backward(
+    grad: Tensor,
+    qkv: tuple[Tensor, Tensor, Tensor],
+    out: Tensor,
+    log_sum: Tensor,
+    row: Tensor | None,
+    *,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q, k and v; `out` and `log_sum` may be those of several merged passes."""
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        grad, *qkv, out, log_sum, 0.0, causal, attn_mask=_mask(row, qkv[0])
+    )
+
+
+def merged(own: tuple[Tensor, Tensor], far: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """One output and log-sum-exp of two passes over different keys."""
+    total = torch.logaddexp(own[1], far[1])
+    out = sum(part * (part_sum - total).exp()[..., None] for part, part_sum in (own, far))
+    assert isinstance(out, Tensor)
+    return out, total
+
+
+def _mask(row: Tensor | None, q: Tensor) -> Tensor | None:
+    if row is None or row.ndim == 4:
+        return row
+    return row.to(kernel_dtype(q))[:, :, None].expand(*q.shape[:3], row.shape[-1])
 
 
 class _BiasRow(torch.autograd.Function):

@@ -140,7 +140,7 @@ def test_a_shared_prompt_need_not_be_moved(order):
 def test_a_full_cache_says_so_and_one_without_a_size_too():
     cache = Cache(batch=1, capacity=4)
     at = Positions.from_marks(torch.zeros(1, 5, dtype=torch.uint8))
-    with pytest.raises(ValueError, match="holds 4 tokens a row, 5 were asked for"):
+    with pytest.raises(ValueError, match="holds 4 tokens per row, was asked for 5"):
         cache.extend(at)
     with pytest.raises(ValueError, match="capacity must be given"):
         Cache(batch=1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bipe.projection import Projection
+from bipe.decoder import Projection
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (3, 1), (8, 1), (2, 4), (3, 3), (0, 1)], ids=str)

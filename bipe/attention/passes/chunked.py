@@ -8,26 +8,25 @@ in it. The eager twin is `eager_passes`.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from bipe.attention.eager import repeat_heads
-from bipe.attention.passes.views import Keys, View
+from bipe.attention.eager import Keys, Queries, repeat_heads
+from bipe.attention.passes.views import Range, View
 from bipe.bias import Bias
 
 CHUNK = 128  # queries
 
 
 def chunked_passes(
-    q: Float[Tensor, "batch head query width"],
-    k: Float[Tensor, "batch kv_head key width"],
-    v: Float[Tensor, "batch kv_head key width"],
+    q: Queries,
+    k: Keys,
+    v: Keys,
     *,
     views: list[View],
-    ranges: list[Keys],
+    ranges: list[Range],
     chunk: int = CHUNK,
-) -> Float[Tensor, "batch head query width"]:
+) -> Queries:
     """Attention over the keys that `ranges` give each query, as `views` turn them."""
     n_head, n_query = q.shape[1], q.shape[2]
     turned = []

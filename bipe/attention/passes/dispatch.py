@@ -17,16 +17,15 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from bipe.attention.dispatch import Path, choose_attention
-from bipe.attention.documents import Attention
-from bipe.attention.eager import allowed_pairs, repeat_heads
+from bipe.attention.eager import Attention, Keys, Queries, allowed_pairs, repeat_heads
 from bipe.attention.fused import bias_row_works
 from bipe.attention.passes.chunked import chunked_passes
 from bipe.attention.passes.fused import blocks_of, fused_passes
-from bipe.attention.passes.views import Keys, View, key_ranges, view_of
+from bipe.attention.passes.views import Range, View, key_ranges, view_of
 from bipe.bias import LinearBias
 from bipe.encodings.base import counts_length
 from bipe.encodings.far import Pass
@@ -92,7 +91,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, *, view: View, attend: Attention) ->
     return attend(view.query(q), view.key(k), v)
 
 
-def _bounds(found: Keys) -> slice:
+def _bounds(found: Range) -> slice:
     """Return the keys that any query meets."""
     some = found.start < found.stop
     if not bool(some.any()):
@@ -118,13 +117,13 @@ def members(
 
 
 def eager_passes(
-    q: Float[Tensor, "batch head query width"],
-    k: Float[Tensor, "batch kv_head key width"],
-    v: Float[Tensor, "batch kv_head key width"],
+    q: Queries,
+    k: Keys,
+    v: Keys,
     *,
     views: list[View],
     where: list[Bool[Tensor, "batch query key"]],
-) -> Float[Tensor, "batch head query width"]:
+) -> Queries:
     """Attend with one softmax over all passes; `where` holds the pairs of each."""
     precise = torch.promote_types(q.dtype, torch.float32)
     scores = torch.full((), float("-inf"), dtype=precise, device=q.device)

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from bipe.attention.eager import repeat_heads
-from bipe.attention.kernel import kernel_backward, kernel_dtype, kernel_forward, merged
-from bipe.attention.passes.views import Keys, View
+from bipe.attention.eager import Keys, Queries, repeat_heads
+from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged
+from bipe.attention.passes.views import Range, View
 from bipe.bias import LinearBias
 
 CHUNK = 256  # queries
@@ -46,15 +45,15 @@ class Block:
 
 
 def fused_passes(
-    q: Float[Tensor, "batch head query width"],
-    k: Float[Tensor, "batch kv_head key width"],
-    v: Float[Tensor, "batch kv_head key width"],
+    q: Queries,
+    k: Keys,
+    v: Keys,
     *,
     views: list[View],
-    ranges: list[Keys],
+    ranges: list[Range],
     blocks: list[Block],
     bias: LinearBias | None = None,
-) -> Float[Tensor, "batch head query width"]:
+) -> Queries:
     """Attention over the keys that `ranges` give each query, as `views` turn them; CPU only.
 
     bias: of the queries and all keys, for one pass alone: a row leaves out what a query adds to
@@ -78,7 +77,7 @@ def fused_passes(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     views: list[View]
-    ranges: list[Keys]
+    ranges: list[Range]
     blocks: list[Block]
     row: Tensor | None
 
@@ -154,7 +153,7 @@ class _Fused(torch.autograd.Function):
         return None, *(g.to(x.dtype) for g, x in zip(grads, tensors, strict=True))
 
 
-def blocks_of(views: list[View], ranges: list[Keys], *, chunk: int = CHUNK) -> list[Block]:
+def blocks_of(views: list[View], ranges: list[Range], *, chunk: int = CHUNK) -> list[Block]:
     """What the kernel is run on; rows of the same ranges run together."""
     starts = [found.start.tolist() for found in ranges]
     stops = [found.stop.tolist() for found in ranges]

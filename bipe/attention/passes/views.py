@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bipe.bias import Bias
 from bipe.encodings.far import Pass
-from bipe.positions import Positions
+from bipe.positions import Positions, document_runs
 from bipe.rotation import Rotation
 
 
@@ -89,7 +89,7 @@ def view_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class Range:
     """The keys of each query in a pass: `start` to below `stop`; none where the two are equal."""
 
     start: Int[Tensor, "batch query"]
@@ -102,15 +102,13 @@ def key_ranges(
     document: Int[Tensor, "batch key"],
     ids: Int[Tensor, "batch key"],
     n_query: int,
-) -> list[Keys]:
+) -> list[Range]:
     """Return the keys of each pass; queries are the last ones of the keys' time."""
     n_key = document.shape[1]
-    opens = torch.zeros_like(document)
-    opens[:, 1:] = document[:, 1:] != document[:, :-1]
     # One number per key that never falls along a row: its document, then its id.
     least = ids.amin()
     span = ids.amax() - least + 1
-    before = opens.cumsum(-1) * span
+    before = document_runs(document) * span
     order = before + ids - least
     own = before[:, n_key - n_query :]
     stop = torch.arange(n_key - n_query, n_key, device=ids.device) + 1
@@ -122,7 +120,7 @@ def key_ranges(
             # There is no key below the first id of the row, and none above the last one.
             wanted = own + torch.minimum((part.first - least).clamp(min=0), span)
         start = torch.minimum(torch.searchsorted(order, wanted.contiguous()), stop)
-        found.append(Keys(start=start, stop=stop))
+        found.append(Range(start=start, stop=stop))
         stop = start
     return found
 

@@ -5,7 +5,7 @@ import torch
 
 from bipe import Positions
 from bipe.attention import allowed_pairs, choose_attention, eager_attention
-from bipe.attention.documents import Span, document_spans
+from bipe.attention.dispatch import Span, document_spans
 from bipe.attention.fused import augmented_attention, bias_row_attention, bias_row_works
 from bipe.bias import LinearBias, LinearTerm, TableBias, add_biases
 from bipe.encodings import ALiBi, Bilevel, Learned

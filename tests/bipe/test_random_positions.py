@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Positions
-from bipe.random_positions import PoSE, Randomised, Shifted, row_keys
-from bipe.random_positions.keys import mixed, uniform
+from bipe.random_positions import PoSE, Randomised, Shifted, mixed, row_keys, uniform
 from tests.bipe.conftest import random_marks
 
 DRAWS = {

@@ -1,0 +1,200 @@
+"""Other ids for training: gaps and offsets, so that a model meets positions beyond its rows.
+
+    at = PoSE(reach=8192).drawn(at, row_keys(tokens, seed=0, step=7))
+
+    ids            0 1 2 3 4 5 6 7
+    PoSE           0 1 2 3 4 13 14 15            reach 20: cut at 5, skip 8
+    Randomised     2 5 7 8 10 14 16 19           reach 20: a random subset
+    Shifted        6 7 8 9 10 11 12 13           most 9: an offset of 6
+
+A draw changes what encodings count between tokens: the token index of flat encodings and the
+segment index of BiPE, each document and each level on its own. A segment moves as a whole, and
+nothing changes inside it. What attends to what is the same.
+
+A draw depends on (seed, step, tokens of the row) alone: not on the rank, the size of micro-batches
+or the state of a generator. So a run that is resumed on other devices draws what it would have.
+The numbers are those of a counter through the finaliser of SplitMix64 (Steele et al., 2014).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from bipe.positions import Positions, document_runs
+
+Ids = Int[Tensor, "batch time"]
+_LEVELS: tuple[Literal["token", "inter"], ...] = ("token", "inter")
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # as the int64 of the same bits
+_MIX = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
+_FRACTION_BITS = 53  # of a float64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What a draw knows of each token. *Shape:* ``(batch, time)`` each.
+
+    ids: index from the first id of its document in the row. count: ids of that document in the
+    row. document: index of the document in its row, from 0. keys: one for each document.
+    """
+
+    ids: Ids
+    count: Ids
+    document: Ids
+    keys: Ids
+
+
+class Draw(ABC):
+    """A method: a frozen, keyword-only dataclass with one method of its own.
+
+    Lengths are in tokens or segments, as the encoding counts them; a document of more ids than
+    `reach` keeps its own.
+    """
+
+    @abstractmethod
+    def new_ids(self, of: Drawn) -> Ids:
+        """Return ids instead of `of.ids`: equal where those are, greater where those are."""
+
+    def drawn(self, at: Positions, keys: Int[Tensor, " batch"]) -> Positions:
+        """Return positions with other token and segment indices; padding keeps its own.
+
+        keys: see `row_keys`. A document that goes on from the row before goes on from the same
+        first index.
+        """
+        found: dict[str, Any] = {}
+        document = document_runs(at.document)
+        for number, level in enumerate(_LEVELS):
+            ids: Tensor = getattr(at, level)
+            first = _of_document(ids, document, "amin")
+            count = _of_document(ids, document, "amax") - first + 1
+            own = mixed(mixed(keys + number)[:, None] + document)
+            of = Drawn(ids=ids - first, count=count, document=document, keys=own)
+            found[level] = torch.where(at.document < 0, ids, first + self.new_ids(of))
+        return replace(at, **found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoSE(Draw):
+    """Skip-wise positions (Zhu et al., 2309.10400, section 3.2).
+
+    A document is cut at random into chunks, and every chunk but the first is moved on by a skip;
+    skips grow from chunk to chunk and the last id stays below `reach`. Rows of the training length
+    so meet every distance below it.
+
+    reach: ids that a document is spread over. chunks: at least 2; more meet more gaps.
+    """
+
+    reach: int
+    chunks: int = 2
+
+    def __post_init__(self) -> None:
+        _require_reach(self.reach)
+        if self.chunks < 2:
+            raise ValueError(f"chunks must be at least 2, was: {self.chunks}")
+
+    def new_ids(self, of: Drawn) -> Ids:
+        cuts = range(self.chunks - 1)
+        # Where a chunk begins: from 1 to count - 1, in [b, t, cut].
+        begins = torch.stack([uniform(of.keys, 2 * i) for i in cuts], -1)
+        begins = 1 + (begins * (of.count[..., None] - 1)).long().sort(-1).values
+        room = (self.reach - of.count).clamp(min=0)[..., None]
+        skips = torch.stack([uniform(of.keys, 2 * i + 1) for i in cuts], -1)
+        skips = (skips * (room + 1)).long().sort(-1).values
+        # The skip of a chunk replaces that of the chunk before it.
+        steps = torch.diff(skips, dim=-1, prepend=torch.zeros_like(skips[..., :1]))
+        return of.ids + (steps * (of.ids[..., None] >= begins)).sum(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomised(Draw):
+    """A random subset of ids, in order (Ruoss et al., 2305.16843, section 3).
+
+    A document of n ids gets n of `reach`, all subsets equally likely. A model trained this way has
+    seen the gaps that `reach` leaves between the ids of its rows; it is best evaluated on documents
+    whose ids fill `reach` as well. Work and memory grow with it, and with the documents of a row.
+    """
+
+    reach: int
+
+    def __post_init__(self) -> None:
+        _require_reach(self.reach)
+
+    def new_ids(self, of: Drawn) -> Ids:
+        found = of.ids
+        for number in range(int(of.document.max()) + 1):  # waits for the device
+            inside = of.document == number
+            first = inside.byte().argmax(-1, keepdim=True)
+            chosen = self._subset(of.keys.gather(-1, first), of.count.gather(-1, first))
+            ids = chosen.gather(-1, of.ids.clamp(max=self.reach - 1))
+            found = torch.where(inside & (of.count <= self.reach), ids, found)
+        return found
+
+    def _subset(self, keys: Tensor, count: Tensor) -> Int[Tensor, "batch reach"]:
+        """Return `count` ids below `reach` in order, the others behind them."""
+        place = torch.arange(self.reach, device=keys.device)
+        rank = uniform(mixed(keys + place), 0).argsort(-1).argsort(-1)
+        return (place + self.reach * (rank >= count)).argsort(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shifted(Draw):
+    """One random offset per document, from 0 to `most` (SHAPE; Kiyono et al., 2109.05644, eq. 2).
+
+    Nothing changes for relative encodings; an absolute one meets more of its ids than rows have.
+    """
+
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.most < 0:
+            raise ValueError(f"most must be 0 or more, was: {self.most}")
+
+    def new_ids(self, of: Drawn) -> Ids:
+        return of.ids + (uniform(of.keys, 0) * (self.most + 1)).long()
+
+
+def row_keys(tokens: Ids, *, seed: int, step: int) -> Int[Tensor, " batch"]:
+    """Return a key for each row, of all its tokens."""
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    key = mixed(mixed(tokens + 1) + place).sum(-1)
+    return mixed(key + _wrapped(seed * 0x632BE59BD9B4E019 + step))
+
+
+def _require_reach(reach: int) -> None:
+    if reach < 1:
+        raise ValueError(f"reach must be at least 1, was: {reach}")
+
+
+def _of_document(ids: Tensor, document: Tensor, reduce: Literal["amin", "amax"]) -> Tensor:
+    """Return the least or largest id of each document, at each of its tokens."""
+    found = torch.zeros_like(ids).scatter_reduce(-1, document, ids, reduce, include_self=False)
+    return found.gather(-1, document)
+
+
+def uniform(keys: Int[Tensor, " ..."], number: int) -> Float[Tensor, " ..."]:
+    """Return the `number`-th number of each key, float64 from 0 to below 1."""
+    bits = _shifted(mixed(keys + _wrapped(number * 0xD1342543DE82EF95)), 64 - _FRACTION_BITS)
+    return bits.double() * 2.0**-_FRACTION_BITS
+
+
+def mixed(x: Int[Tensor, " ..."]) -> Int[Tensor, " ..."]:
+    """Apply a bijection of int64 that leaves no pattern."""
+    x = x + _GOLDEN
+    x = (x ^ _shifted(x, 30)) * _MIX[0]
+    x = (x ^ _shifted(x, 27)) * _MIX[1]
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """Shift to the right without the sign, which torch's own shift copies."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _wrapped(x: int) -> int:
+    """Return an integer as an int64 of its last 64 bits."""
+    return (x + (1 << 63)) % (1 << 64) - (1 << 63)
