@@ -1,9 +1,9 @@
-"""Cuts in characters and the tokens of a text -> one mark a token.
+"""Cuts in characters and the tokens of a text -> one mark per token.
 
 A token belongs to the segment that holds its first character that is not white space; a token of
 white space alone, to the one that holds its first character; special tokens and empty offsets, to
 that of the token before (at the start: the first segment). That deciding character is the token's
-anchor, and anchors never decrease. A mark is one uint8 a token: bit 0 starts a document, bit 1 a
+anchor, and anchors never decrease. A mark is one uint8 per token: bit 0 starts a document, bit 1 a
 segment, bits 2 to 7 further levels:
 
     text     Yes.\\n   It is.         cuts 0, 5, 15
@@ -34,6 +34,7 @@ MAX_LEVELS = 7
 Anchors = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
+_Ids = Collection[int]
 
 # What SentencePiece writes for a space, and for a byte.
 SPACE_MARK = "\u2581"
@@ -46,7 +47,7 @@ _LAST_SPACE = 0x3000
 
 
 def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
-    """Marks uint8 [tokens] from the anchors of the tokens and the cuts of each level.
+    """Return marks uint8 [tokens] from the anchors of the tokens and the cuts of each level.
 
     The first token starts the document and a segment of every level.
     Raises ValueError for more than seven levels or anchors that decrease.
@@ -65,7 +66,7 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
 
 
 def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
-    """Anchors [tokens] from character offsets [tokens, 2], as a fast tokenizer gives them.
+    """Return anchors [tokens] from character offsets [tokens, 2], as a fast tokenizer gives them.
 
     A tokenizer that trims white space from its offsets hides it: tokens of white space alone then
     count as empty. Raises ValueError for offsets that do not fit the text.
@@ -93,68 +94,55 @@ class ByteTable:
 
     @classmethod
     def from_vocabulary(
-        cls,
-        vocabulary: Mapping[str, int],
-        *,
-        special: Collection[int] = (),
-        verbatim: Collection[int] = (),
+        cls, vocabulary: Mapping[str, int], *, special: _Ids = (), verbatim: _Ids = ()
     ) -> ByteTable:
-        """The table of a vocabulary {piece: id} in GPT-2's byte alphabet.
+        """Return the table of a vocabulary {piece: id} in GPT-2's byte alphabet.
 
         `special` are the ids of tokens that stand for no text: their length is zero; `verbatim`
         those of added tokens that are written in a text as they are spelled.
         Raises ValueError for a piece that is not written in that alphabet.
         """
         alphabet = byte_alphabet()
-        plain = set(verbatim)
 
-        def spell(piece: str, index: int) -> bytes:
-            if index in plain:
-                return piece.encode()
+        def spell(piece: str) -> bytes:
             try:
                 return bytes(map(alphabet.__getitem__, piece))
             except KeyError as error:
                 raise ValueError(
-                    f"vocabulary must be byte-level, but piece {piece!r} (id {index}) holds "
-                    f"{error.args[0]!r}; name added tokens in `special`, or use the offsets"
+                    f"vocabulary must be byte-level, but piece {piece!r} (id {vocabulary[piece]}) "
+                    f"holds {error.args[0]!r}; name added tokens in `special`, or use the offsets"
                 ) from error
 
-        return cls._spelt_by(spell, vocabulary, special=special)
+        return cls._spelt_by(spell, vocabulary, special=special, verbatim=verbatim)
 
     @classmethod
     def from_sentencepiece(
-        cls,
-        vocabulary: Mapping[str, int],
-        *,
-        special: Collection[int] = (),
-        verbatim: Collection[int] = (),
+        cls, vocabulary: Mapping[str, int], *, special: _Ids = (), verbatim: _Ids = ()
     ) -> ByteTable:
-        """The table of a SentencePiece vocabulary {piece: id}: U+2581 is a space, <0x41> a byte.
+        """Return the table of a SentencePiece vocabulary: U+2581 is a space, <0x41> a byte.
 
         `special` are the ids of tokens that stand for any text or none (the unknown piece): texts
         that hold one are refused by `anchors`. `verbatim`: see `from_vocabulary`.
         """
-        plain = set(verbatim)
 
-        def spell(piece: str, index: int) -> bytes:
-            byte = None if index in plain else _BYTE_PIECE.fullmatch(piece)
-            if byte:
-                return bytes([int(byte[1], 16)])
-            return (piece if index in plain else piece.replace(SPACE_MARK, " ")).encode()
+        def spell(piece: str) -> bytes:
+            byte = _BYTE_PIECE.fullmatch(piece)
+            return bytes.fromhex(byte[1]) if byte else piece.replace(SPACE_MARK, " ").encode()
 
-        table = cls._spelt_by(spell, vocabulary, special=special)
+        table = cls._spelt_by(spell, vocabulary, special=special, verbatim=verbatim)
         table.lengths[list(special)] = -1
         return table
 
     @classmethod
     def _spelt_by(
         cls,
-        spell: Callable[[str, int], bytes],
+        spell: Callable[[str], bytes],
         vocabulary: Mapping[str, int],
         *,
-        special: Collection[int],
+        special: _Ids,
+        verbatim: _Ids,
     ) -> ByteTable:
-        silent = set(special)
+        silent, plain = set(special), set(verbatim)
         size = 1 + max((*vocabulary.values(), *silent), default=-1)
         lengths = np.full(size, -1, dtype=np.int64)
         spaces = np.zeros(size, dtype=np.int64)
@@ -163,7 +151,7 @@ class ByteTable:
         for piece, index in vocabulary.items():
             if index in silent:
                 continue
-            data = pieces[index] = spell(piece, index)
+            data = pieces[index] = piece.encode() if index in plain else spell(piece)
             lengths[index] = len(data)
             # latin-1 would take 0x85 and 0xa0, halves of other characters, for white space.
             visible = data.decode("ascii", "replace").lstrip()
@@ -177,7 +165,7 @@ class ByteTable:
         counts: Sequence[int],
         prefixes: Sequence[int],
     ) -> tuple[Anchors, _Mask]:
-        """Anchors [tokens] of many texts at once, each counted from its own beginning.
+        """Return anchors [tokens] of many texts, each counted from its own beginning.
 
         ids [tokens] of all parts one after the other, counts [parts] tokens of each, prefixes
         [parts] bytes that the tokenizer wrote before each (a space). Also returns which parts
@@ -211,43 +199,33 @@ class ByteTable:
         return np.maximum.accumulate(np.clip(anchors, low, high)) - low, exact
 
     def anchors(self, text: str, ids: npt.ArrayLike, *, prefix: int = 0) -> Anchors:
-        """Anchors [tokens] of the ids [tokens] of the text.
+        """Return anchors [tokens] of the ids [tokens] of the text.
 
         A token belongs to the character that holds its first byte, also where a character is
         split over several tokens. prefix: bytes that the tokenizer wrote before the text (a
         space). Raises ValueError if the ids do not spell the text's bytes.
         """
         index = np.asarray(ids, dtype=np.int64)
-        lengths = self._lengths_of(index)
-        ends = np.cumsum(lengths) - prefix
-        starts = ends - lengths
-        plain = text.isascii()
-        data = b"" if plain else text.encode("utf-8", "surrogatepass")
-        size, spelt = len(text) if plain else len(data), int(ends[-1]) if len(ends) else 0
-        if size != spelt:
-            raise ValueError(
-                f"ids must spell the text: it has {size} bytes of UTF-8, they spell {spelt}; "
-                "the tokenizer normalises, adds a prefix or writes added tokens: use the offsets"
-            )
-        if plain:
-            anchors = np.where(lengths > 0, starts + self.spaces[index], 0)
-            return np.maximum.accumulate(np.maximum(anchors, 0))
-        bytes_ = np.frombuffer(data, dtype=np.uint8)
-        return _anchors_of_bytes(text, bytes_, np.maximum(starts, 0), np.maximum(ends, 0))
-
-    def _lengths_of(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         if index.size and not 0 <= index.min() <= index.max() < len(self.lengths):
             raise ValueError(f"ids must be below {len(self.lengths)}, was: {index.max()}")
         lengths = self.lengths[index]
         if (lengths < 0).any():
             raise ValueError(f"ids must be in the vocabulary, was: {index[lengths < 0][0]}")
-        return lengths
+        anchors, exact = self.anchors_of_parts([text], index, [len(index)], [prefix])
+        if not exact[0]:
+            size = len(text.encode("utf-8", "surrogatepass"))
+            raise ValueError(
+                f"ids must spell the text: it has {size} bytes of UTF-8, they spell "
+                f"{lengths.sum() - prefix}; the tokenizer normalises, adds a prefix or writes "
+                "added tokens: use the offsets"
+            )
+        return anchors
 
 
 def _anchors_of_bytes(
     text: str, data: npt.NDArray[np.uint8], starts: Anchors, ends: Anchors
 ) -> Anchors:
-    """Anchors of spans of the text's bytes; `data` uint8 [bytes]."""
+    """Return anchors of spans of the text's bytes; `data` uint8 [bytes]."""
     inside = np.flatnonzero((data & 0xC0) == 0x80)  # not the first byte of its character
     # The character of a byte: its index less the continuation bytes up to it.
     first = starts - np.searchsorted(inside, starts, side="right")
@@ -256,7 +234,7 @@ def _anchors_of_bytes(
 
 
 def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
-    """The first character of each span that is no white space, else its first, never decreasing.
+    """Return the first visible character of each span, else its first, never decreasing.
 
     `space` bool [characters]; empty spans take the anchor before them.
     """
@@ -277,7 +255,7 @@ def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
 
 
 def _white_space(text: str) -> _Mask:
-    """Which characters are white space by str.isspace: bool [characters]."""
+    """Return which characters are white space by str.isspace: bool [characters]."""
     table = _space_table()
     if text.isascii():
         return table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
@@ -292,7 +270,7 @@ def _space_table() -> _Mask:
 
 @lru_cache(maxsize=1)
 def byte_alphabet() -> dict[str, int]:
-    """GPT-2's alphabet, character -> byte: printable bytes stand for themselves, the rest follow.
+    """Return GPT-2's alphabet, character -> byte: printable bytes are themselves.
 
     Source: Radford et al. 2019, the byte-level BPE of GPT-2.
     """

@@ -3,8 +3,8 @@
 Nothing is read or written here.
 """
 
-from segmenters.show.measures import CutText, statistics, tokens_of, visible
+from segmenters.show.measures import CutText, Distribution, statistics, tokens_of, visible
 from segmenters.show.page import page
-from segmenters.show.terminal import coloured, plain
+from segmenters.show.terminal import shown
 
-__all__ = ["CutText", "coloured", "page", "plain", "statistics", "tokens_of", "visible"]
+__all__ = ["CutText", "Distribution", "page", "shown", "statistics", "tokens_of", "visible"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,9 +19,11 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter
 
+Integers = npt.NDArray[np.int64]
+
 _PERCENTILES = (5, 25, 50, 75, 95, 99)
-# Upper ends of the histogram's classes, in words or tokens; the last is open.
-_CLASSES = (1, 2, 4, 8, 16, 32, 64, 128)
+# Left edges of the histogram's bins, in words or tokens; the last one is open to the right.
+_EDGES = (0, 2, 3, 5, 9, 17, 33, 65, 129)
 _MOST_SEPARATORS = 12
 LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space", "none"
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -43,13 +45,57 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution:
+    """Lengths and how often each occurs: int64 [distinct lengths], the former increasing."""
+
+    lengths: Integers
+    times: Integers
+
+    @classmethod
+    def of(cls, lengths: Integers | Mapping[int, int]) -> Distribution:
+        """Count lengths, unless they are counted already."""
+        if isinstance(lengths, Mapping):
+            rows = np.array(sorted(lengths.items()), dtype=np.int64).reshape(-1, 2)
+            return cls(rows[:, 0], rows[:, 1])
+        return cls(*np.unique(lengths, return_counts=True))
+
+    @property
+    def count(self) -> int:
+        """Return how many segments there are."""
+        return int(self.times.sum())
+
+    @property
+    def total(self) -> int:
+        """Return how long all segments are together."""
+        return int((self.lengths * self.times).sum())
+
+    def percentiles(self, shares: Sequence[int]) -> list[int]:
+        """Return the length at each percentile: one that occurs (the nearest rank)."""
+        below = np.cumsum(self.times)
+        ranks = [max(1, -(-int(below[-1]) * share // 100)) for share in shares]
+        return self.lengths[np.searchsorted(below, ranks)].tolist()
+
+    def histogram(self, edges: Sequence[int]) -> list[int]:
+        """Return how many segments each bin holds: `edges` are the left ones."""
+        bins = np.searchsorted(edges, self.lengths, side="right") - 1
+        return np.bincount(bins, self.times, len(edges)).astype(int).tolist()
+
+    def share_of(self, most: int) -> float:
+        """Return the share of segments that are at most so long."""
+        return int(self.times[self.lengths <= most].sum()) / max(1, self.count)
+
+    def share_beyond(self, size: int) -> float:
+        """Return the share of the total that is beyond the first `size` of its segment."""
+        return int((np.maximum(self.lengths - size, 0) * self.times).sum()) / self.total
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CutText:
-    """What is shown of one document.
+    """What is shown of one document: its text and its cuts in two levels.
 
-    `outer`: cuts of the level above, some of `cuts`, such as top-level definitions; `level` says
-    what they are. `tokens`: int64 [segments], None without a tokenizer. `note`: who cut it, and
-    why he.
+    `outer`: cuts of the level above, some of `cuts`, such as top-level definitions; `level` names
+    them. `tokens`: int64 [segments], None without a tokenizer. `note`: who cut it, and why.
     """
 
     name: str
@@ -58,7 +104,7 @@ class CutText:
     outer: Cuts
     level: str
     note: str = ""
-    tokens: npt.NDArray[np.int64] | None = None
+    tokens: Integers | None = None
 
     @classmethod
     def by(cls, segmenter: Segmenter, text: str, *, name: str, note: str = "") -> CutText:
@@ -68,101 +114,113 @@ class CutText:
         if len(levels) > 1 and len(levels[1]) > 2:
             outer, level = levels[1], "definitions"
         else:
-            outer, level = paragraphs(text, cuts), "paragraphs"
+            outer, level = _paragraphs(text, cuts), "paragraphs"
         return cls(name=name, text=text, cuts=cuts, outer=outer, level=level, note=note)
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Return what lengths are counted in, the first of which histograms show."""
+        return ("words", "characters") if self.tokens is None else ("tokens", "words", "characters")
+
     def spans(self, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
-        """Start and end of each segment that starts before `stop`, and the number of its outer."""
+        """Yield start and end of each segment that starts before `stop`, and its outer's number."""
         outer = np.searchsorted(self.outer, self.cuts[:-1], side="right") - 1
         for (start, end), number in zip(pairwise(self.cuts.tolist()), outer.tolist(), strict=True):
             if stop is not None and start >= stop:
                 return
             yield start, end, number
 
-    def segments(self) -> list[str]:
-        """The segments, which join to the text."""
-        return [self.text[start:end] for start, end in pairwise(self.cuts.tolist())]
 
-
-def paragraphs(text: str, cuts: Cuts) -> Cuts:
-    """The cuts behind which a segment follows a blank line."""
+def _paragraphs(text: str, cuts: Cuts) -> Cuts:
+    """Return the cuts behind which a segment follows a blank line."""
     ends = np.array([match.end() for match in _BLANK_LINE.finditer(text)], dtype=np.int64)
     places = np.minimum(np.searchsorted(cuts, ends), len(cuts) - 1)
     return np.unique(np.concatenate((cuts[[0, -1]], cuts[places])))
 
 
-def tokens_of(text: str, cuts: Cuts, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many tokens each segment has, from the characters by which tokens join segments."""
+def tokens_of(cuts: Cuts, anchors: Integers) -> Integers:
+    """Return how many tokens each segment has, from the characters by which they join it."""
     numbers = np.searchsorted(cuts, anchors, side="right") - 1
     return np.bincount(numbers, minlength=max(0, len(cuts) - 1)).astype(np.int64)
 
 
 def statistics(cut: CutText) -> dict[str, Any]:
-    """Counts, lengths, histograms and separators of the segments, as JSON-able values."""
-    segments = cut.segments()
-    words = np.array([len(segment.split()) for segment in segments], dtype=np.int64)
-    separators = Counter(map(_separator, segments))
-    total = max(1, len(segments))
-    found: dict[str, Any] = {
-        "segments": len(segments),
-        cut.level: max(0, len(cut.outer) - 1),
-        "characters": _lengths(np.diff(cut.cuts)),
-        "words": _lengths(words),
-        "share_of_one_character": _share(np.diff(cut.cuts) == 1),
-        "share_of_one_word": _share(words <= 1),
-        "histogram_of_words": _histogram(words),
-    }
+    """Return counts, lengths, histograms and separators of the segments, as JSON-able values."""
+    segments = [cut.text[start:end] for start, end, _ in cut.spans()]
+    lengths = {"characters": np.diff(cut.cuts)}
+    lengths["words"] = np.array([len(segment.split()) for segment in segments], dtype=np.int64)
+    found: dict[str, Any] = {"segments": len(segments), cut.level: max(0, len(cut.outer) - 1)}
     if cut.tokens is not None:
-        seen = cut.tokens[cut.tokens > 0]  # segments without a token vanish for a model
-        found["tokens"] = _lengths(seen)
+        lengths["tokens"] = cut.tokens[cut.tokens > 0]  # others vanish for a model
         found["segments_without_token"] = int((cut.tokens == 0).sum())
-        found["share_of_one_token"] = _share(seen == 1)
-        found["histogram_of_tokens"] = _histogram(seen)
-    most = separators.most_common(_MOST_SEPARATORS)
-    found["separators"] = {name: round(n / total, 4) for name, n in most}
+    for unit, values in lengths.items():
+        counted = Distribution.of(values)
+        found[unit] = _lengths(counted)
+        found[f"share_of_one_{unit[:-1]}"] = round(counted.share_of(1), 4)
+        if unit != "characters":
+            found[f"histogram_of_{unit}"] = dict(
+                zip(_bins(), counted.histogram(_EDGES), strict=True)
+            )
+    most = Counter(map(_separator, segments)).most_common(_MOST_SEPARATORS)
+    found["separators"] = {name: round(n / len(segments), 4) for name, n in most}
     found["rates"] = {name: _rate(name, n, cut.text) for name, n in most}
     return found
 
 
-def _share(these: npt.NDArray[np.bool_]) -> float:
-    return round(float(these.mean()), 4) if len(these) else 0.0
+def rows_of_lengths(facts: Mapping[str, Any], units: Sequence[str]) -> list[list[str]]:
+    """Return the lengths in `statistics` as a table; the first row is its head."""
+    head = list(facts["characters"])
+    rows = [[f"{facts[unit].get(key, 0):g}" for key in head] for unit in units]
+    names = [f"{unit} per segment" for unit in units]
+    one = [f"{facts[f'share_of_one_{unit[:-1]}']:.1%}" for unit in units]
+    return [
+        ["", *head, "of one"],
+        *([name, *row, share] for name, row, share in zip(names, rows, one, strict=True)),
+    ]
 
 
-def _lengths(lengths: npt.NDArray[np.int64]) -> dict[str, float]:
-    if not len(lengths):
+def rows_of_separators(facts: Mapping[str, Any]) -> list[list[str]]:
+    """Return the separators in `statistics` as a table; the first row is its head."""
+    rows = [["ends with", "of segments", "of its occurrences"]]
+    for name, share in facts["separators"].items():
+        rate = facts["rates"][name]
+        shown = repr(name) if len(name) == 1 else name
+        rows.append([visible(shown), f"{share:.1%}", "-" if rate is None else f"{rate:.1%}"])
+    return rows
+
+
+def _lengths(counted: Distribution) -> dict[str, float]:
+    if not counted.count:
         return {"total": 0}
-    percentiles = np.percentile(lengths, _PERCENTILES)
+    percentiles = zip(_PERCENTILES, counted.percentiles(_PERCENTILES), strict=True)
     return {
-        "total": int(lengths.sum()),
-        "mean": round(float(lengths.mean()), 2),
-        **{f"p{p}": round(float(v), 1) for p, v in zip(_PERCENTILES, percentiles, strict=True)},
-        "longest": int(lengths.max()),
+        "total": counted.total,
+        "mean": round(counted.total / counted.count, 2),
+        **{f"p{share}": value for share, value in percentiles},
+        "longest": int(counted.lengths[-1]),
     }
 
 
-def _histogram(lengths: npt.NDArray[np.int64]) -> dict[str, int]:
-    """How many segments are so long: {"0-1": ..., "2": ..., "3-4": ...}."""
-    classes = np.searchsorted(_CLASSES, lengths)
-    counts = np.bincount(classes, minlength=len(_CLASSES) + 1).tolist()
-    lower = (0, *(end + 1 for end in _CLASSES))
-    names = [f"{a}-{b}" if a < b else f"{b}" for a, b in zip(lower, _CLASSES, strict=False)]
-    return dict(zip([*names, f"{lower[-1]}+"], counts, strict=True))
+def _bins() -> list[str]:
+    """Return the names of the histogram's bins: "0-1", "2", "3-4", ..."""
+    names = [f"{a}-{b - 1}" if a < b - 1 else f"{a}" for a, b in pairwise(_EDGES)]
+    return [*names, f"{_EDGES[-1]}+"]
 
 
 def _separator(segment: str) -> str:
-    """What a segment ends with, in a name that can be printed."""
-    visible = segment.rstrip()
-    space = segment[len(visible) :]
-    if visible and not visible[-1].isalnum():
-        return visible[-1].translate(_VISIBLE)
+    """Return what a segment ends with, in a name that can be printed."""
+    shown = segment.rstrip()
+    space = segment[len(shown) :]
+    if shown and not shown[-1].isalnum():
+        return shown[-1].translate(_VISIBLE)
     lines = len(_LINE_END.findall(space)) if len(space) > 1 else space.count("\n")
     if lines:
-        return BLANK_LINE if lines > 1 or not visible else LINE_END
-    return NONE if visible else WHITE_SPACE
+        return BLANK_LINE if lines > 1 or not shown else LINE_END
+    return NONE if shown else WHITE_SPACE
 
 
 def _rate(name: str, ended: int, text: str) -> float | None:
-    """The share of a separator's occurrences that end a segment; None where it has none."""
+    """Return the share of a separator's occurrences that end a segment; None where it has none."""
     if name == LINE_END:
         occurrences = len(_LINE_END.findall(text))
     elif name == BLANK_LINE:

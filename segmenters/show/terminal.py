@@ -1,12 +1,12 @@
 """A cut text in a terminal: segments in two colours by turns, the level above in two pairs of them.
 
-Dark letters on light grounds are readable on any terminal, light or dark. Without colours a bar
-stands between segments, and a double one where the level above ends.
+Dark letters on light grounds are readable on any terminal, light or dark. Without colours a bar is
+between segments, and a double one where the level above ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from segmenters.show.measures import CutText, visible
 
@@ -15,50 +15,26 @@ _STYLES = {
     256: (("38;5;16;48;5;159", "38;5;16;48;5;229"), ("38;5;16;48;5;157", "38;5;16;48;5;225")),
     16: (("30;106", "30;103"), ("30;102", "30;105")),
 }
-_RESET = "\x1b[0m"
 _INNER, _OUTER, _EMPTY_LINE = "\u2502", "\u2551", "\u21b5"
 
 
-def colours_of(environment: Mapping[str, str], *, is_terminal: bool, wish: str = "auto") -> int:
-    """How many colours to use: 256, 16 or none. `wish`: "auto", "always" or "never".
-
-    A terminal has none if NO_COLOR is set to anything (no-color.org) or TERM is "dumb".
-    """
-    terminal = environment.get("TERM", "")
-    if wish == "never" or (
-        wish == "auto" and (not is_terminal or environment.get("NO_COLOR") or terminal == "dumb")
-    ):
-        return 0
-    rich = "256" in terminal or environment.get("COLORTERM") in ("truecolor", "24bit")
-    return 256 if rich else 16
-
-
-def coloured(cut: CutText, colours: int) -> Iterator[str]:
-    """The text in pieces with the codes of a terminal, a line end behind it."""
-    styles = _STYLES[colours]
-    last = ""
+def shown(cut: CutText, colours: int = 0) -> Iterator[str]:
+    """Yield the text in pieces with the codes of 256 or 16 colours, or with bars; end the line."""
+    before, text = 0, ""
     for index, (start, end, outer) in enumerate(cut.spans()):
-        style = f"\x1b[{styles[outer % 2][index % 2]}m"
-        shown = visible(cut.text[start:end])
-        lines = shown.split("\n")
-        empty = _EMPTY_LINE if shown.isspace() else ""
-        # The ground must not run on behind a line end.
-        yield "\n".join(
-            f"{style}{line or empty}{_RESET}" if line or (empty and row < len(lines) - 1) else ""
-            for row, line in enumerate(lines)
-        )
-        last = shown[-1:]
-    if last not in ("", "\n"):
+        text = visible(cut.text[start:end])
+        if colours:
+            yield _painted(text, _STYLES[colours][outer % 2][index % 2])
+        else:
+            yield (_OUTER if outer != before else _INNER if index else "") + text
+        before = outer
+    if text and not text.endswith("\n"):
         yield "\n"
 
 
-def plain(cut: CutText) -> Iterator[str]:
-    """The text in pieces with bars between segments, a line end behind it."""
-    before, shown = 0, ""
-    for index, (start, end, outer) in enumerate(cut.spans()):
-        if index:
-            yield _OUTER if outer != before else _INNER
-        before, shown = outer, visible(cut.text[start:end])
-        yield shown
-    if shown and not shown.endswith("\n"):
-        yield "\n"
+def _painted(text: str, style: str) -> str:
+    """Return the text in colours; the ground must not run on behind a line end."""
+    *lines, last = text.split("\n")
+    empty = _EMPTY_LINE if text.isspace() else ""
+    painted = [f"\x1b[{style}m{line or empty}\x1b[0m" if line or empty else "" for line in lines]
+    return "\n".join([*painted, f"\x1b[{style}m{last}\x1b[0m" if last else ""])

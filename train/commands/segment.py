@@ -1,7 +1,8 @@
 """`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
 
-Each document is cut as `segmenter: auto` does, unless a segmenter is named, and it is said by what
-that was decided. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
+Each document is cut as `segmenter: auto` does, unless a segmenter is named; what decided that is
+printed. A file that cannot be shown (missing, binary) is a fault in one line, and the next one is
+read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
 """
 
 from __future__ import annotations
@@ -11,22 +12,30 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from segmenters.base import Segmenter, SegmenterError
+from segmenters.align import anchors_from_offsets
+from segmenters.base import SegmenterError
 from segmenters.registry import SEGMENTERS
-from segmenters.show import CutText, coloured, page, plain, statistics, visible
-from segmenters.show.terminal import colours_of
+from segmenters.show import CutText, page, shown, statistics, tokens_of, visible
+from segmenters.show.measures import rows_of_lengths, rows_of_separators
 from train.commands.segment_choice import Choice
-from train.commands.segment_files import FileFault, TextFile, named, read
-from train.commands.segment_tables import Row, summary, table
 from train.errors import UserError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 EXIT_FAULT = 2
-_PIECE = 1 << 16
+STDIN = "-"
+_BAR, _UNLIMITED = 40, 1000  # columns, where the output is no terminal
+# A file with NUL among its first bytes is no text; nor is one of which so much is not UTF-8.
+_HEAD = 8192
+_SHARE_OF_TEXT = 0.3
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_SKIPPED = frozenset(("__pycache__", "node_modules"))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(words: list[str]) -> int:
-    """Run the command on its arguments; returns the exit status."""
+    """Run the command on its arguments; return the exit status."""
     try:
         status = _Run(_parser().parse_args(words)).run()
         sys.stdout.flush()
@@ -45,7 +54,7 @@ def main(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (OSError, ValueError) as fault:
-        _say(str(fault))
+        _warn(str(fault))
         return EXIT_FAULT
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -61,10 +70,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--language", metavar="NAME", help="the programming language of the documents")
     add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
     add("--html", metavar="OUT", type=Path, help="write a page of HTML")
-    add("--json", action="store_true", help="print cuts and statistics, one document a line")
+    add("--json", action="store_true", help="print cuts and statistics, one document per line")
     add("--stats", action="store_true", help="print lengths, a histogram and separators")
     add("--color", choices=("auto", "always", "never"), default="auto", help="of the terminal")
     return parser
+
+
+class _Row(NamedTuple):
+    """One document of the table of many; `units` are tokens, or words without a tokenizer."""
+
+    name: str
+    label: str
+    note: str
+    segments: int
+    units: int
 
 
 class _Run:
@@ -72,96 +91,129 @@ class _Run:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.choice = Choice(
-            segmenter=options.segmenter, kind=options.kind, language=options.language
-        )
+        asked = {name: getattr(options, name) for name in ("segmenter", "kind", "language")}
+        self.choice = Choice(**asked)
         self.count = _counter(options.tokenizer) if options.tokenizer else None
-        self.colours = colours_of(os.environ, is_terminal=sys.stdout.isatty(), wish=options.color)
+        self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
-        self.rows: list[Row] = []
+        self.rows: list[_Row] = []
         self.faults = self.skipped = 0
 
     def run(self) -> int:
         """Show all files; those that cannot be shown are faults, or skipped inside of folders."""
         inside = False
-        for name, in_folder in named(self.options.files):
+        for name, in_folder in _files(self.options.files):
             inside = inside or in_folder
             try:
-                self.one(read(name), in_folder)
-            except (FileFault, SegmenterError) as fault:
+                self.one(name, in_folder)
+            except (UserError, SegmenterError) as fault:
                 if in_folder:
                     self.skipped += 1
                 else:
                     self.faults += 1
-                    _say(str(fault))
+                    _warn(str(fault))
         if self.options.html and self.pages:
-            self.write_page(self.options.html)
-        if inside or len(self.rows) > 1:
-            self.finish()
+            title = self.options.files[0] if len(self.options.files) == 1 else "segments"
+            made = page(self.pages, title=title)
+            self.options.html.write_text(made, encoding="utf-8", newline="")
+            print(f"{self.options.html}: {len(self.pages)} documents", file=sys.stderr)
+        if (inside or len(self.rows) > 1) and self.rows and not self.options.json:
+            _print(*_summary(self.rows, unit="tokens" if self.count else "words"))
+        if self.skipped:
+            print(f"bipe: segment: {self.skipped} files are no text", file=sys.stderr)
         return EXIT_FAULT if self.faults or not self.rows else 0
 
-    def one(self, file: TextFile, in_folder: bool) -> None:
+    def one(self, name: str, in_folder: bool) -> None:
         """Cut and show one document."""
-        label, why, segmenter = self.choice.of(file.text, file.name)
-        cut = CutText.by(segmenter, file.text, name=file.name, note=f"{label}, {why}")
+        text = _read(name)
+        label, why, segmenter = self.choice.of(text, name)
+        cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
         if self.count:
             cut = replace(cut, tokens=self.count(cut))
-        self.rows.append(Row.of(cut, label=label))
-        if file.replaced:
-            _say(
-                f"{file.name}: not UTF-8 at byte {file.first_bad}; "
-                f"{file.replaced} characters are shown as U+FFFD"
-            )
+        units = len(text.split()) if cut.tokens is None else int(cut.tokens.sum())
+        count = len(cut.cuts) - 1
+        self.rows.append(_Row(name, label, cut.note, count, units))
         if self.options.html:
             self.pages.append(cut)
         if self.options.json:
-            self.print_json(cut, label, why, segmenter)
+            facts = {"file": name, "segmenter": label, "why": why, **statistics(cut)}
+            facts |= {"fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist()}
+            facts |= {"level": cut.level, "outer": cut.outer.tolist()}
+            if cut.tokens is not None:
+                facts["tokens_of_segments"] = cut.tokens.tolist()
+            _write([json.dumps(facts), "\n"])
         elif self.options.stats:
-            _write([table(cut, statistics(cut)), "\n"])
+            _print(*_tables(cut))
         elif not self.options.html and not in_folder:
-            self.show(cut)
+            # How it is cut is no part of the text: it goes to the other stream.
+            size = f"{count} segments" if cut.text else "empty, no segments"
+            sys.stdout.flush()
+            print(visible(f"{name}: {cut.note}; {size}"), file=sys.stderr)
+            _write(shown(cut, self.colours))
 
-    def print_json(self, cut: CutText, label: str, why: str, segmenter: Segmenter) -> None:
-        facts: dict[str, Any] = {
-            "file": cut.name,
-            "segmenter": label,
-            "why": why,
-            **statistics(cut),
-            "fingerprint": segmenter.fingerprint(),
-            "cuts": cut.cuts.tolist(),
-            "level": cut.level,
-            "outer": cut.outer.tolist(),
-        }
-        if cut.tokens is not None:
-            facts["tokens_of_segments"] = cut.tokens.tolist()
-        _write([json.dumps(facts), "\n"])
 
-    def show(self, cut: CutText) -> None:
-        """The text, below a line that says how it is cut; that line is none of the text."""
-        size = f"{len(cut.cuts) - 1} segments" if cut.text else "empty, no segments"
-        sys.stdout.flush()
-        print(visible(f"{cut.name}: {cut.note}; {size}"), file=sys.stderr)
-        _write(coloured(cut, self.colours) if self.colours else plain(cut))
+def colours_of(wish: str, *, is_terminal: bool) -> int:
+    """Return how many colours to use: 256, 16 or none. `wish`: "auto", "always" or "never".
 
-    def write_page(self, out: Path) -> None:
-        title = self.options.files[0] if len(self.options.files) == 1 else "segments"
-        out.write_text(page(self.pages, title=title), encoding="utf-8", newline="")
-        print(f"{out}: {len(self.pages)} documents", file=sys.stderr)
+    By NO_COLOR, TERM and COLORTERM, as rich reads them.
+    """
+    if wish == "never" or (wish == "auto" and not is_terminal):
+        return 0
+    from rich.console import Console
 
-    def finish(self) -> None:
-        """What there was, all in all."""
-        if not self.options.json and self.rows:
-            _write([summary(self.rows), "\n"])
-        if self.skipped:
-            print(f"bipe: segment: {self.skipped} files are no text", file=sys.stderr)
+    console = Console(force_terminal=True)
+    if wish == "auto" and (console.no_color or not console.color_system):
+        return 0
+    return 256 if console.color_system in ("256", "truecolor") else 16
+
+
+def _files(names: list[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the files of all names in order, those of folders sorted, and whether from a folder.
+
+    Hidden files and folders of packages are left out of folders.
+    """
+    for name in names:
+        if name == STDIN or not Path(name).is_dir():
+            yield name, False
+            continue
+        for folder, folders, files in os.walk(name):
+            kept = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
+            folders[:] = kept
+            yield from (
+                (str(Path(folder) / file), True) for file in sorted(files) if file[0] != "."
+            )
+
+
+def _read(name: str) -> str:
+    """Return the text of a file, with a warning if some of it is not UTF-8.
+
+    Raises UserError, with the name and the rule, for what is no text.
+    """
+    try:
+        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    except OSError as fault:
+        raise UserError(f"{name}: {fault.strerror or fault}") from None
+    if data.startswith(_UTF16):
+        raise UserError(f"{name}: UTF-16; convert it with: iconv -f UTF-16 -t UTF-8")
+    nul = data.find(b"\0", 0, _HEAD)
+    if nul >= 0:
+        raise UserError(f"{name}: a binary file (NUL at byte {nul})")
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        first_bad = fault.start
+    text = data.decode("utf-8", "replace")
+    replaced = text.count("\ufffd") - data.count("\ufffd".encode())
+    if replaced > _SHARE_OF_TEXT * len(text):
+        raise UserError(f"{name}: a binary file ({replaced / len(text):.0%} of it is not UTF-8)")
+    _warn(f"{name}: not UTF-8 at byte {first_bad}; {replaced} characters are shown as U+FFFD")
+    return text
 
 
 def _counter(path: str) -> Callable[[CutText], Any]:
-    """What counts the tokens of each segment; ValueError for a tokenizer that cannot be read."""
+    """Return what counts the tokens of each segment by a tokenizer."""
     import tokenizers
-
-    from segmenters.align import anchors_from_offsets
-    from segmenters.show import tokens_of
 
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
@@ -175,24 +227,83 @@ def _counter(path: str) -> Callable[[CutText], Any]:
 
     def count(cut: CutText) -> Any:
         offsets = fast.encode(cut.text, add_special_tokens=False).offsets
-        return tokens_of(cut.text, cut.cuts, anchors_from_offsets(cut.text, offsets))
+        return tokens_of(cut.cuts, anchors_from_offsets(cut.text, offsets))
 
     return count
 
 
+def _tables(cut: CutText) -> Iterator[Any]:
+    """Yield the statistics of one document for the terminal."""
+    from rich.bar import Bar
+
+    facts = statistics(cut)
+    found = f"{facts['segments']} segments in {facts[cut.level]} {cut.level}"
+    yield visible(f"{cut.name}: {found}; {cut.note}")
+    if not facts["segments"]:
+        return
+    yield _table(rows_of_lengths(facts, cut.units))
+    if facts.get("segments_without_token"):
+        yield f"segments without a token: {facts['segments_without_token']}"
+    histogram = facts[f"histogram_of_{cut.units[0]}"]
+    bars = _table([[cut.units[0], "segments", ""]])
+    for name, count in histogram.items():
+        bars.add_row(name, str(count), Bar(max(histogram.values()), 0, count, width=_BAR))
+    yield bars
+    yield _table(rows_of_separators(facts))
+
+
+def _summary(rows: list[_Row], *, unit: str) -> Iterator[Any]:
+    """Yield many documents, a line each, and all together by what cut them."""
+    head = ["document", "segments", f"{unit}/segment", "by"]
+    lines = [[row.name, str(row.segments), _mean([row]), row.note] for row in rows]
+    yield _table([head, *lines])
+    yield ""
+    labels = sorted({row.label for row in rows})
+    groups = [(label, [row for row in rows if row.label == label]) for label in labels]
+    body = [["all by", "documents", "segments", f"{unit}/segment"]]
+    for label, group in [*groups, ("all", rows)] if len(groups) > 1 else groups:
+        count = sum(row.segments for row in group)
+        body.append([label, str(len(group)), str(count), _mean(group)])
+    yield _table(body)
+
+
+def _mean(rows: list[_Row]) -> str:
+    segments = sum(row.segments for row in rows)
+    return f"{sum(row.units for row in rows) / segments:.1f}" if segments else "-"
+
+
+def _table(rows: list[list[str]]) -> Table:
+    """Return a table whose first row is its head; texts are to the left, numbers to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column, name in enumerate(rows[0]):
+        is_text = not column or name in ("", "by")
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    return table
+
+
+def _print(*parts: Any) -> None:
+    """Print tables and lines, as wide as the terminal, else as wide as they are."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    console = Console(width=width, color_system=None, markup=False, highlight=False, emoji=False)
+    with console.capture() as held:
+        for part in parts:
+            console.print(part)
+    _write(line.rstrip() + "\n" for line in held.get().splitlines())
+
+
 def _write(pieces: Iterable[str]) -> None:
-    """To the standard output in UTF-8, whatever the locale, in large pieces."""
-    held: list[str] = []
-    size = 0
+    """Write to the standard output in UTF-8, whatever the locale."""
     for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= _PIECE:
-            sys.stdout.buffer.write("".join(held).encode("utf-8", "replace"))
-            held, size = [], 0
-    sys.stdout.buffer.write("".join(held).encode("utf-8", "replace"))
+        sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
 
 
-def _say(fault: str) -> None:
+def _warn(fault: str) -> None:
     print(visible(f"bipe: segment: {fault}"), file=sys.stderr)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from segmenters import Auto, Lines, Segmenter
-from segmenters.documents import decide
+from segmenters.documents.router import decide
 from segmenters.registry import (
     ROUTES,
     SEGMENTERS,
@@ -49,36 +48,31 @@ class Choice:
                 raise UserError(f"--language: {fault}") from None
 
     def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
-        """What was chosen for a text, why, and the segmenter, showing two levels if it has them."""
+        """Return what is chosen for a text, why, and the segmenter, with two levels if it has."""
         meta = {"language": self.language} if self.language else {}
-        path = None if name == "-" else name
+        kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
             own = built(self.segmenter)
-            chosen = own.choose(text=text, kind=self.kind, name=path, meta=meta)
-            return self.segmenter, "as asked", chosen
-        auto = built("auto")
-        assert isinstance(auto, Auto)
-        # A language that is asked for decides before the name of the file.
-        told: Mapping[str, Any] = {
-            "text": text,
-            "kind": "code" if self.language and not self.kind else self.kind,
-            "name": None if self.language else path,
-            "meta": meta,
-        }
-        decision = decide(**told)
-        chosen = auto.of_route(decision.route, name=told["name"], meta=meta)
+            return (
+                self.segmenter,
+                "as asked",
+                own.choose(text=text, kind=kind, name=path, meta=meta),
+            )
+        if self.language:  # decides before the name of the file
+            kind, path = kind or "code", None
+        decision = decide(text=text, kind=kind, name=path, meta=meta)
+        chosen = Auto(granularity="logical").of_route(decision.route, name=path, meta=meta)
         label = decision.route
         if isinstance(chosen, Lines):
             language = chosen.language if chosen.language != "auto" else language_of_script(text)
             label = f"{label} ({language})" if language else label
             if chosen.granularity == "logical":
                 chosen = dataclasses.replace(chosen, granularity="block")
-        why = f"by {decision.by}" + (f": {decision.said}" if decision.said else "")
-        return label, why, chosen
+        return label, f"by {decision.by}" + (decision.said and f": {decision.said}"), chosen
 
 
 def built(wish: str) -> Segmenter:
-    """The segmenter of a name with its parameters; ValueError says what is wrong with them."""
+    """Return the segmenter of a name with its parameters, as given on the command line."""
     name, _, rest = wish.partition(":")
     if name not in SEGMENTERS:
         raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, SEGMENTERS)}")
@@ -92,16 +86,11 @@ def built(wish: str) -> Segmenter:
                 if equals
                 else f"--segmenter {name}: parameters are KEY=VALUE,..., was: {pair!r}"
             )
-        given[key] = built(value) if key == "of" else _value(value)
+        try:  # numbers, true and false as JSON spells them; anything else is text
+            given[key] = built(value) if key == "of" else json.loads(value)
+        except json.JSONDecodeError:
+            given[key] = value
     try:
         return make(name, **given)
     except (TypeError, ValueError) as fault:
         raise UserError(f"--segmenter {name}: {fault}") from None
-
-
-def _value(text: str) -> Any:
-    """Numbers, true and false as JSON spells them; anything else is text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

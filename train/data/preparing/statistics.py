@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts
+from segmenters.show import Distribution
 
 # Left edges of the bins; the last one is open to the right.
 SEGMENT_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -126,23 +127,15 @@ class Sample:
 def _distribution(lengths: Counter[int]) -> dict[str, Any]:
     if not lengths:
         return {}
-    values = np.array(sorted(lengths))
-    times = np.array([lengths[value] for value in values.tolist()])
-    below = np.cumsum(times)
-    bins = np.searchsorted(SEGMENT_EDGES, values, side="right") - 1
-    ranks = [max(1, -(-int(below[-1]) * share // 100)) for share in PERCENTILES]
+    found = Distribution.of(lengths)
     return {
-        "segments": int(below[-1]),
-        "mean": float((values * times).sum() / below[-1]),
-        "percentiles": {
-            str(share): int(values[np.searchsorted(below, rank)])
-            for share, rank in zip(PERCENTILES, ranks, strict=True)
-        },
-        "max": int(values[-1]),
-        "share_of_length_1": lengths[1] / int(below[-1]),
-        "clipped": {
-            str(size): float((np.maximum(values - size, 0) * times).sum() / (values * times).sum())
-            for size in TABLE_SIZES
-        },
-        "histogram": np.bincount(bins, times, len(SEGMENT_EDGES)).astype(int).tolist(),
+        "segments": found.count,
+        "mean": found.total / found.count,
+        "percentiles": dict(
+            zip(map(str, PERCENTILES), found.percentiles(PERCENTILES), strict=True)
+        ),
+        "max": max(lengths),
+        "share_of_length_1": found.share_of(1),
+        "clipped": {str(size): found.share_beyond(size) for size in TABLE_SIZES},
+        "histogram": found.histogram(SEGMENT_EDGES),
     }
