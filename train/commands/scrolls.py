@@ -11,6 +11,7 @@ by `bipe pretrain`, and in it:
     RUN/scrolls/SPLIT/journal.jsonl    predictions as they are made: decoding goes on from there
     RUN/scrolls/SPLIT/TASK.json        the official format, checked
     RUN/scrolls/SPLIT/scores.json      scores, statistics, what was cut
+    RUN/evaluation.jsonl               the same numbers as rows, for the report
     OUT/scrolls.json                   all runs of the folder, seeds brought together
 """
 
@@ -37,22 +38,34 @@ from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import sha256, write_whole
 from train.errors import ConfigError, DataError
-from train.evals.scoring.scrolls import Score, score
+from train.evals.rows import FILE, Journal, key_of
+from train.evals.scoring.benchmark import (
+    FORMAT,
+    SCORES,
+    as_json,
+    find_scores,
+    over_seeds,
+    prediction_statistics,
+    rows_of,
+    score,
+    table,
+)
 from train.fit import runs
 from train.fit.base_run import Parent, find_parent
+from train.fit.trained_run import read_run
 from train.fit.training import train_model
-from train.tasks.scrolls.decoding import Decoding, Journal, Prediction, decode, output_marker
+from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
 from train.tasks.scrolls.encoding import Encoder, Truncation, counted
 from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
-from train.tasks.scrolls.seeds import FORMAT, SCORES, as_json, collected, find_scores, table
-from train.tasks.scrolls.statistics import prediction_statistics
 from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
 
 
 def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. config: stored beside the run."""
-    task = _task(study)
+    if not study.task or TARGET not in study.task:
+        raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
+    task = cast(Task, build(study.task, allowed=study.allowed))
     if study.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
     assert study.checkpoint is not None
@@ -61,7 +74,8 @@ def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:
     parent.refuse_other_data(sets)
     encoder = _encoder(study, task, parent, sets)
     decoded = _examples_to_decode(study, task)
-    if decoded and not _is_flat(parent):
+    encoding = str(parent.decoder.encoding.get(TARGET))
+    if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one asks for no segments
         _refuse_unfollowed(encoder, decoded)
     model = _model_name(parent, study)
     if study.name:  # one of its own, so that it is not taken for another run of that model
@@ -74,12 +88,6 @@ def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:
         _decode(study, task, encoder, decoded, folder=folder, model=model)
         _collect(Path(study.out))
     return folder
-
-
-def _task(study: Config) -> Task:
-    if not study.task or TARGET not in study.task:
-        raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
-    return cast(Task, build(study.task, allowed=study.allowed))
 
 
 def _encoder(study: Config, task: Task, parent: Parent, sets: DataSets) -> Encoder:
@@ -113,10 +121,6 @@ def _examples_to_decode(study: Config, task: Task) -> Sequence[Example]:
     if not found:
         raise DataError(f"task {task.name}: its split {split} has no example")
     return found
-
-
-def _is_flat(parent: Parent) -> bool:
-    return not str(parent.decoder.encoding.get(TARGET)).endswith((".Bilevel", ".Chain"))
 
 
 def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
@@ -198,33 +202,28 @@ def _decode(
     folder: Path,
     model: str,
 ) -> None:
+    """Write the outputs of a split beside the run, and what they score."""
     options, split = study.scrolls, str(study.scrolls.split)
     decoder, _ = load_model(folder / runs.MODEL, allowed=study.allowed)
     decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
     how = Decoding(
         max_new=options.max_new or task.output_tokens, search=options.search, batch=options.batch
     )
-    weights = sha256(folder / runs.MODEL / WEIGHTS)
     prompts = list(encoder.prompts(examples))
     place = folder / runs.SCROLLS / split
-    request = {
+    weights = sha256(folder / runs.MODEL / WEIGHTS)
+    made_by = {
         "model": weights,
         "max_new": how.max_new,
         **asdict(how.search),
         "prompts": dict(study.task or {}),
         **encoder.fingerprint(),
     }
-    journal = Journal(place / "journal.jsonl", request=request)
+    journal = PredictionJournal(place / "journal.jsonl", request=made_by)
     with Meter(show=True) as meter:
         meter.start(f"{task.name} {split}")
-        made = decode(
-            decoder,
-            prompts,
-            tokenizer=encoder.tokenizer,
-            how=how,
-            journal=journal,
-            tell=meter.update,
-        )
+        tokenizer, tell = encoder.tokenizer, meter.update
+        made = decode(decoder, prompts, tokenizer=tokenizer, how=how, journal=journal, tell=tell)
         meter.finish()
     texts = {id: one.text for id, one in made.items()}
     path = place / f"{task.name}.json"
@@ -241,9 +240,12 @@ def _decode(
         "seed": study.seed,
         "weights": weights,
         "metric": task.metric,
-        **_as_json(found),
+        "score": None if found is None else found.score,
+        "values": {} if found is None else dict(found.values),
         "decoding": asdict(how),
-        "ended": {kind: _ended(made, kind) for kind in ("stop", "length")},
+        "ended": {
+            kind: sum(one.ended == kind for one in made.values()) for kind in ("stop", "length")
+        },
         "statistics": prediction_statistics(
             texts,
             references,
@@ -252,24 +254,16 @@ def _decode(
         ),
     }
     write_whole(place / SCORES, json.dumps(result, indent=1) + "\n")
+    run, measured = read_run(folder), Journal(folder / FILE)
+    if (key := key_of([made_by, result])) not in measured:
+        measured.append(key, rows_of(result, run=run.name, arm=run.arm, seed=run.seed))
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
     _say(f"{path}: {len(made)} outputs of {split}: {told}")
 
 
-def _as_json(found: Score | None) -> dict[str, Any]:
-    if found is None:
-        return {"score": None, "values": {}}
-    return {"score": found.score, "values": dict(found.values)}
-
-
-def _ended(made: Mapping[str, Prediction], kind: str) -> int:
-    return sum(one.ended == kind for one in made.values())
-
-
 def _collect(out: Path) -> None:
     """Bring the runs of a folder together, seed by seed."""
-    models = collected(find_scores(out))
-    if models:
+    if models := over_seeds(find_scores(out)):
         write_whole(out / "scrolls.json", as_json(models))
         _say(table(models))
 

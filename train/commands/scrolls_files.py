@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 
 from train.errors import DataError, nearest
+from train.evals.scoring.benchmark import SCORES, find_scores
 from train.fit import runs
 from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.examples import SPLITS
-from train.tasks.scrolls.seeds import find_scores
 from train.tasks.scrolls.submission import check_submission, write_submission
 
 _KEYS = ("validate", "submit", "task", "path", "split", "out", "model", "seed")
@@ -80,7 +80,7 @@ def _submit(given: dict[str, str]) -> int:
     predictions = {}
     for task in TASKS:
         for path in sorted(out.glob(f"*/{runs.SCROLLS}/{split}/{task}.json")):
-            told = json.loads((path.parent / "scores.json").read_text(encoding="utf-8"))
+            told = json.loads((path.parent / SCORES).read_text(encoding="utf-8"))
             if (told["model"], told["seed"]) == (model, seed):
                 predictions[task] = json.loads(path.read_text(encoding="utf-8"))
     write_submission(Path(given["submit"]), predictions)

@@ -9,12 +9,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from train.errors import ReportError
-from train.evals.scoring.scrolls import means
+from train.evals.scoring.benchmark import FORMAT, SCORES, benchmark_means
 from train.fit import runs
 from train.report.entry import Entry, open_json
 from train.report.intervals import Interval, interval
 from train.tasks.scrolls.archives import TASKS
-from train.tasks.scrolls.seeds import FORMAT, SCORES
 
 _CUT = ("prompts_cut", "prompt_tokens_cut", "outputs_cut", "output_tokens_cut")
 
@@ -84,7 +83,9 @@ class ScrollsModel:
     def means(self) -> dict[str, float | None]:
         """Over the seven tasks and over all but QuALITY; None where a task is missing."""
         official = {task: self.mean(task) for task in self.tasks if task in TASKS}
-        return means({task: score for task, score in official.items() if score is not None})
+        return benchmark_means(
+            {task: score for task, score in official.items() if score is not None}
+        )
 
 
 def load_scrolls(folders: Sequence[Path]) -> tuple[ScrollsModel, ...]:

@@ -9,8 +9,9 @@ from hydra.core.global_hydra import GlobalHydra
 
 from tests.train.studies import pretrain, same_weights
 from train.cli import main, opened, register_resolvers, run_stage, settled
-from train.tasks.scrolls.decoding import Journal, Prediction
-from train.tasks.scrolls.seeds import Spread, collected, find_scores, table
+from train.evals.rows import FILE, Journal
+from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
+from train.tasks.scrolls.decoding import Prediction, PredictionJournal
 
 TASK = (
     "task=fact_lookup",
@@ -76,6 +77,22 @@ def test_a_run_holds_predictions_scores_and_where_it_came_from(run, parent):
     assert notes["parent"]["run"] == str(parent)
     assert notes["best_step"] in (2, 4)
     assert notes["truncation"]["train"]["examples"] == 64
+    rows = {row.measure: row for row in Journal(run / FILE).rows()}
+    score = rows["scrolls_score"]
+    assert (score.run, score.task, score.source) == (run.name, "fact_lookup", "validation")
+    assert (score.value, score.seed, score.note) == (scores["score"], 0, "exact_match")
+    assert rows["scrolls_exact_match"].value == scores["score"]
+    assert (rows["scrolls_predictions"].value, rows["scrolls_empty"].unit) == (12, "share")
+    assert rows["scrolls_ended_by_stop"].value + rows["scrolls_ended_by_length"].value == 12
+    words = scores["statistics"]["predictions"]["words"]
+    assert rows["scrolls_prediction_words_p90"].value == words["p90"]
+    units = {name: row.unit for name, row in rows.items() if name.endswith("_cut")}
+    assert units == {
+        "scrolls_prompts_cut": "examples",
+        "scrolls_prompt_tokens_cut": "tokens",
+        "scrolls_outputs_cut": "examples",
+        "scrolls_output_tokens_cut": "tokens",
+    }
     collection = json.loads((run.parent / "scrolls.json").read_text())
     assert collection["models"][0]["tasks"]["fact_lookup"]["mean"] == scores["score"]
 
@@ -121,7 +138,7 @@ def test_a_name_without_its_seed_and_task_is_that_of_the_model(parent, tmp_path)
             f"checkpoint={parent}", f"out={tmp_path}", "steps=0", f"seed={seed}",
             "scrolls.rows=2", f"name=first_try_fact_lookup_seed{seed}",
         )  # fmt: skip
-    (model,) = collected(find_scores(tmp_path))
+    (model,) = over_seeds(find_scores(tmp_path))
     assert model.name == "first_try" and [*model.tasks["fact_lookup"].scores] == [0, 1]
 
 
@@ -159,7 +176,7 @@ def test_seeds_come_together_with_mean_and_spread(run, tmp_path):
     base = told(run)
     scores = [base | {"seed": seed, "score": score} for seed, score in ((2, 30.0), (0, 10.0))]
     scores += [base | {"seed": 1, "score": 20.0}, base | {"score": None, "task": "qmsum"}]
-    (model,) = collected(scores)
+    (model,) = over_seeds(scores)
     spread = model.tasks["fact_lookup"]
     assert spread == Spread(mean=20.0, deviation=10.0, scores={0: 10.0, 1: 20.0, 2: 30.0})
     assert "20.00 +- 10.00 (n=3)" in table([model])
@@ -170,10 +187,10 @@ def test_seeds_come_together_with_mean_and_spread(run, tmp_path):
 def test_a_journal_of_another_request_is_begun_again(tmp_path):
     path = tmp_path / "journal.jsonl"
     one = Prediction(id="a", text="x\u2028y\n", tokens=3, ended="stop")
-    Journal(path, request={"model": 1}).add([one])
-    assert Journal(path, request={"model": 1}).made == {"a": one}
-    assert Journal(path, request={"model": 2}).made == {}
-    assert Journal(path, request={"model": 1}).made == {}
+    PredictionJournal(path, request={"model": 1}).add([one])
+    assert PredictionJournal(path, request={"model": 1}).made == {"a": one}
+    assert PredictionJournal(path, request={"model": 2}).made == {}
+    assert PredictionJournal(path, request={"model": 1}).made == {}
 
 
 def test_files_of_predictions_are_checked_by_the_command(run, tmp_path, capsys):

@@ -38,7 +38,7 @@ class Prediction:
     ended: str
 
 
-class Journal:
+class PredictionJournal:
     """The predictions of one request so far, by id; `add` writes more of them to the disk."""
 
     def __init__(self, path: Path, *, request: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ def decode(
     *,
     tokenizer: Tokenizer,
     how: Decoding,
-    journal: Journal,
+    journal: PredictionJournal,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Prediction]:
     """The predictions of all prompts, by id in their order; those in the journal are kept.

@@ -125,7 +125,7 @@ def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[st
         return {}, [f"must be JSON: {fault}"]
     if not isinstance(found, dict):
         return {}, [f"must be a JSON object from id to prediction, was: {type(found).__name__}"]
-    return {task: found}, [f"task {task}: {_named(twice)} more than once"] if twice else []
+    return {task: found}, [f"task {task}: {named(twice)} more than once"] if twice else []
 
 
 def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -145,7 +145,7 @@ def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
                 continue
             task, id, prediction = (row[i] for i in at)
             if id in held.setdefault(task, {}):
-                faults.append(f"row {number}: task {task}: {_named([id])} more than once")
+                faults.append(f"row {number}: task {task}: {named([id])} more than once")
             held[task][id] = prediction
     except csv.Error as fault:
         faults.append(f"must be CSV: {fault}")
@@ -180,11 +180,11 @@ def _contents(
         known, given = {*ids}, {*predictions}
         wrong["no prediction"] = [id for id in dict.fromkeys(ids) if id not in given]
         wrong["a prediction but no example"] = [id for id in predictions if id not in known]
-    faults = [f"{_named(found)} {rule}" for rule, found in wrong.items() if found]
+    faults = [f"{named(found)} {rule}" for rule, found in wrong.items() if found]
     return faults or ([] if predictions else ["there is no prediction"])
 
 
-def _named(ids: Sequence[Any]) -> str:
+def named(ids: Sequence[Any]) -> str:
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     shown = ", ".join(map(repr, ids[:_SHOWN]))
     return f"{shown}{more} {'has' if len(ids) == 1 else 'have'}"

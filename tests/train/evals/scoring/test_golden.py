@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from train.evals.scoring import answers, ruler
-from train.evals.scoring.rouge import aggregated, rouge
-from train.evals.scoring.scrolls import means, score
+from train.evals.scoring import metrics, ruler
+from train.evals.scoring.benchmark import benchmark_means, score
+from train.evals.scoring.metrics import rouge, rouge_means
 from train.tasks.scrolls.archives import TASKS
 
 FOLDER = Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parents[3] / "golden"))
@@ -36,17 +36,17 @@ def mapped(pairs):
 def test_answers_score_as_in_the_official_scorer(pair, transliterate):
     name = "unidecode" if transliterate else "scrolls"
     given = (pair["prediction"], pair["references"])
-    f1 = answers.f1(*given, transliterate=transliterate)
-    exact = answers.exact_match(*given, transliterate=transliterate)
+    f1 = metrics.f1(*given, transliterate=transliterate)
+    exact = metrics.exact_match(*given, transliterate=transliterate)
     assert 100 * f1 == pytest.approx(pair[f"f1_{name}"], abs=CLOSE)
     assert 100 * exact == pair[f"em_{name}"]
     stored = pair["normalized_prediction" + ("_unidecode" if transliterate else "")]
-    assert answers.normalized(pair["prediction"], transliterate=transliterate) == stored
+    assert metrics.normalized(pair["prediction"], transliterate=transliterate) == stored
 
 
 @pytest.mark.parametrize("pair", pairs_of("summ_pairs"))
 def test_summaries_score_as_in_the_official_scorer(pair):
-    found = aggregated([rouge(pair["prediction"], pair["references"])])
+    found = rouge_means([rouge(pair["prediction"], pair["references"])])
     for kind, value in found.items():
         assert 100 * value == pytest.approx(pair[kind], abs=CLOSE)
 
@@ -75,7 +75,7 @@ def test_the_variant_that_transliterates_scores_as_its_copy_does(task):
 
 def test_the_benchmark_is_the_mean_of_the_seven():
     scores = {task: GOLDEN["aggregate"][task]["scrolls_score"] for task in TASKS}
-    found = means(scores)
+    found = benchmark_means(scores)
     assert found["mean"] == pytest.approx(GOLDEN["benchmark_mean_of_7_tasks"], abs=CLOSE)
     steady = [value for task, value in scores.items() if task != "quality"]
     assert found["mean_without_quality"] == pytest.approx(sum(steady) / 6)

@@ -2,8 +2,8 @@
 
 import json
 
+from train.evals.scoring.benchmark import prediction_statistics
 from train.tasks.scrolls.encoding import Counts
-from train.tasks.scrolls.statistics import prediction_statistics
 
 
 def test_lengths_are_those_of_predictions_and_of_their_references():
@@ -26,6 +26,6 @@ def test_lengths_are_those_of_predictions_and_of_their_references():
 
 
 def test_without_references_or_predictions_nothing_is_made_up():
-    found = prediction_statistics({"a": "x"}, {})
+    found = prediction_statistics({"a": "x"}, {}, truncated=Counts(), tokens={"a": 1})
     assert found["references"] == {"count": 0, "characters": None, "words": None}
-    assert prediction_statistics({}, {})["empty"] == 0.0
+    assert prediction_statistics({}, {}, truncated=Counts(), tokens={})["empty"] == 0.0

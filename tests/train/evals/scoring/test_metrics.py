@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.errors import DataError
-from train.evals.scoring import answers, ruler
-from train.evals.scoring.rouge import TYPES, rouge
-from train.evals.scoring.scrolls import means, score
+from train.evals.scoring import metrics, ruler
+from train.evals.scoring.benchmark import benchmark_means, score
+from train.evals.scoring.metrics import ROUGE_TYPES, rouge
 from train.tasks.scrolls.archives import TASKS
 
 WORDS = ["red", "Green.", "the", "an", "blue-ish", "7,000", "'x'"]
@@ -49,18 +49,18 @@ def test_rouge_is_what_its_definition_says(a, b):
 @given(prediction=TEXTS, references=REFERENCES, more=TEXTS)
 def test_another_reference_never_lowers_a_score(prediction, references, more):
     wider = [*references, more]
-    assert answers.f1(prediction, wider) >= answers.f1(prediction, references)
-    assert answers.exact_match(prediction, wider) >= answers.exact_match(prediction, references)
+    assert metrics.f1(prediction, wider) >= metrics.f1(prediction, references)
+    assert metrics.exact_match(prediction, wider) >= metrics.exact_match(prediction, references)
     before, after = rouge(prediction, references), rouge(prediction, wider)
-    assert all(after[kind] >= before[kind] for kind in TYPES)
+    assert all(after[kind] >= before[kind] for kind in ROUGE_TYPES)
 
 
 @given(prediction=TEXTS, references=REFERENCES)
 def test_an_exact_match_has_full_f1_unless_nothing_is_left(prediction, references):
-    left = answers.normalized(prediction)
-    if answers.exact_match(prediction, references):
-        assert answers.f1(prediction, references) == (1.0 if left else 0.0)
-    assert answers.normalized(left) == left
+    left = metrics.normalized(prediction)
+    if metrics.exact_match(prediction, references):
+        assert metrics.f1(prediction, references) == (1.0 if left else 0.0)
+    assert metrics.normalized(left) == left
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -95,10 +95,10 @@ def test_ids_that_do_not_agree_are_an_error(metric, predictions, references, tol
 
 def test_a_mean_needs_all_its_tasks():
     scores = {task: 10.0 for task in TASKS if task != "quality"}
-    assert means(scores) == {"mean": None, "mean_without_quality": 10.0}
-    assert means({"qmsum": 1.0}) == {"mean": None, "mean_without_quality": None}
+    assert benchmark_means(scores) == {"mean": None, "mean_without_quality": 10.0}
+    assert benchmark_means({"qmsum": 1.0}) == {"mean": None, "mean_without_quality": None}
     with pytest.raises(DataError, match="were of: \\['verses'\\]"):
-        means({"verses": 1.0})
+        benchmark_means({"verses": 1.0})
 
 
 def test_a_number_too_long_to_read_is_no_key():

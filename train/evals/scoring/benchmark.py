@@ -1,0 +1,271 @@
+"""The numbers of SCROLLS: of one run on one task, and over tasks and seeds.
+
+    RUN/scrolls/SPLIT/scores.json    what `bipe scrolls` scored, and how the outputs were made
+    RUN/evaluation.jsonl             the same as rows, for the report
+
+Numbers and names are those of the official scorer (Shaham et al., 2022, arXiv 2201.03533): percent,
+rounded to four places; the score of a benchmark is the mean of the seven rounded scores. QuALITY
+scatters around chance at small sizes and moves that mean by itself, so that a mean without it is
+reported as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from train.errors import DataError
+from train.evals.rows import Row
+from train.evals.scoring.metrics import exact_match, f1, rouge, rouge_means
+from train.fit import runs
+from train.tasks.scrolls.archives import TASKS
+from train.tasks.scrolls.encoding import Counts
+from train.tasks.scrolls.examples import Metric
+from train.tasks.scrolls.submission import named
+
+SCORES = "scores.json"
+FORMAT = "bipe-scrolls/1"
+UNSTEADY = "quality"
+_PLACES = 4
+_PERCENTILES = (10, 50, 90)
+_REPORTED = ("mean", "p10", "p50", "p90", "most")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The score of one task, in percent.
+
+    values: by the names of the official scorer. score: the one that counts in the benchmark.
+    characters: mean length of the predictions.
+    """
+
+    values: Mapping[str, float]
+    score: float
+    predicted: int
+    characters: float
+
+
+def score(
+    predictions: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    metric: Metric,
+    transliterate: bool = False,
+) -> Score:
+    """Score predictions by id against the references by id.
+
+    Raises DataError if an id has no prediction or no reference, or a prediction is no text.
+    """
+    _require_agreement(predictions, references)
+    pairs = [(predictions[id], references[id]) for id in references]
+    if metric == "rouge":
+        means = rouge_means([rouge(*pair) for pair in pairs])
+        values = {f"rouge/{kind}": _percent(mean) for kind, mean in means.items()}
+        best = values["rouge/geometric_mean"]
+    else:
+        one = {"f1": f1, "exact_match": exact_match}[metric]
+        best = _percent(fmean(one(*pair, transliterate=transliterate) for pair in pairs))
+        values = {metric: best}
+    return Score(
+        values=values,
+        score=best,
+        predicted=len(pairs),
+        characters=round(fmean(len(prediction) for prediction, _ in pairs), _PLACES),
+    )
+
+
+def benchmark_means(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Return the benchmark's mean and the one without QuALITY, by the scores of tasks.
+
+    None for a mean that lacks a task. Raises DataError for a task that is none of the seven.
+    """
+    if strange := sorted({*scores} - {*TASKS}):
+        raise DataError(f"scores of SCROLLS are of {', '.join(TASKS)}, were of: {strange}")
+    wanted = {"mean": [*TASKS], "mean_without_quality": [t for t in TASKS if t != UNSTEADY]}
+    return {
+        name: fmean(scores[task] for task in tasks) if {*tasks} <= {*scores} else None
+        for name, tasks in wanted.items()
+    }
+
+
+def prediction_statistics(
+    predictions: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    truncated: Counts,
+    tokens: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return lengths of predictions and of the references of the same ids, as plain values.
+
+    In characters and in words (by white space). truncated: what was cut of prompts and references.
+    tokens: length of each prediction in tokens.
+    """
+    texts = [*predictions.values()]
+    right = [one for id in predictions for one in references.get(id, ())]
+    in_tokens = _summary([tokens[id] for id in predictions])
+    return {
+        "predictions": {"count": len(texts), **_lengths(texts), "tokens": in_tokens},
+        "references": {"count": len(right), **_lengths(right)},
+        "empty": sum(not text.strip() for text in texts) / len(texts) if texts else 0.0,
+        "truncated": asdict(truncated),
+    }
+
+
+def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> list[Row]:
+    """Return what `scores.json` holds as rows of a run; their source is the split."""
+    source, task = str(scores["split"]), str(scores["task"])
+    return [
+        replace(row, run=run, arm=arm, seed=seed, source=source, task=task) for row in _rows(scores)
+    ]
+
+
+def _rows(scores: Mapping[str, Any]) -> Iterator[Row]:
+    def row(name: str, value: float, unit: str, note: str = "") -> Row:
+        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note)
+
+    made, right = scores["statistics"]["predictions"], scores["statistics"]["references"]
+    if scores["score"] is not None:
+        yield row("score", scores["score"], "percent", scores["metric"])
+    for name, value in scores["values"].items():
+        yield row(name, value, "percent")
+    yield row("predictions", made["count"], "predictions")
+    yield row("empty", scores["statistics"]["empty"], "share")
+    for kind, number in scores["ended"].items():
+        yield row(f"ended_by_{kind}", number, "predictions")
+    for of, unit, lengths in (
+        ("prediction", "words", made["words"]),
+        ("prediction", "tokens", made["tokens"]),
+        ("reference", "words", right["words"]),
+    ):
+        for rank in _REPORTED if lengths else ():
+            yield row(f"{of}_{unit}_{rank}", lengths[rank], unit)
+    for name, number in scores["statistics"]["truncated"].items():
+        if name != "examples":
+            yield row(name, number, "tokens" if "tokens" in name else "examples")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The score of a task over seeds, in percent. deviation: of the sample; None for one seed."""
+
+    mean: float
+    deviation: float | None
+    scores: Mapping[int, float]
+
+    @classmethod
+    def of(cls, scores: Mapping[int, float]) -> Spread:
+        """Bring the scores of seeds together."""
+        values = [scores[seed] for seed in sorted(scores)]
+        deviation = stdev(values) if len(values) > 1 else None
+        return cls(mean=fmean(values), deviation=deviation, scores=dict(sorted(scores.items())))
+
+    def __str__(self) -> str:
+        spread = "" if self.deviation is None else f" +- {self.deviation:.2f}"
+        return f"{self.mean:.2f}{spread} (n={len(self.scores)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredModel:
+    """One model on all tasks that it was scored on; means: see `benchmark_means`.
+
+    Runs that differ in their seed alone belong together: they went on from the same weights, or
+    from those of one name, on the same task and split.
+    """
+
+    name: str
+    split: str
+    tasks: Mapping[str, Spread]
+    means: Mapping[str, float | None]
+
+
+def find_scores(out: Path) -> list[dict[str, Any]]:
+    """Read what `bipe scrolls` scored in the runs of a folder; DataError for a broken file."""
+    found = []
+    for path in sorted(out.glob(f"*/{runs.SCROLLS}/*/{SCORES}")):
+        try:
+            one = json.loads(path.read_text(encoding="utf-8"))
+            if one["format"] != FORMAT:
+                raise ValueError(f"its format is {one['format']}, not {FORMAT}")
+        except (ValueError, KeyError, TypeError) as fault:
+            raise DataError(f"{path}: no scores of bipe scrolls: {fault}") from None
+        found.append(one)
+    return found
+
+
+def over_seeds(scores: Iterable[Mapping[str, Any]]) -> list[ScoredModel]:
+    """Bring the scores of each model's seeds together; unscored predictions are left out."""
+    grouped: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
+    for one in scores:
+        if one["score"] is not None:
+            tasks = grouped.setdefault((one["model"], one["split"]), {})
+            tasks.setdefault(one["task"], {})[int(one["seed"])] = float(one["score"])
+    models = []
+    for (name, split), tasks in sorted(grouped.items()):
+        spreads = {task: Spread.of(seeds) for task, seeds in tasks.items()}
+        means = benchmark_means({task: spreads[task].mean for task in spreads if task in TASKS})
+        models.append(ScoredModel(name=name, split=split, tasks=spreads, means=means))
+    return models
+
+
+def table(models: Sequence[ScoredModel]) -> str:
+    """Return a line for each model and task."""
+    titles = [f"{model.name} {model.split}" for model in models]
+    width = max(map(len, titles), default=0)
+    lines = []
+    for title, model in zip(titles, models, strict=True):
+        means = {name: value for name, value in model.means.items() if value is not None}
+        told = {task: str(spread) for task, spread in model.tasks.items()}
+        told |= {name.replace("_", " "): f"{value:.2f}" for name, value in means.items()}
+        lines += [f"{title:<{width}}  {name:<16}  {value}" for name, value in told.items()]
+    return "\n".join(lines)
+
+
+def as_json(models: Sequence[ScoredModel]) -> str:
+    """Return the same as JSON, for other programs."""
+    return json.dumps({"format": FORMAT, "models": [asdict(m) for m in models]}, indent=1) + "\n"
+
+
+def _lengths(texts: Sequence[str]) -> dict[str, Any]:
+    return {
+        "characters": _summary([len(text) for text in texts]),
+        "words": _summary([len(text.split()) for text in texts]),
+    }
+
+
+def _summary(lengths: Sequence[int]) -> dict[str, float] | None:
+    if not lengths:
+        return None
+    shares = np.percentile(lengths, _PERCENTILES)
+    return {
+        "mean": float(np.mean(lengths)),
+        "least": min(lengths),
+        **{f"p{share}": float(at) for share, at in zip(_PERCENTILES, shares, strict=True)},
+        "most": max(lengths),
+    }
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, _PLACES)
+
+
+def _require_agreement(
+    predictions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise DataError unless both have the same ids, with a text and something to compare it to."""
+    faults = {
+        "no prediction": [id for id in references if id not in predictions],
+        "a prediction but no reference": [id for id in predictions if id not in references],
+        "a prediction that is no text": [id for id, p in predictions.items() if type(p) is not str],
+        "an empty list of references": [id for id, found in references.items() if not found],
+    }
+    told = [f"{named(ids)} {rule}" for rule, ids in faults.items() if ids]
+    if not references:
+        told.append("there is nothing to score")
+    if told:
+        raise DataError(f"predictions cannot be scored: {'; '.join(told)}")

@@ -1,0 +1,95 @@
+"""How SCROLLS compares a prediction with its references: ROUGE, token F1 and exact match.
+
+Of several references the best counts. The golden data of tests holds the official scorers' numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+from train.errors import MissingPackage
+
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalized(text: str, *, transliterate: bool = False) -> str:
+    """Return an answer as it is compared, by the rules of SQuAD (Rajpurkar et al., 1606.05250).
+
+    Lower case, no ASCII punctuation, no "a", "an", "the", single spaces. transliterate: to ASCII
+    after all else (needs unidecode), as some copies of the SCROLLS scorer do.
+    """
+    words = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+    plain = " ".join(words)
+    return _ascii(plain) if transliterate else plain
+
+
+def exact_match(
+    prediction: str, references: Sequence[str], *, transliterate: bool = False
+) -> float:
+    """Return 1 if the prediction equals a reference once both are normalised, else 0."""
+    found = normalized(prediction, transliterate=transliterate)
+    return float(any(found == normalized(one, transliterate=transliterate) for one in references))
+
+
+def f1(prediction: str, references: Sequence[str], *, transliterate: bool = False) -> float:
+    """Return the harmonic mean of precision and recall of tokens, 0 to 1.
+
+    Two answers of which nothing is left match exactly, though their F1 is 0: they share no token.
+    """
+    found, *right = (
+        Counter(normalized(one, transliterate=transliterate).split())
+        for one in (prediction, *references)
+    )
+    return max(_f1(found, one) for one in right)
+
+
+def rouge(prediction: str, references: Sequence[str]) -> dict[str, float]:
+    """Return ROUGE-1, -2 and -L (Lin, 2004): F-measures, 0 to 1, each of its best reference.
+
+    No stemmer. The package rouge_score counts; it keeps only [a-z0-9] of a text after
+    lower-casing, so that a text in another script scores 0.
+    """
+    scores = [_scorer().score(reference, prediction) for reference in references]
+    return {kind: max(score[kind].fmeasure for score in scores) for kind in ROUGE_TYPES}
+
+
+def rouge_means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean over examples of each type, and the geometric mean of the three means."""
+    means = {kind: fmean(score[kind] for score in scores) for kind in ROUGE_TYPES}
+    return {**means, "geometric_mean": math.prod(means.values()) ** (1 / len(ROUGE_TYPES))}
+
+
+def _f1(found: Counter[str], right: Counter[str]) -> float:
+    shared = (found & right).total()
+    if not shared:
+        return 0.0
+    precision, recall = shared / found.total(), shared / right.total()
+    return 2 * precision * recall / (precision + recall)
+
+
+def _ascii(text: str) -> str:
+    try:
+        from unidecode import unidecode
+    except ImportError as fault:
+        raise MissingPackage(
+            "scores of transliterated text need unidecode: pip install unidecode"
+        ) from fault
+    return unidecode(text)
+
+
+@cache
+def _scorer() -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as fault:
+        raise MissingPackage("ROUGE needs rouge_score: pip install bipe[scrolls]") from fault
+    return RougeScorer(list(ROUGE_TYPES), use_stemmer=False)
