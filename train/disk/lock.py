@@ -53,7 +53,7 @@ def _acquired(path: Path) -> BaseFileLock:
         return _acquire(lock)
     except Timeout:
         raise
-    except OSError:  # a file system without locks, which says so in several ways
+    except OSError:  # a file system without locks, which is reported in several ways
         if not there:
             path.unlink(missing_ok=True)
         return _acquire(SoftFileLock(path, timeout=0))

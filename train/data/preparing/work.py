@@ -14,8 +14,7 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +26,6 @@ from train.errors import DataError
 
 RESULT = "part.json"
 Watch = Callable[[], None]
-Product = Literal["parts", "hashes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +41,7 @@ class Task:
         return f"{self.source}.{self.number:05d}"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Work:
     """All the tasks of a preparation; a task's place in the list is its rank.
 
@@ -52,37 +51,28 @@ class Work:
     descriptions: what the manifests of a source hold beyond counts and files.
     """
 
-    def __init__(
-        self,
-        *,
-        folder: Path,
-        sources: Mapping[str, Source],
-        tasks: Sequence[Task],
-        digest: str,
-        tokenizer: Tokenizer,
-        descriptions: Mapping[str, Mapping[str, Any]],
-        product: Product = "parts",
-        deduplicate: bool = False,
-    ) -> None:
-        self.folder = folder.absolute()  # workers may run in another folder
-        self.sources, self.tasks, self.digest = sources, tasks, digest
-        self.tokenizer, self.descriptions = tokenizer, descriptions
-        self.product, self.deduplicate = product, deduplicate
+    folder: Path
+    sources: Mapping[str, Source]
+    tasks: Sequence[Task]
+    digest: str
+    tokenizer: Tokenizer
+    descriptions: Mapping[str, Mapping[str, Any]]
+    product: Literal["parts", "hashes"] = "parts"
+    deduplicate: bool = False
+
+    def __post_init__(self) -> None:
+        self.folder = self.folder.absolute()  # workers may run in another folder
 
     def __repr__(self) -> str:
         return f"{len(self.tasks)} parts in {self.folder}"
 
     def subset(self, ranks: Sequence[int]) -> Work:
         """Return the work on some of the parts."""
-        made = copy(self)
-        made.tasks = [self.tasks[rank] for rank in ranks]
-        return made
+        return replace(self, tasks=[self.tasks[rank] for rank in ranks])
 
     def hashing(self) -> Work:
         """Return the work of hashing all documents, which comes before writing them."""
-        made = copy(self)
-        made.product = "hashes"
-        return made
+        return replace(self, product="hashes")
 
     def place(self, rank: int) -> Path:
         """Return the folder of a part."""

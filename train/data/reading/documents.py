@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeVar
@@ -72,28 +73,19 @@ class Part:
         return hashlib.sha256(json.dumps([self.where, self.size]).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bad:
-    """What a reader met where a document should be, and left out.
+class Bad(DataError):
+    """A file or row that holds no document: raised, or yielded in its place where it is left out.
 
     where: file and line, or row. rule: what is wrong with it, of a small number of kinds.
     """
 
-    where: str
-    rule: str
-    detail: str = ""
-
-
-class Unreadable(DataError):
-    """A file or row that holds no document: the fault of which `Bad` is the record."""
-
-    def __init__(self, rule: str, where: str, detail: str) -> None:
+    def __init__(self, *, where: str, rule: str, detail: str) -> None:
         super().__init__(f"{where}: {detail}")
-        self.rule, self.where, self.detail = rule, where, detail
+        self.where, self.rule, self.detail = where, rule, detail
 
     def __reduce__(self) -> tuple[Any, ...]:
         # It travels between processes, and default pickling knows one argument only.
-        return type(self), (self.rule, self.where, self.detail)
+        return partial(Bad, where=self.where, rule=self.rule, detail=self.detail), ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,22 +194,22 @@ class TolerantReader(Reader):
         if self.on_bad not in ("error", "skip"):
             raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
 
-    def left_out(self, fault: Unreadable) -> Bad:
-        """Return the record of a fault, or raise it."""
+    def left_out(self, bad: Bad) -> Bad:
+        """Return what is bad to be left out, or raise it."""
         if self.on_bad == "error":
-            raise fault
-        return Bad(where=fault.where, rule=fault.rule, detail=fault.detail)
+            raise bad
+        return bad.with_traceback(None)  # which would keep the text
 
 
 @contextmanager
-def unreadable(rule: str, where: str) -> Iterator[None]:
-    """Turn a DataError of the block into a fault of the document there."""
+def bad_where(where: str, *, rule: str) -> Iterator[None]:
+    """Turn a DataError of the block into one of the document there."""
     try:
         yield
-    except Unreadable:
+    except Bad:
         raise
     except DataError as fault:
-        raise Unreadable(rule, where, str(fault).removeprefix(": ")) from None
+        raise Bad(where=where, rule=rule, detail=str(fault).removeprefix(": ")) from None
 
 
 def clean(text: str) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
-from train.data.reading.documents import Bad, Document, TolerantReader, Unreadable, unreadable
+from train.data.reading.documents import Bad, Document, TolerantReader, bad_where
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
@@ -51,14 +51,14 @@ class Rows(TolerantReader):
         try:
             if not isinstance(row, dict):
                 detail = f"must be an object with keys, was: {type(row).__name__}"
-                raise Unreadable("no object", where, detail)
+                raise Bad(where=where, rule="no object", detail=detail)
             if not keeps(row, self.filter, where=where):
                 return None
-            with unreadable("no text", where):
+            with bad_where(where, rule="no text"):
                 text = text_of(row, self.text_key)
                 if self.id_key is not None:
                     id = str(dig(row, self.id_key, where="", parameter="id_key"))
-        except Unreadable as fault:
+        except Bad as fault:
             return self.left_out(fault)
         meta = fields_of(row, self.text_key, self.meta_keys)
         return self.document(text, id=id, replaced=replaced, meta=meta)

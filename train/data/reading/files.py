@@ -21,16 +21,14 @@ from train.data.reading.documents import (
     Part,
     Reader,
     TolerantReader,
-    Unreadable,
+    bad_where,
     decode,
     grouped,
     part_size,
-    unreadable,
 )
 from train.data.reading.fields import Rows, columns_of
 from train.data.reading.storage import (
     File,
-    PackingFault,
     Span,
     lines_of,
     listed,
@@ -90,8 +88,11 @@ class Files(TolerantReader):
         """Read a file or a piece of it; what cannot be read is a fault, or one `Bad`."""
         try:
             yield from self.read_file(file, **where)
-        except (OSError, PackingFault, Unreadable) as fault:
-            yield self.left_out(_named(fault, file))
+        except Bad as bad:
+            yield self.left_out(bad)
+        except OSError as fault:
+            detail = f"cannot be read: {redacted(fault.strerror or str(fault))}"
+            yield self.left_out(Bad(where=str(file), rule="cannot be read", detail=detail))
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         """Yield the documents of a file."""
@@ -130,7 +131,7 @@ class TextFiles(Files):
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         with opened(file) as stored:
             data = stored.read()
-        with unreadable("not UTF-8", str(file)):
+        with bad_where(str(file), rule="not UTF-8"):
             text, replaced = decode(data, errors=self.encoding_errors, where="")
         del data
         yield self.document(text, id=file.name, replaced=replaced)
@@ -154,7 +155,7 @@ class JSONL(Rows, Files):
             place = f"{file}:{number}"
             try:
                 found = self.parse(held, id=f"{file.name}:{number}", where=place, offset=offset)
-            except Unreadable as fault:
+            except Bad as fault:
                 found = self.left_out(fault)
             if found is not None:
                 yield found
@@ -165,18 +166,18 @@ class JSONL(Rows, Files):
     ) -> Document | Bad | None:
         """Return the document of a line, taken out of its list; None for an empty line."""
         line = held.pop()
-        with unreadable("not UTF-8", where):
+        with bad_where(where, rule="not UTF-8"):
             text, replaced = decode(line, errors=self.encoding_errors, where="", offset=offset)
         del line
         if not text or text.isspace():
             return None
         try:
             row = json.loads(text)
-        except json.JSONDecodeError as fault:
-            detail = f"not JSON: {fault.msg}, column {fault.colno}"
-            raise Unreadable("not JSON", where, detail) from None
-        except (ValueError, RecursionError) as fault:  # a number of 5000 digits, 1000 brackets
-            raise Unreadable("not JSON", where, f"not JSON for Python: {fault}") from None
+        except (ValueError, RecursionError) as fault:  # also a number of 5000 digits, 1000 brackets
+            what = f"for Python: {fault}"
+            if isinstance(fault, json.JSONDecodeError):
+                what = f"{fault.msg}, column {fault.colno}"
+            raise Bad(where=where, rule="not JSON", detail=f"not JSON: {what}") from None
         del text
         return self.row(row, where=where, id=id, replaced=replaced)
 
@@ -194,7 +195,7 @@ class Parquet(Rows, Files):
             with self.table(file) as table:
                 metadata = table.metadata
                 groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        except (OSError, Unreadable):  # the worker that reads it reports it
+        except (OSError, Bad):  # the worker that reads it reports it
             return []
         weights = [file.size * rows // max(1, sum(groups)) for rows in groups]
         first = 0
@@ -230,7 +231,7 @@ class Parquet(Rows, Files):
 
     @contextmanager
     def table(self, file: File) -> Iterator[Any]:
-        """Open a file; Unreadable if it is not Parquet."""
+        """Open a file; Bad if it is not Parquet."""
         import pyarrow as arrow
         import pyarrow.parquet as parquet
 
@@ -240,7 +241,7 @@ class Parquet(Rows, Files):
                     yield table
             except arrow.ArrowException as fault:
                 detail = f"not a Parquet file: {fault}"
-                raise Unreadable("not Parquet", str(file), detail) from None
+                raise Bad(where=str(file), rule="not Parquet", detail=detail) from None
 
 
 def _together(files: list[tuple[File, int]], *, size: int) -> list[Part]:
@@ -248,12 +249,3 @@ def _together(files: list[tuple[File, int]], *, size: int) -> list[Part]:
         Part(where={"files": [astuple(file) for file in group]}, size=held)
         for group, held in grouped(files, size=size)
     ]
-
-
-def _named(fault: Exception, file: File) -> Unreadable:
-    if isinstance(fault, Unreadable):
-        return fault
-    if isinstance(fault, PackingFault):
-        return Unreadable("cut short", str(file), str(fault))
-    cause = redacted(str(getattr(fault, "strerror", None) or fault))
-    return Unreadable("cannot be read", str(file), f"cannot be read: {cause}")

@@ -76,7 +76,7 @@ class HuggingFace(Rows):
             named = f"{self.split}:{where['file']}"
         elif "first" in where:
             opened = opened.select(range(where["first"], where["last"]))
-        with self.told():
+        with self.explained():
             for number, row in enumerate(opened, start=where.get("first", 0)):
                 id = f"{named}:{number}"
                 found = self.row(row, where=f"{self.label()}, row {id}", id=id)
@@ -87,7 +87,7 @@ class HuggingFace(Rows):
         """Open the data set by `datasets`; DataError names the path where that fails."""
         import datasets
 
-        with self.told():
+        with self.explained():
             return datasets.load_dataset(
                 self.path,
                 self.name,
@@ -98,7 +98,7 @@ class HuggingFace(Rows):
             )
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Give faults of `datasets` in the block the path and the cure."""
         import datasets
 

@@ -27,6 +27,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import IO, Any
 
+from train.data.reading.documents import Bad
 from train.disk.redaction import redacted
 from train.errors import DataError
 
@@ -69,10 +70,6 @@ class File:
         return suffix(self.path) in _UNPACKERS
 
 
-class PackingFault(Exception):
-    """A compressed file that is cut short or damaged."""
-
-
 def listed(path: str, *, pattern: str) -> list[File]:
     """Return the files of a path, sorted by name: a file, a folder, a glob, or a zip archive.
 
@@ -98,7 +95,7 @@ def listed(path: str, *, pattern: str) -> list[File]:
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
-    """Open a file, unpacked; OSError where it cannot be read, PackingFault if damaged."""
+    """Open a file, unpacked; OSError where it cannot be read, Bad if it is cut short or damaged."""
     unpack = _UNPACKERS.get(suffix(file.path))
     with raw(file) as packed:
         if unpack is None:
@@ -108,11 +105,11 @@ def opened(file: File) -> Iterator[IO[bytes]]:
             with unpack(packed) as unpacked:
                 yield unpacked
         except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as fault:
-            raise _packing_fault(file, fault) from None
+            raise _cut_short(file, fault) from None
         except OSError as fault:
             if fault.errno is not None:  # of the disk; bz2 has none for what is no bzip2
                 raise
-            raise _packing_fault(file, fault) from None
+            raise _cut_short(file, fault) from None
 
 
 @contextmanager
@@ -175,7 +172,7 @@ def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
 
     Who takes the line out of its list holds it alone: a line may be a large part of the memory.
     Lines end at "\\n" alone: other line separators are legal inside JSON strings. A packed file
-    that is cut short raises PackingFault in one of its pieces, and simply ends in the others.
+    that is cut short raises Bad in one of its pieces, and simply ends in the others.
     """
     try:
         with opened(file) as lines:
@@ -191,13 +188,14 @@ def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
                 if number % span.turns == span.turn:
                     yield number, offset, held
                 number, offset = number + 1, offset + size
-    except PackingFault:
+    except Bad:
         if span.turn == 0:
             raise
 
 
-def _packing_fault(file: File, fault: Exception) -> PackingFault:
-    return PackingFault(f"not a whole {_NAMES[suffix(file.path)]} file: {fault}")
+def _cut_short(file: File, fault: Exception) -> Bad:
+    detail = f"not a whole {_NAMES[suffix(file.path)]} file: {fault}"
+    return Bad(where=str(file), rule="cut short", detail=detail)
 
 
 def _local(path: Path, name: str) -> File:

@@ -7,17 +7,17 @@ reason. What is proved, of a cut between two characters a|b:
 - Splitting expressions. All alternatives must be known. None of them runs over a cut between a
   letter and a space with a letter behind it, or between a letter or digit and a mark that can only
   begin a piece, and none looks further than one character beyond its run. Line ends: where white
-  space is taken by `\\s+(?!\\S)` alone (GPT-2), the last line end of a run stands alone before a
-  visible character: cut before it. Where `\\s*[\\r\\n]+` comes first (cl100k, o200k), runs end with
-  their last line end: cut after it, but not before "/", which o200k appends to line ends.
+  space is taken by `\\s+(?!\\S)` alone (GPT-2), the last line end of a run is a piece of its own
+  before a visible character: cut before it. Where `\\s*[\\r\\n]+` comes first (cl100k, o200k), runs
+  end with their last line end: cut after it, but not before "/", which o200k appends to line ends.
 - White space (BERT, Whitespace, Metaspace with splitting): every space begins a new piece.
 - BPE that does not split (SentencePiece): merges make pieces of the vocabulary only, so that no
   merge crosses a|b if no piece holds a followed by b. Unigram that does not split has no rule: its
   sums of scores are rounded otherwise in parts, which decides ties.
 
 Parts after the first are encoded without the space that a tokenizer puts before a text
-(`continued`). Splitters that stand before these (digits, punctuation) leave letters, spaces and
-line ends together, but cut elsewhere: with them, letters must stand on both sides.
+(`continued`). Splitters that come before these (digits, punctuation) leave letters, spaces and
+line ends together, but cut elsewhere: with them, letters must be on both sides.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Unproved(Exception):
 
 
 def chunk_rule(definition: dict[str, Any]) -> ChunkRule:
-    """The rule of a tokenizer's definition, the content of its tokenizer.json."""
+    """Return the rule of a tokenizer's definition, the content of its tokenizer.json."""
     try:
         marks = _require_plain_additions(definition)
         lines = _require_local(definition["normalizer"])
@@ -123,7 +123,7 @@ def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[
 
 
 def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
-    """The last line end or space that is near before `end` and behind `start`, else `end`."""
+    """Return the last line end or space shortly before `end` and behind `start`, else `end`."""
     for mark in "\n ":
         found = text.rfind(mark, max(start + 1, end - back), end - 1)
         if found > 0:
@@ -132,7 +132,7 @@ def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
 
 
 def continued(definition: dict[str, Any]) -> dict[str, Any] | None:
-    """The tokenizer of the parts after the first: nothing is put before; None if it is the same."""
+    """Return the tokenizer of later parts: nothing is put before; None if it is the same."""
     made = copy.deepcopy(definition)
     made["normalizer"] = _without_prefix(made["normalizer"])
     for place, step in enumerate(steps_of(made["pre_tokenizer"], "pretokenizers")):
@@ -144,7 +144,7 @@ def continued(definition: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def steps_of(part: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """The parts of a (nested) sequence, themselves and not copies."""
+    """Return the parts of a (nested) sequence, themselves and not copies."""
     if part is None:
         return []
     if part["type"] == "Sequence":
@@ -165,7 +165,7 @@ def _without_prefix(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkRule:
-    """The first step that decides about spaces: pieces on either side are split on their own.
+    """Return the rule of the first step that decides about spaces, which splits at them.
 
     marks, lines: whether marks and line ends come to it as they are.
     """
@@ -294,7 +294,7 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
 
 
 def _alternatives(expression: str) -> list[str]:
-    """The alternatives of an expression, at its top level."""
+    """Return the alternatives of an expression, at its top level."""
     parts, depth, inside, start = [], 0, False, 0
     place = 0
     while place < len(expression):

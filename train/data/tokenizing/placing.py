@@ -122,7 +122,7 @@ def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> s
         # A character may be spelled by several (a ligature), which tokens then share.
         if shown not in _normalised(fast, text, start, end):
             place = f"{text[start:end]!r} (characters {start} to {end})"
-            return f"{piece!r} is said to spell {place}"
+            return f"{piece!r} does not spell {place}, where its offsets lead"
     for found in re.finditer(r"\S+", text):  # each word that is kept must begin inside of a token
         start, end = found.span()
         if not any(covered[start:end]) and fast.encode(found[0], add_special_tokens=False).ids:

@@ -53,7 +53,7 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
     name = pattern or next((known for known in PATTERNS if known in path.name), None)
     if name is None:
         raise DataError(
-            f"{path}: a tiktoken file does not say how text is split; set pattern to one of "
+            f"{path}: a tiktoken file does not hold how text is split; set pattern to one of "
             f"{', '.join(PATTERNS)}, or to the expression itself"
         )
     end = _ENDS.get(name, -1)

@@ -87,7 +87,6 @@ class Tokenizer:
             self.spelling = None
         if fault and (self.spelling is None or self.spelling.ascii_only):
             raise DataError(f"the tokens cannot be mapped to the text: {fault}")
-        self._checked = (self.rule, self.spelling is not None)
 
     def _set(self, definition: str, eos: str) -> None:
         self.json, self.eos = definition, eos
@@ -108,8 +107,15 @@ class Tokenizer:
         self.spelling = spelling(self._definition, self.fast.get_vocab())
         self.rule = chunk_rule(bare)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self.json, self.eos, self._checked)
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.json, self.eos, self.rule, self.spelling is not None
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Take over a tokenizer from another process, which has passed its tests there."""
+        definition, eos, rule, has_table = state
+        self._set(definition, eos)
+        self.rule = rule
+        self.spelling = self.spelling if has_table else None
 
     @property
     def table(self) -> ByteTable | None:
@@ -299,16 +305,6 @@ class Tokenizer:
 def one_thread() -> None:
     """Keep tokenizers of this process from starting threads: for a worker among others."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-def _revive(definition: str, eos: str, checked: tuple[ChunkRule, bool]) -> Tokenizer:
-    """Return a tokenizer from another process, which has passed its tests there."""
-    made = object.__new__(Tokenizer)
-    made._set(definition, eos)
-    made._checked = checked
-    made.rule, has_table = checked
-    made.spelling = made.spelling if has_table else None
-    return made
 
 
 def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
