@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -127,12 +128,14 @@ class PackageCode(Reader):
     def paths(self, package: str) -> list[Path]:
         """Return the files of a package that may be documents, sorted."""
         root = _package_folder(package)
-        paths = [file.relative_to(root) for file in sorted(root.rglob("*.py"))]
-        return [
-            path
-            for path in paths
-            if not _NEVER & set(path.parts) and not (self.skip_tests and _is_test(path))
-        ]
+        skipped = _NEVER | _TESTS if self.skip_tests else _NEVER
+        found = []
+        for folder, inside, names in os.walk(root):
+            inside[:] = [name for name in inside if name not in skipped]
+            tests = [n for n in names if n == "conftest.py" or n.startswith("test_")]
+            kept = set(names).difference(tests if self.skip_tests else ())
+            found += [Path(folder, name) for name in kept if name.endswith(".py")]
+        return [path.relative_to(root) for path in sorted(found)]
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
         """Yield the document of a file, if it is as long as asked for."""
@@ -159,11 +162,6 @@ def _folder(package: str, *, install: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise DataError(f"package {package} is not installed; run: pip install {install}")
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _is_test(path: Path) -> bool:
-    in_folder = bool(_TESTS & set(path.parts[:-1]))
-    return in_folder or path.name == "conftest.py" or path.name.startswith("test_")
 
 
 def _version(package: str) -> str:

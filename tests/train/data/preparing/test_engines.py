@@ -58,7 +58,7 @@ def cluster(tmp_path, monkeypatch):
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "SMALLEST", 4 * PART_BYTES)
-    write_corpus(tmp_path / "in", seed=5, documents=40)
+    write_corpus(tmp_path / "in", seed=5, documents=20)
     run(tmp_path / "in", tmp_path / "here", engine=Local(workers=1))
     return tmp_path / "in", content(tmp_path / "here")
 

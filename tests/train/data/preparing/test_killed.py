@@ -69,12 +69,12 @@ def finished(process):
     return out.split()[0]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_killed_parents_are_taken_up_where_they_were(undisturbed, tmp_path, workers):
+@pytest.mark.parametrize(("workers", "kills"), [(1, 1), (2, 2)])
+def test_killed_parents_are_taken_up_where_they_were(undisturbed, tmp_path, workers, kills):
     folder, _, expected = undisturbed
     draw = random.Random(workers)
     before = 0
-    for _ in range(2):
+    for _ in range(kills):
         process = started(folder, tmp_path, workers=workers)
         goal = before + draw.randint(1, 8)
         waited(lambda goal=goal: done(tmp_path) >= goal)
@@ -119,6 +119,7 @@ def test_killed_workers_are_replaced(undisturbed, tmp_path):
 @pytest.mark.parametrize("moment", [1, 4, 8, 14])
 def test_an_installation_that_is_killed_is_finished(undisturbed, tmp_path, monkeypatch, moment):
     folder, _, expected = undisturbed
+    monkeypatch.setattr("tests.train.data.preparing.disturbed.time.sleep", lambda _: None)
     run(folder, tmp_path, seconds=0.0)
     moves = 0
 

@@ -44,9 +44,8 @@ class Breaks(Newline):
         return super().cut(text)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path, seed):
-    texts = write_corpus(tmp_path / "in", seed=seed)
+def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
+    texts = write_corpus(tmp_path / "in", seed=1)
     run(tmp_path / "in", tmp_path / "one")
     expected = content(tmp_path / "one")
     for workers in (2, 3):
