@@ -64,12 +64,7 @@ def banded_attention(
 
 
 def exact_banded_attention(
-    q: Queries,
-    k: Keys,
-    v: Keys,
-    row: Float[Tensor, "batch head key"],
-    *,
-    chunk: int = CHUNK,
+    q: Queries, k: Keys, v: Keys, row: Float[Tensor, "batch head key"], *, chunk: int = CHUNK
 ) -> Queries:
     """The same without gradients, as exact in float32 as attention without a bias.
 
@@ -153,11 +148,7 @@ def default_tolerance(dtype: torch.dtype) -> float:
 
 
 def least_bias(
-    q: Float[Tensor, "batch head query width"],
-    k: Float[Tensor, "batch kv_head key width"],
-    row: Float[Tensor, "batch head key"],
-    *,
-    tolerance: float,
+    q: Queries, k: Keys, row: Float[Tensor, "batch head key"], *, tolerance: float
 ) -> Float[Tensor, "batch head query"]:
     """The bias below which a key cannot matter to each query; queries are the last of the keys.
 

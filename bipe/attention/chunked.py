@@ -8,11 +8,10 @@ way of biases that no fused kernel takes, on any device; the eager twin is eager
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from bipe.attention.eager import repeat_heads
+from bipe.attention.eager import Keys, Queries, repeat_heads
 from bipe.bias import Bias, BiasSum, TableBias
 
 CHUNK = 128  # queries
@@ -20,14 +19,7 @@ CHUNK = 128  # queries
 _FEW_PAIRS = 0.25
 
 
-def chunked_attention(
-    q: Float[Tensor, "batch head time width"],
-    k: Float[Tensor, "batch kv_head time width"],
-    v: Float[Tensor, "batch kv_head time width"],
-    *,
-    bias: Bias,
-    chunk: int = CHUNK,
-) -> Float[Tensor, "batch head time width"]:
+def chunked_attention(q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int = CHUNK) -> Queries:
     """Causal attention of one document a row; `bias` covers the same queries and keys."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     everything = slice(None)

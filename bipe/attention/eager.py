@@ -36,12 +36,7 @@ def allowed_pairs(
 
 
 def eager_attention(
-    q: Queries,
-    k: Keys,
-    v: Keys,
-    *,
-    bias: Bias | None,
-    allowed: Bool[Tensor, "batch query key"],
+    q: Queries, k: Keys, v: Keys, *, bias: Bias | None, allowed: Bool[Tensor, "batch query key"]
 ) -> Queries:
     """softmax(q k^T / sqrt(width) + bias) v over the allowed pairs, softmax in at least float32."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])

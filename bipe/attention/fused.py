@@ -117,11 +117,7 @@ def bias_row_works() -> bool:
 
 
 def last_query_attention(
-    q: Float[Tensor, "batch head 1 width"],
-    k: Float[Tensor, "batch kv_head key width"],
-    v: Float[Tensor, "batch kv_head key width"],
-    *,
-    bias: Tensor | None,
+    q: Float[Tensor, "batch head 1 width"], k: Keys, v: Keys, *, bias: Tensor | None
 ) -> Float[Tensor, "batch head 1 width"]:
     """Attention of one query a row over all keys.
 
@@ -137,11 +133,7 @@ def last_query_attention(
     return (weights.view(*grouped.shape[:3], -1) @ v).view_as(q)
 
 
-def chunk_attention(
-    q: Queries,
-    k: Keys,
-    v: Keys,
-) -> Queries:
+def chunk_attention(q: Queries, k: Keys, v: Keys) -> Queries:
     """Attention of the last queries over the past and causally over themselves; CPU only."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     past = k.shape[2] - q.shape[2]
@@ -158,13 +150,7 @@ def kernel_dtype(q: Tensor) -> torch.dtype:
 
 
 def kernel_forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    row: Tensor | None,
-    *,
-    causal: bool,
-    scale: float | None = None,
+    q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
     """Output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; `row` is ``[b, h, key]``.
 

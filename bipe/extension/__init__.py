@@ -4,15 +4,7 @@ frequencies.py and yarn.py change the frequencies of a rotation (`RoPE(stretch=.
 changes distances or leaves far keys out (`Flat(far=...)`, `Bilevel(far=...)`).
 """
 
-from bipe.extension.distances import (
-    Clip,
-    DualChunk,
-    LeakyReRoPE,
-    LogN,
-    ReRoPE,
-    SelfExtend,
-    Window,
-)
+from bipe.extension.distances import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
 from bipe.extension.extend import Extension, Report, extend_config
 from bipe.extension.frequencies import (
     DroPE,

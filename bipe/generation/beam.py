@@ -1,4 +1,4 @@
-"""Beam search: the most likely continuations, several followed side by side.
+"""Beam search: the most likely continuations, several followed at once.
 
     best, *others = beam_search(model, prompt, max_new=100, search=Beams(beams=4), stop_ids=[0])
 
@@ -43,18 +43,18 @@ class Beams:
             raise ValueError(f"length_penalty must be finite, was: {self.length_penalty}")
 
     def score(self, log_likelihood: float, drawn: int) -> float:
-        """What hypotheses are compared by; drawn: tokens, the stop included."""
+        """Return what hypotheses are compared by; drawn: tokens, the stop included."""
         return log_likelihood / drawn**self.length_penalty
 
     def bound(self, log_likelihood: float, drawn: int, *, max_new: int) -> float:
-        """The most that an open hypothesis can come to score: no token adds to its likelihood."""
+        """Return the most that an open hypothesis can score: no token adds to its likelihood."""
         lengths = (min(drawn + 1, max_new), max_new)
         return max(self.score(log_likelihood, length) for length in lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """One continuation. tokens: ids, the stop left out. ended: "stop" or "length"."""
+    """One continuation. tokens: ids, without the stop. ended: "stop" or "length"."""
 
     tokens: list[int]
     score: float
@@ -81,7 +81,7 @@ def beam_search(
     stop_ids: Sequence[int] = (),
     chunk: int = PREFILL_CHUNK,
 ) -> list[Hypothesis]:
-    """The best continuations of at most `max_new` tokens, best first.
+    """Return the best continuations of at most `max_new` tokens, best first.
 
     marker, marks, stop_ids, chunk: as for `generate`. Raises ValueError for an empty prompt.
     """
@@ -113,7 +113,7 @@ def beam_search(
 def _candidates(
     logits: Float[Tensor, "row vocab"], totals: Float[Tensor, " row"], *, count: int
 ) -> list[tuple[int, int, float]]:
-    """The most likely (row, token, total), best first."""
+    """Return the most likely (row, token, total), best first."""
     # In float64, or logits that differ by little would become equal.
     scores = logits.double().log_softmax(-1).cpu() + totals[:, None]
     best = scores.flatten().topk(min(count, scores.numel()))
@@ -127,7 +127,7 @@ def _candidates(
 def _advance(
     chosen: list[tuple[int, int, float]], going: list[_Open], *, stops: set[int], search: Beams
 ) -> tuple[list[int], list[_Open], list[Hypothesis]]:
-    """The rows that go on with what they then hold, and the hypotheses that end here."""
+    """Return the rows that go on, the open hypotheses in them, and those that end here."""
     parents, after, ended = list[int](), list[_Open](), list[Hypothesis]()
     for rank, (row, token, total) in enumerate(chosen):
         if token in stops:
@@ -151,7 +151,7 @@ def _best(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:
 
 
 def _is_over(done: list[Hypothesis], going: list[_Open], search: Beams, *, max_new: int) -> bool:
-    """Whether what goes on can be left aside."""
+    """Return whether no open hypothesis can still matter."""
     if len(done) < search.beams:
         return False
     if search.early_stopping:

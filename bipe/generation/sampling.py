@@ -1,10 +1,10 @@
-"""Writing on: tokens drawn one after the other from what a model expects.
+"""Text written token by token, each drawn from what a model expects.
 
     texts = generate(model, [prompt], sampling=Sampling(temperature=0.8, top_p=0.95), max_new=100)
 
 Rows of different lengths are padded on the left, and every row is drawn from its own stream of
-(seed, row): what a prompt gives does not depend on its neighbours. Segments go on by the marker of
-the session (session.py), so that a model under BiPE counts while it writes as it did in training.
+(seed, row): what a prompt gives does not depend on its neighbours. The marker of the session
+(session.py) continues the segments, so that a model under BiPE counts as it did in training.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Sampling:
             raise ValueError(f"repetition_penalty must be above 0, was: {self.repetition_penalty}")
 
     def filtered(self, logits: Float[Tensor, " vocab"], seen: Tensor) -> Float[Tensor, " vocab"]:
-        """The logits to draw from; tokens that are out of the question have -inf.
+        """Return the logits to draw from, -inf for tokens that are out of the question.
 
         seen: ids in the row, for the repetition penalty.
         """
@@ -76,7 +76,7 @@ class Sampling:
     def draw(
         self, logits: Float[Tensor, " vocab"], seen: Tensor, generator: torch.Generator
     ) -> int:
-        """The id of the next token."""
+        """Return the id of the next token."""
         logits = self.filtered(logits.float(), seen)
         if self.temperature == 0:
             return int(logits.argmax())
@@ -86,9 +86,9 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was written behind a prompt.
+    """A continuation of a prompt.
 
-    tokens: ids, the one that ended it left out. ended: "stop" (a stop id or string came) or
+    tokens: ids, without the one that ended it. ended: "stop" (a stop id or string came) or
     "length". text: of the tokens up to a stop string, where a decoder was given.
     """
 
@@ -113,13 +113,13 @@ def generate(
     chunk: int = PREFILL_CHUNK,
     on_token: Callable[[int, int], None] | None = None,
 ) -> list[Written]:
-    """Write at most `max_new` tokens behind each prompt.
+    """Write at most `max_new` tokens after each prompt.
 
     sampling: by default the most likely token each time. marker: cuts the text into segments;
-    needed by bilevel models. marks: those of the prompts, where the marker is to begin behind them.
+    needed by bilevel models. marks: those of the prompts, where the marker is to begin after them.
     stop_ids, stop_strings: end a row; strings need `decode`, which turns ids into text. static:
     reserve the cache at once instead of letting it grow. chunk: tokens of the prompts read at
-    once. on_token: told (row, id) of every token as it comes.
+    once. on_token: called with (row, id) for every token as it comes.
     Raises ValueError for an empty prompt, or stop strings without `decode`.
     """
     if not prompts or not all(len(prompt) for prompt in prompts):
@@ -139,18 +139,9 @@ def generate(
         chunk=chunk,
         room=max_new,
     )
-    rows = [
-        _Row(
-            index,
-            prompt,
-            sampling or Sampling(temperature=0.0),
-            stop_ids,
-            stop_strings,
-            decode,
-            seed,
-        )
-        for index, prompt in enumerate(prompts)
-    ]
+    sampling = sampling or Sampling(temperature=0.0)
+    ending = _Ending(ids=frozenset(stop_ids), strings=tuple(stop_strings), decode=decode)
+    rows = [_Row(index, prompt, sampling, ending, seed) for index, prompt in enumerate(prompts)]
     fed = [[_PADDING] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)]
     known = None
     if marks is not None:
@@ -158,10 +149,11 @@ def generate(
     going = rows
     for turn in range(max_new):
         logits = session.feed(fed, marks=known if not turn else None, last_only=True)[:, -1]
-        chosen = [row.choose(scores) for row, scores in zip(going, logits, strict=True)]
-        for row, token in zip(going, chosen, strict=True):
-            if on_token is not None and token is not None:
-                on_token(row.index, token)
+        for row, scores in zip(going, logits, strict=True):
+            row.choose(scores)
+        for row in going:
+            if on_token is not None and len(row.tokens) > turn:
+                on_token(row.index, row.tokens[-1])
         left = [place for place, row in enumerate(going) if row.ended is None]
         if not left or turn == max_new - 1:
             break
@@ -172,53 +164,52 @@ def generate(
     return [row.written() for row in rows]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    """What ends a row."""
+
+    ids: frozenset[int]
+    strings: tuple[str, ...]
+    decode: Callable[[list[int]], str] | None
+
+    def place(self, tokens: list[int]) -> int | None:
+        """Return where the first stop string begins in the text of the tokens, in characters."""
+        if not self.strings or self.decode is None:
+            return None
+        text = self.decode(tokens)
+        return min((at for stop in self.strings if (at := text.find(stop)) >= 0), default=None)
+
+
 class _Row:
-    """One prompt and what was written behind it."""
+    """One prompt and what was written after it."""
 
     def __init__(
-        self,
-        index: int,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        stop_ids: Sequence[int],
-        stop_strings: Sequence[str],
-        decode: Callable[[list[int]], str] | None,
-        seed: int,
+        self, index: int, prompt: Sequence[int], sampling: Sampling, ending: _Ending, seed: int
     ) -> None:
-        self.index, self.prompt, self.sampling = index, list(prompt), sampling
-        self.stop_ids, self.stop_strings, self.decode = set(stop_ids), stop_strings, decode
+        self.index, self.prompt, self.sampling, self.ending = index, prompt, sampling, ending
         # torch's CPU generator takes in 32 bits of a seed.
         self.generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{index}".encode()))
         # Enough tokens to hold a stop string, of which each may be one of a character's bytes.
-        self._window = _BYTES * (1 + max(map(len, stop_strings), default=0))
+        self._window = _BYTES * (1 + max(map(len, ending.strings), default=0))
         self.tokens: list[int] = []
         self.ended: str | None = None
 
-    def choose(self, logits: Tensor) -> int | None:
-        """The next token, or None if it ends the row."""
+    def choose(self, logits: Tensor) -> None:
+        """Add the next token, unless it is one that ends the row."""
         penalised = self.sampling.repetition_penalty != 1
         seen = sorted({*self.prompt, *self.tokens}) if penalised else []
         at = torch.tensor(seen, dtype=torch.int64, device=logits.device)
         token = self.sampling.draw(logits, at, self.generator)
-        if token in self.stop_ids:
+        if token in self.ending.ids:
             self.ended = "stop"
-            return None
+            return
         self.tokens.append(token)
-        if self._stop(self.tokens[-self._window :]) is not None:
+        if self.ending.place(self.tokens[-self._window :]) is not None:
             self.ended = "stop"
-        return token
 
     def written(self) -> Written:
-        text = None if self.decode is None else self.decode(self.tokens)
-        stop = self._stop(self.tokens)
-        if text is not None and stop is not None:
-            text = text[:stop]
+        """Return the continuation, its text cut before a stop string."""
+        text = None if self.ending.decode is None else self.ending.decode(self.tokens)
+        if text is not None:
+            text = text[: self.ending.place(self.tokens)]
         return Written(tokens=self.tokens, ended=self.ended or "length", text=text)
-
-    def _stop(self, tokens: list[int]) -> int | None:
-        """Where the first stop string begins in the text of these tokens, in characters."""
-        if not self.stop_strings or self.decode is None:
-            return None
-        text = self.decode(tokens)
-        places = [place for stop in self.stop_strings if (place := text.find(stop)) >= 0]
-        return min(places, default=None)

@@ -1,17 +1,17 @@
-"""A model in the middle of texts: what it read, its cache, and the segmentation so far.
+"""A model in the middle of texts: the tokens read, their cache, and the segments so far.
 
     session = Session(model, batch=1, marker=marker)
     logits = session.feed([[5, 7, 2]])        [1, 3, vocab]: a prompt, in chunks
     logits = session.feed([[9]])              [1, 1, vocab]: a step
     session.rewind(state)                     back to where `state = session.state()` was taken
 
-Segment marks come from a marker, which reads tokens one by one and tells which open a segment
-(`segmenters.TokenMarker` follows any causal segmenter). A token whose character
-is not complete yet gets a provisional mark; where the rest of the character decides otherwise, its
-keys are computed again: so the cache is always that of the text as it would be read whole.
+Segment marks come from a marker, which reads tokens one by one and reports which open a segment
+(`segmenters.TokenMarker` follows any causal segmenter). A token whose character is not complete yet
+gets a provisional mark; where the rest of the character decides otherwise, its keys are computed
+again: so the cache is always that of the text as it would be read whole.
 
-A prompt that was cut otherwise (in parts, by a segmenter that reads ahead) comes with its own
-marks: `session.feed([[5, 7, 2]], marks=[[3, 0, 2]])`. The marker then begins behind it, with a new
+A prompt that was cut differently (in parts, by a segmenter that reads ahead) comes with its own
+marks: `session.feed([[5, 7, 2]], marks=[[3, 0, 2]])`. The marker then begins after it, with a new
 segment.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -35,23 +35,23 @@ PREFILL_CHUNK = 1024  # tokens
 
 @runtime_checkable
 class Marker(Protocol):
-    """Says which tokens of a text open a segment, while it is written."""
+    """Finds the tokens of a text that open a segment, while it is written."""
 
     def push(self, token: int) -> list[int]:
-        """Marks decided by one more token, in the order of the tokens."""
+        """Return the marks decided by one more token, in the order of the tokens."""
 
     def provisional(self) -> list[int]:
-        """Marks of the tokens that are not decided, if the text ended here."""
+        """Return marks of the tokens that are not decided, if the text ended here."""
 
     def copy(self) -> Marker:
-        """An independent marker in the same state."""
+        """Return an independent marker in the same state."""
 
 
 @dataclass(slots=True)
 class _Row:
     """The tokens of a row, their marks (of which the last may be provisional), its marker.
 
-    begins: where the text of the marker begins, behind tokens whose marks were given.
+    begins: where the text of the marker begins, after tokens whose marks were given.
     """
 
     tokens: list[int]
@@ -64,10 +64,10 @@ class _Row:
         """Read tokens whose marks are known."""
         self.tokens.extend(tokens)
         self.marks.extend(marks)
-        self.decided = self.begins = len(self.marks)
+        self.decided = len(self.marks)
 
     def push(self, tokens: Sequence[int]) -> int:
-        """Read tokens; return the first place whose mark is new or another than before."""
+        """Read tokens; return the first place whose mark is new or has changed."""
         first = len(self.tokens)
         self.tokens.extend(tokens)
         if self.marker is None:
@@ -78,7 +78,7 @@ class _Row:
         self.decided += len(found)
         marks = found + self.marker.provisional()
         if self.begins is not None and known == self.begins:
-            marks[0] &= ~(1 << DOCUMENT_BIT)  # what goes on behind a prompt is its document
+            marks[0] &= ~(1 << DOCUMENT_BIT)  # what continues a prompt is its document
         old = self.marks[known:]
         self.marks[known:] = marks
         changed = (known + i for i, mark in enumerate(old) if mark != marks[i])
@@ -86,7 +86,7 @@ class _Row:
 
     def copy(self) -> _Row:
         marker = None if self.marker is None else self.marker.copy()
-        return _Row(self.tokens.copy(), self.marks.copy(), self.decided, marker, self.begins)
+        return replace(self, tokens=self.tokens.copy(), marks=self.marks.copy(), marker=marker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ class State:
 class Session:
     """Reads tokens of a batch of texts and gives the logits of what comes next.
 
-    marker: at the start of a text, copied for each row; None for a model that asks for no
-    segments. padding: left padding of each row, in tokens. capacity: tokens a row; by default the
-    cache grows. chunk: tokens of a prompt that are read at once. room: tokens that are expected
-    behind what is fed first; models with a dynamic stretch use both from then on (`Lengths`).
+    marker: at the start of a text, copied for each row; None for a model that needs no segments.
+    padding: left padding of each row, in tokens. capacity: tokens per row; by default the cache
+    grows. chunk: tokens of a prompt that are read at once. room: tokens that are expected after
+    what is fed first; models with a dynamic stretch use both from then on (`Lengths`).
     """
 
     def __init__(
@@ -122,14 +122,14 @@ class Session:
         if room < 0:
             raise ValueError(f"room must be at least 0 tokens, was: {room}")
         self.model, self.chunk, self.room = model, chunk, room
-        self.padding = list(padding) if padding is not None and any(padding) else None
+        self.padding = list(padding or [0] * batch)
         self.cache = Cache(batch=batch, capacity=capacity, grows=capacity is None)
         self._rows = [
             _Row([], [], 0, None if marker is None else marker.copy()) for _ in range(batch)
         ]
 
     def __len__(self) -> int:
-        """Tokens a row so far, padding included."""
+        """Return the tokens per row so far, padding included."""
         return len(self.cache)
 
     @torch.no_grad()
@@ -140,9 +140,9 @@ class Session:
         marks: Sequence[Sequence[int]] | None = None,
         last_only: bool = False,
     ) -> Float[Tensor, "batch time vocab"]:
-        """Read as many tokens for each row; logits behind each, or behind the last only.
+        """Read as many tokens for each row; return logits after each, or after the last only.
 
-        Left padding counts as tokens and is fed with the prompt; what stands there is ignored.
+        Left padding counts as tokens and is fed with the prompt; its values are ignored.
         marks: of tokens that are not for the marker to read, which come before all others.
         """
         count = len(tokens[0])
@@ -157,21 +157,19 @@ class Session:
         if marks is not None:
             self._require_marks(marks, count)
         start = min(
-            self._push(
-                row, new, None if marks is None else marks[index], hidden=self._hidden(index)
-            )
-            for index, (row, new) in enumerate(zip(self._rows, tokens, strict=True))
+            self._push(index, new, None if marks is None else marks[index])
+            for index, new in enumerate(tokens)
         )
         if not len(self.cache):
             self.cache.lengths = self._lengths()
-        # Where a mark became another, its token and all behind it are read again.
+        # Where a mark changed, its token and all after it are read again.
         self.cache.rewind(start)
-        behind = self._read(start)
-        wanted = behind[-1][:, -1:] if last_only else torch.cat(behind, 1)[:, -count:]
+        hidden = self._read(start)
+        wanted = hidden[-1][:, -1:] if last_only else torch.cat(hidden, 1)[:, -count:]
         return self.model.head(wanted)
 
     def state(self) -> State:
-        """Where the session is now."""
+        """Return where the session is now."""
         return State(rows=tuple(row.copy() for row in self._rows), length=len(self))
 
     def rewind(self, state: State) -> None:
@@ -187,8 +185,7 @@ class Session:
         if list(rows) == list(range(len(self._rows))):
             return  # a cache is long: it is not copied for nothing
         self._rows = [self._rows[row].copy() for row in rows]
-        if self.padding is not None:
-            self.padding = [self.padding[row] for row in rows]
+        self.padding = [self.padding[row] for row in rows]
         self.cache.select(torch.tensor(list(rows), device=self._device), shared=shared)
 
     @property
@@ -196,11 +193,11 @@ class Session:
         return self.model.tokens.weight.device
 
     def _hidden(self, row: int) -> int:
-        """Tokens of padding that a row still has to come."""
-        return 0 if self.padding is None else max(0, self.padding[row] - len(self.cache))
+        """Return the tokens of padding that a row is still to get."""
+        return max(0, self.padding[row] - len(self.cache))
 
     def _lengths(self) -> Lengths:
-        """What each row comes to with `room` more tokens, if segments go on as they began."""
+        """Return what each row comes to with `room` more tokens, at its rate of segments so far."""
         columns = []
         for index, row in enumerate(self._rows):
             marks = row.marks[self._hidden(index) :]
@@ -212,17 +209,16 @@ class Session:
         token, inter, intra = torch.tensor(columns, device=self._device).unbind(-1)
         return Lengths(token=token, inter=inter, intra=intra)
 
-    def _push(
-        self, row: _Row, tokens: Sequence[int], marks: Sequence[int] | None, *, hidden: int
-    ) -> int:
+    def _push(self, index: int, tokens: Sequence[int], marks: Sequence[int] | None) -> int:
+        """Read tokens of a row; return the first place whose mark is new or has changed."""
+        row, hidden = self._rows[index], self._hidden(index)
         if not hidden and marks is None:
             return row.push(tokens)
         first = len(row.tokens)
-        row.tokens.extend(tokens[:hidden])
-        row.marks.extend([0] * min(hidden, len(tokens)))
-        row.decided = len(row.marks)
+        row.give(tokens[:hidden], [0] * min(hidden, len(tokens)))
         if marks is not None:
             row.give(tokens[hidden:], marks[hidden:])
+            row.begins = row.decided
         elif hidden < len(tokens):
             row.push(tokens[hidden:])
         return first
@@ -232,13 +228,14 @@ class Session:
             raise ValueError(
                 f"marks must be as many as tokens, {count}, were: {list(map(len, marks))}"
             )
-        if any(row.begins is None and any(row.marks) for row in self._rows) or any(
-            row.begins not in (None, len(row.marks)) for row in self._rows
+        if any(
+            any(row.marks) if row.begins is None else row.begins != len(row.marks)
+            for row in self._rows
         ):
             raise ValueError("marks must come before the tokens that the marker reads")
 
     def _read(self, start: int) -> list[Tensor]:
-        """Hidden states of the tokens from `start` to the end, chunk by chunk."""
+        """Return hidden states of the tokens from `start` to the end, chunk by chunk."""
         found = []
         stop = len(self._rows[0].tokens)
         for begin in range(start, stop, self.chunk):
@@ -252,7 +249,7 @@ class Session:
         return found
 
     def _mask(self, part: slice) -> Tensor | None:
-        if self.padding is None:
+        if not any(self.padding):
             return None
         places = torch.arange(part.start, part.stop, device=self._device)
         return places < torch.tensor(self.padding, device=self._device)[:, None]

@@ -19,13 +19,7 @@ CHUNK = 128  # queries
 
 
 def chunked_passes(
-    q: Queries,
-    k: Keys,
-    v: Keys,
-    *,
-    views: list[View],
-    ranges: list[Range],
-    chunk: int = CHUNK,
+    q: Queries, k: Keys, v: Keys, *, views: list[View], ranges: list[Range], chunk: int = CHUNK
 ) -> Queries:
     """Attention over the keys that `ranges` give each query, as `views` turn them."""
     n_head, n_query = q.shape[1], q.shape[2]

@@ -117,12 +117,7 @@ def members(
 
 
 def eager_passes(
-    q: Queries,
-    k: Keys,
-    v: Keys,
-    *,
-    views: list[View],
-    where: list[Bool[Tensor, "batch query key"]],
+    q: Queries, k: Keys, v: Keys, *, views: list[View], where: list[Bool[Tensor, "batch query key"]]
 ) -> Queries:
     """Attend with one softmax over all passes; `where` holds the pairs of each."""
     precise = torch.promote_types(q.dtype, torch.float32)
