@@ -1,4 +1,4 @@
-"""What is added to attention scores, described and not spelled out: what `Encoding.bias` returns.
+"""What is added to attention scores, as a description: what `Encoding.bias` returns.
 
 A description lets attention choose a path (attention/dispatch.py). A `LinearBias` never needs a
 tensor of query x key; any other bias offers `dense`, which does.
@@ -20,23 +20,23 @@ class Bias(ABC):
 
     @abstractmethod
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
-        """Spell the bias out: the reference of every other path, and the fallback."""
+        """Return the bias as a tensor: the reference of every other path, and the fallback."""
 
     @abstractmethod
     def part(self, *, rows: slice, queries: slice, keys: slice) -> Bias:
-        """The bias of some rows of the batch, queries and keys."""
+        """Return the bias of some rows of the batch, queries and keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearTerm:
-    """slope_h * (k_id - q_id): one slope a head, ids in whatever unit the level counts."""
+    """slope_h * (k_id - q_id): one slope per head, ids in whatever unit the level counts."""
 
     slopes: Float[Tensor, " head"]
     q_ids: Int[Tensor, "batch query"]
     k_ids: Int[Tensor, "batch key"]
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearTerm:
-        """The term of some rows, queries and keys."""
+        """Return the term of some rows, queries and keys."""
         return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
 
 
@@ -45,7 +45,7 @@ class LinearBias(Bias):
     """A sum of linear terms: ALiBi, BiPE-ALiBi, or ALiBi on both levels.
 
     A query adds the same to all its scores whatever its own id, and softmax does not see that:
-    so a row of shape ``(batch, head, key)`` says it all.
+    so a row of shape ``(batch, head, key)`` is enough.
     """
 
     terms: tuple[LinearTerm, ...]
@@ -64,7 +64,7 @@ class LinearBias(Bias):
     def row(
         self, *, rows: slice, keys: slice, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "batch head key"]:
-        """The bias of some keys up to a constant a query, for some rows of the batch.
+        """Return the bias of some keys up to a constant per query, for some rows of the batch.
 
         Ids are centred as integers, before they meet a slope: an unshifted slope * id loses the
         scores below it to rounding (official BiPE, in bfloat16: 0.3 nats at 1024 tokens).
@@ -94,10 +94,10 @@ class TableBias(Bias):
         return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
 
     def pairs(self, dtype: torch.dtype) -> IdPairs:
-        """The bias once for each pair of ids instead of each pair of tokens.
+        """Return the bias once for each pair of ids instead of each pair of tokens.
 
         Ids that repeat (segments) make the table small: of 8192 tokens in segments of 25 it holds
-        328 x 328 numbers a head. Reads the range of the ids on the host.
+        328 x 328 numbers per head. Reads the range of the ids on the host.
         """
         q_first, q_count = _range(self.q_ids)
         k_first, k_count = _range(self.k_ids)
@@ -109,14 +109,14 @@ class TableBias(Bias):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdPairs:
-    """A table bias by pairs of ids, and where in the table each query and key stands."""
+    """A table bias by pairs of ids, and the row or column of each query and key in it."""
 
     table: Float[Tensor, "batch head q_id k_id"]
     q_at: Int[Tensor, "batch query"]
     k_at: Int[Tensor, "batch key"]
 
     def dense(self) -> Float[Tensor, "batch head query key"]:
-        """Spread over tokens."""
+        """Return the bias of pairs of tokens."""
         batch = torch.arange(len(self.table), device=self.table.device)[:, None, None]
         spread = self.table.permute(0, 2, 3, 1)[batch, self.q_at[:, :, None], self.k_at[:, None]]
         return spread.permute(0, 3, 1, 2)
@@ -148,7 +148,7 @@ def add_biases(*biases: Bias | None) -> Bias | None:
 
 
 def _range(ids: Tensor) -> tuple[Tensor, int]:
-    """The least id of each row, ``[batch, 1]``, and how many ids the widest row spans."""
+    """Return the least id of each row, ``[batch, 1]``, and how many ids the widest row spans."""
     first, last = ids.amin(-1, keepdim=True), ids.amax(-1, keepdim=True)
     return first, int((last - first).max()) + 1
 

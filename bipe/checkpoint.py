@@ -1,7 +1,7 @@
 """Models on disk: a folder with model.safetensors and config.json, which serves without Hydra.
 
 Weights travel as safetensors and nothing is unpickled. The folder is written under a temporary
-name and renamed, so that it is there whole or not at all. layouts.py reads and writes other forms.
+name and renamed, so that it is complete or absent. layouts.py reads and writes other forms.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMAT = "bipe-decoder/1"
 
 
 class CheckpointError(ValueError):
-    """A model folder that cannot be read; says which file and why."""
+    """A model folder that cannot be read: which file and why."""
 
 
 def save_model(

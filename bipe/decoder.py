@@ -1,4 +1,4 @@
-"""A LLaMA decoder (Touvron et al., 2302.13971) whose positions are data.
+"""A LLaMA decoder (Touvron et al., 2302.13971) that takes positions as data.
 
 Tokens are embedded once; every block attends with the rotation and the bias that the encoding
 gives for the ids of the batch. Nothing here knows what a segment is.
@@ -204,7 +204,7 @@ class Decoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t c"]:
-        """Hidden states after the final norm, of tokens at the given positions.
+        """Return hidden states after the final norm, of tokens at the given positions.
 
         cache: the tokens before these, which it then holds too (cache.py).
         """
@@ -224,7 +224,7 @@ class Decoder(nn.Module):
     def _attention(
         self, at: Positions, keys_at: Positions, *, dtype: torch.dtype
     ) -> tuple[Rotation | None, Attention]:
-        """How queries and new keys turn, and how they attend, in every block."""
+        """Return how queries and new keys turn, and how they attend, in every block."""
         if far_of(self.scheme) is not None:
             # Keys turn otherwise in each pass: they are kept as they are.
             return None, pass_attention(
@@ -239,7 +239,7 @@ class Decoder(nn.Module):
     def logits(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t v"]:
-        """All logits at once: for short inputs; loss.py scores long ones in chunks."""
+        """Return all logits at once: for short inputs; loss.py scores long ones in chunks."""
         return self.head(self(tokens, at, cache=cache))
 
     @torch.no_grad()
@@ -265,7 +265,7 @@ def _recomputed(block: nn.Module, *inputs: Any) -> Tensor:
 
 
 def as_scheme(encoding: Any) -> Any:
-    """A bare encoding counts tokens; Flat, Bilevel and Chain are left as they are."""
+    """Return a bare encoding as one that counts tokens; Flat, Bilevel and Chain as they are."""
     if isinstance(encoding, Encoding):
         return Flat(encoding=encoding)
     if not all(callable(getattr(encoding, hook, None)) for hook in ("embed", "rotation", "bias")):

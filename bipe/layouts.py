@@ -53,20 +53,17 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     without a floor, whose original length is `train_scale`, a row, as the release has it.
     intra_length: rows of the intra-segment table in the checkpoint, in tokens.
     """
-    width, n_head = config["hidden_size"], config["num_attention_heads"]
     return DecoderConfig(
         vocab_size=config["vocab_size"],
-        width=width,
+        width=config["hidden_size"],
         n_layer=config["num_hidden_layers"],
-        n_head=n_head,
+        n_head=config["num_attention_heads"],
         n_kv_head=config.get("num_key_value_heads"),
         mlp_width=config["intermediate_size"],
         norm_eps=config.get("rms_norm_eps", 1e-6),
         init_std=config.get("initializer_range", 0.02),
         tied_head=config.get("tie_word_embeddings", False),
-        encoding=_with_log_scale(
-            _encoding(config, width=width, n_head=n_head, intra_length=intra_length), config
-        ),
+        encoding=_with_log_scale(_encoding(config, intra_length=intra_length), config),
     )
 
 
@@ -85,13 +82,13 @@ def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Dec
 
 
 def to_official(model: Decoder) -> dict[str, Tensor]:
-    """The weights of a model under their official names."""
+    """Return the weights of a model under their official names."""
     state = model.state_dict()
     return {theirs: state[ours] for ours, theirs in _names(model).items()}
 
 
 def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, Any]:
-    """config.json of a model with RoPE or BiPE-RoPE, for transformers 4 and 5 or the release.
+    """Return config.json of a model with RoPE or BiPE-RoPE, for transformers or the release.
 
     max_length: positions that the model is meant for, tokens or segments. Raises CheckpointError
     for another encoding, or a stretch that transformers does not have.
@@ -132,7 +129,7 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
 
 
 def _names(model: Decoder) -> dict[str, str]:
-    """Our name of each weight -> the official one."""
+    """Map our name of each weight to the official one."""
     names = {}
     for ours in model.state_dict():
         block = re.fullmatch(r"blocks\.(\d+)\.(.+)\.weight", ours)
@@ -161,7 +158,7 @@ def _with_log_scale(encoding: dict[str, Any], config: Mapping[str, Any]) -> dict
 
 
 def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The keys of a released config for a far method; none without one."""
+    """Return the keys of a released config for a far method; none without one."""
     if far is None:
         return {}
     known = {TARGET: _LOG_N, "clip": False, "unit": None}
@@ -171,16 +168,29 @@ def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"log_scale": True, "train_scale": length}
 
 
-def _encoding(
-    config: Mapping[str, Any], *, width: int, n_head: int, intra_length: int
-) -> dict[str, Any]:
-    kind = config.get("rpe_type") or "rope"
+def _encoding(config: Mapping[str, Any], *, intra_length: int) -> dict[str, Any]:
+    width, n_head = config["hidden_size"], config["num_attention_heads"]
     theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
     rope: dict[str, Any] = {
         TARGET: _ROPE,
         "head_width": width // n_head,
         "theta": 10000.0 if theta is None else float(theta),
     }
+    alibi: dict[str, Any] = {TARGET: "bipe.encodings.ALiBi", "n_head": n_head}
+    intra = {TARGET: _LEARNED, "width": width, "length": intra_length}
+    known: dict[str, dict[str, Any]] = {
+        "rope": rope,
+        "alibi": alibi,
+        "bipe_rope": {TARGET: _BILEVEL, "intra": intra, "inter": rope},
+        "bipe_alibi": {
+            TARGET: _BILEVEL,
+            "intra": intra,
+            "inter": {**alibi, "multiplier": ALIBI_MULTIPLIER},
+        },
+    }
+    kind = config.get("rpe_type") or "rope"
+    if kind not in known:
+        raise CheckpointError(f"rpe_type must be one of {', '.join(known)}, was: {kind!r}")
     try:
         stretch = read_stretch(config)
     except ValueError as error:
@@ -189,15 +199,4 @@ def _encoding(
         if "alibi" in kind:
             raise CheckpointError(f"{kind} has no rotary frequencies: remove rope_scaling")
         rope["stretch"] = stretch
-    alibi = {"_target_": "bipe.encodings.ALiBi", "n_head": n_head}
-    intra = {"_target_": "bipe.encodings.Learned", "width": width, "length": intra_length}
-    bilevel = {TARGET: _BILEVEL, "intra": intra}
-    known: dict[str, dict[str, Any]] = {
-        "rope": rope,
-        "alibi": alibi,
-        "bipe_rope": {**bilevel, "inter": rope},
-        "bipe_alibi": {**bilevel, "inter": {**alibi, "multiplier": ALIBI_MULTIPLIER}},
-    }
-    if kind not in known:
-        raise CheckpointError(f"rpe_type must be one of {', '.join(known)}, was: {kind!r}")
     return known[kind]

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 IGNORE = -100
-# Tokens a chunk: few enough for memory, enough to fill the device.
+# Tokens per chunk: few enough for memory, enough to fill the device.
 CPU_CHUNK = 1024
 DEVICE_CHUNK = 4096
 _BLOCK_NUMBERS = 1 << 18  # float32 logits that stay in the cache of a core
@@ -30,7 +30,7 @@ def summed_cross_entropy(
     z_loss: float = 0.0,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Sum of the negative log-likelihoods of the targets, in nats and float32; differentiable.
+    """Return the sum of the negative log-likelihoods of the targets, in nats; differentiable.
 
     targets: -100 is ignored. chunk: tokens whose logits are in memory together; by default what
     suits the device. z_loss: adds this times the square of each log-normaliser (Chowdhery et al.,
@@ -57,7 +57,7 @@ def token_nll(
     *,
     chunk: int | None = None,
 ) -> Float[Tensor, " token"]:
-    """Negative log-likelihood of each target in nats, 0 where the target is ignored."""
+    """Return the negative log-likelihood of each target in nats, 0 where it is ignored."""
     pieces = []
     chunk = chunk or _chunk(hidden)
     for x, y in zip(hidden.split(chunk), targets.split(chunk), strict=True):
@@ -111,7 +111,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 def _loss_and_gradient(
     logits: Tensor, targets: Tensor, z_loss: float, smoothing: float, *, wanted: bool
 ) -> Tensor:
-    """The loss of a block, ``[token, vocab]``; its gradient replaces the logits where wanted."""
+    """Return the loss of a block, ``[token, vocab]``; its gradient replaces logits if wanted."""
     chances = logits.log_softmax(-1, dtype=_precise(logits))
     scored = (targets != IGNORE).to(chances.dtype)[:, None]
     y = targets.clamp(min=0)[:, None]

@@ -163,7 +163,7 @@ class Positions:
 
 
 def document_runs(document: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
-    """Number the stretches of one document, from 0 in each row; padding as if it were one."""
+    """Count the stretches of one document, from 0 in each row; padding as if it were one."""
     opens = torch.zeros_like(document)
     opens[:, 1:] = document[:, 1:] != document[:, :-1]
     return opens.cumsum(-1)

@@ -1,6 +1,6 @@
 """How queries and keys turn before they meet: what `Encoding.rotation` returns.
 
-A rotation is computed once a forward pass and applied in every layer. Cosines and sines come from
+A rotation is computed once per forward pass and applied in every layer. Cosines and sines come from
 float64 angles and are rounded once, to float32 (float64 for a float64 model): angles in float32
 lose a thousandth of a turn at position 8192, in bfloat16 everything beyond position 256.
 """
@@ -28,7 +28,7 @@ class Rotation(Protocol):
 class PlaneRotation:
     """Turn pairs of features by an angle each (RoPE: Su et al., 2104.09864, eq. 34).
 
-    cos, sin: one angle a token and pair, times whatever factor the encoding puts on both.
+    cos, sin: of one angle per token and pair, times whatever factor the encoding puts on both.
     query_scale, key_scale: factors on one side only (XPOS), or None.
     interleaved: pairs are neighbours (0, 1), (2, 3) as in GPT-J; else halves (0, d/2) as in LLaMA.
     """
@@ -46,16 +46,11 @@ class PlaneRotation:
         return self._turn(k, self.key_scale)
 
     def to(self, dtype: torch.dtype) -> PlaneRotation:
-        """The same rotation with its tables in `dtype`."""
+        """Return the same rotation with its tables in `dtype`."""
         scales = (self.query_scale, self.key_scale)
         query_scale, key_scale = (None if s is None else s.to(dtype) for s in scales)
-        return replace(
-            self,
-            cos=self.cos.to(dtype),
-            sin=self.sin.to(dtype),
-            query_scale=query_scale,
-            key_scale=key_scale,
-        )
+        cos, sin = self.cos.to(dtype), self.sin.to(dtype)
+        return replace(self, cos=cos, sin=sin, query_scale=query_scale, key_scale=key_scale)
 
     def _turn(self, x: Tensor, scale: Tensor | None) -> Tensor:
         cos, sin = self.cos[:, None], self.sin[:, None]  # [b, 1, t, d/2]

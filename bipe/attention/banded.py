@@ -53,7 +53,7 @@ def banded_attention(
     chunk: int = CHUNK,
     tolerance: float | None = None,
 ) -> Queries:
-    """Causal attention of the last queries with `row` added to all their scores; CPU only.
+    """Attend causally from the last queries, with `row` added to all their scores; CPU only.
 
     row: float64, so that it can be centred on each chunk without loss.
     tolerance: the most weight that the keys left out may hold.
@@ -66,11 +66,11 @@ def banded_attention(
 def exact_banded_attention(
     q: Queries, k: Keys, v: Keys, row: Float[Tensor, "batch head key"], *, chunk: int = CHUNK
 ) -> Queries:
-    """The same without gradients, as exact in float32 as attention without a bias.
+    """Do the same without gradients, as exactly in float32 as attention without a bias.
 
-    A row that is added to finished scores takes of their places what it needs for itself: with
-    slopes of 96 up to 4e-4 of an output at 700 tokens. As features (fused.py) it takes none, for a
-    tenth more time. In other dtypes that is not worth it.
+    A row that is added to finished scores costs digits of theirs: with slopes of 96 up to 4e-4 of
+    an output at 700 tokens. As features (fused.py) it costs none, for a tenth more time. In other
+    dtypes that is not worth it.
     """
     if q.dtype != torch.float32:
         return banded_attention(q, k, v, row, chunk=chunk)
@@ -87,23 +87,23 @@ class _Part:
     past: slice
 
     def at(self, time: slice) -> tuple[slice, slice, slice]:
-        """Where a tensor ``[b, h, t, ...]`` holds that time of these heads."""
+        """Return where a tensor ``[b, h, t, ...]`` holds that time of these heads."""
         return slice(None), self.heads, time
 
     def passes(self) -> Iterator[tuple[slice, bool]]:
-        """Keys to visit, and whether causally."""
+        """Yield keys to visit, and whether causally."""
         yield self.own, True
         if self.past.start < self.past.stop:
             yield self.past, False
 
     def bias(self, row: Tensor, keys: slice, dtype: torch.dtype) -> Tensor:
-        """The row of some keys, centred on the middle of the chunk."""
+        """Return the row of some keys, centred on the middle of the chunk."""
         centre = row[:, self.heads, (self.own.start + self.own.stop) // 2, None]
         return (row[:, self.heads, keys] - centre).to(dtype)
 
 
 def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: float) -> Tensor:
-    """The first key that each chunk of queries must visit: int64 [chunks, head]."""
+    """Return the first key that each chunk of queries must visit: int64 [chunks, head]."""
     query, key = q.shape[2], k.shape[2]
     needed = least_bias(q, k, row, tolerance=tolerance).nan_to_num(-math.inf)
     chunks = -(-query // chunk)
@@ -115,7 +115,7 @@ def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: floa
 
 
 def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
-    """What the kernel is run on; everything at once where there is little to skip."""
+    """Yield what the kernel is run on; everything at once where there is little to skip."""
     query, key = q.shape[2], k.shape[2]
     past = key - query
     starts = torch.arange(past, key, chunk)[:, None]
@@ -128,7 +128,7 @@ def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
 
 
 def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
-    """Each chunk of queries, and heads with about the same first key."""
+    """Yield each chunk of queries, with heads of about the same first key."""
     key = k.shape[2]
     past = key - q.shape[2]
     for number, heads in enumerate(first.tolist()):
@@ -143,16 +143,16 @@ def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
 
 
 def default_tolerance(dtype: torch.dtype) -> float:
-    """The most weight that skipped keys may hold: less than the rounding of the dtype."""
+    """Return the most weight that skipped keys may hold: less than the rounding of the dtype."""
     return torch.finfo(dtype).eps * _TOLERANCE
 
 
 def least_bias(
     q: Queries, k: Keys, row: Float[Tensor, "batch head key"], *, tolerance: float
 ) -> Float[Tensor, "batch head query"]:
-    """The bias below which a key cannot matter to each query; queries are the last of the keys.
+    """Return the bias below which no key matters to each query; queries are the last of the keys.
 
-    row: float64, the bias of each key up to a constant a query. NaN where q or k are.
+    row: float64, the bias of each key up to a constant per query. NaN where q or k are.
     """
     past, groups = k.shape[2] - q.shape[2], q.shape[1] // k.shape[1]
     precise = torch.promote_types(q.dtype, torch.float32)
@@ -234,7 +234,7 @@ def _banded_backward(
 
 
 def _like(q: Tensor, width_of: Tensor) -> Tensor:
-    """An empty tensor of q's shape, laid out [b, t, h, d], so that heads join without a copy."""
+    """Return an empty tensor like q, laid out [b, t, h, d], so that heads join without a copy."""
     batch, head, time, _ = q.shape
     return q.new_empty(batch, time, head, width_of.shape[-1]).transpose(1, 2)
 

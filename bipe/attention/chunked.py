@@ -1,8 +1,8 @@
 """Any bias over a long row, exactly and with gradients, a chunk of queries at a time.
 
 Scores of chunk x keys are all that is in memory: each chunk is computed again in the backward pass.
-A table bias is spread from its table of id pairs, which under BiPE is a table of segment pairs. The
-way of biases that no fused kernel takes, on any device; the eager twin is eager.py.
+A table bias is spread from its table of id pairs, which under BiPE is a table of segment pairs. It
+serves biases that no fused kernel takes, on any device; the eager twin is eager.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ _FEW_PAIRS = 0.25
 
 
 def chunked_attention(q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int = CHUNK) -> Queries:
-    """Causal attention of one document a row; `bias` covers the same queries and keys."""
+    """Attend causally to one document per row; `bias` covers the same queries and keys."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    everything = slice(None)
     outs = []
     for start in range(0, q.shape[2], chunk):
         stop = min(start + chunk, q.shape[2])
-        part = bias.part(rows=everything, queries=slice(start, stop), keys=slice(0, stop))
+        part = bias.part(rows=slice(None), queries=slice(start, stop), keys=slice(0, stop))
         arguments = (q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop], part)
         if torch.is_grad_enabled():
             outs.append(checkpoint(_attend, *arguments, use_reentrant=False))
@@ -54,7 +53,7 @@ def _dense(bias: Bias, dtype: torch.dtype) -> Tensor:
 
 
 def _repeat(bias: TableBias) -> bool:
-    """Whether the ids repeat enough for a table of pairs."""
+    """Return whether the ids repeat enough for a table of pairs."""
     size = 1
     for ids in (bias.q_ids, bias.k_ids):
         size *= int((ids.amax(-1) - ids.amin(-1)).max()) + 1

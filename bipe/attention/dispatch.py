@@ -1,10 +1,10 @@
 """The one function that chooses how attention is computed: the first of RULES that fits.
 
-The choice is made once a forward pass from what is known before it (`Case`); every layer then calls
-the same attention. `path="eager"` forces the reference. Every path is exact (banded and flex: to
-less than the rounding of the dtype), and documents do not leak into each other at all: on the CPU
-a packed row is taken apart and each document attends on its own, which is cheaper than a mask (6
-documents per row: 0.44 of its time). Padding counts as a document of its own.
+The choice is made once per forward pass from what is known before it (`Case`); every layer then
+calls the same attention. `path="eager"` forces the reference. Every path is exact (banded and flex:
+to less than the rounding of the dtype), and documents do not leak into each other at all: on the
+CPU a packed row is taken apart and each document attends on its own, which is cheaper than a mask
+(6 documents per row: 0.44 of its time). Padding counts as a document of its own.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ CHUNKED_FROM = 1024
 BY_DOCUMENT_FROM = 128
 # Tokens from which blocks that are skipped make up for a kernel that is not torch's own.
 FLEX_FROM = 2048
+_ALL = slice(None)
 _LINEAR = {
     "banded": banded_attention,
     "exact_banded": exact_banded_attention,
@@ -63,9 +64,9 @@ _LINEAR = {
 class Case:
     """What a path of attention is chosen by.
 
-    bias: "table" may have linear parts; "other" is what only its dense form tells.
+    bias: "table" may have linear parts; "other" is known by its dense form only.
     queries: "all" keys are queries, or "one" or "several", the last ones of keys in a cache.
-    time: keys a row, in tokens. packed: several documents or padding in a row.
+    time: keys per row, in tokens. packed: several documents or padding in a row.
     gradients: a backward pass may follow. row_kernel: the CPU's kernel takes a bias row.
     """
 
@@ -88,7 +89,7 @@ class Case:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether FlexAttention has something to skip or to gather."""
+        """Return whether FlexAttention has something to skip or to gather."""
         far = self.bias == "linear" and self.time >= FLEX_FROM
         found = self.packed or self.bias == "table" or far
         return self.device == "cuda" and self.bias != "other" and found
@@ -140,10 +141,7 @@ def choose_attention(
     if name == "step":
         return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
     if name == "chunk":
-        everything = slice(None)
-        return (
-            chunk_attention if bias is None else _linear("exact_banded", bias)(*2 * (everything,))
-        )
+        return chunk_attention if bias is None else _linear("exact_banded", bias)(_ALL, _ALL)
     if name in ("eager", "masked"):
         allowed = allowed_pairs(q_at.document, k_at.document)
         if name == "eager":
@@ -162,7 +160,7 @@ def choose_attention(
 
 
 def choose_rule(case: Case) -> Rule:
-    """The first rule that fits."""
+    """Return the first rule that fits."""
     return next(rule for rule in RULES if rule.fits(case))
 
 
@@ -189,7 +187,7 @@ def _kind(bias: Bias | None) -> Literal["none", "linear", "table", "other"]:
 
 
 def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
-    """The positions of queries and keys, which must be the same tokens."""
+    """Return the positions of queries and keys, which must be the same tokens."""
     if q_at.document.shape != k_at.document.shape:
         raise ValueError(
             f"attention path {name!r} takes as many queries as keys, got "
@@ -199,20 +197,17 @@ def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
 
 
 def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | None:
-    """What is added to the scores of the one query of each row: float32 or None."""
-    if bias is None and not k_at.packed:
-        return None
-    row = (
-        torch.zeros((), device=k_at.document.device) if bias is None else bias.dense(torch.float32)
-    )
+    """Return what is added to the scores of the one query of each row: float32 or None."""
+    row = None if bias is None else bias.dense(torch.float32)
     if not k_at.packed:
         return row
+    row = torch.zeros((), device=k_at.document.device) if row is None else row
     allowed = allowed_pairs(q_at.document, k_at.document)[:, None]
     return torch.where(allowed, row, float("-inf"))
 
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
-    """A function from (rows of the batch, time of the document) to the attention there."""
+    """Return a function from (rows of the batch, time of the document) to the attention there."""
     if bias is not None and name == "chunked":
         return lambda rows, keys: functools.partial(
             chunked_attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
@@ -223,7 +218,7 @@ def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]
 
 
 def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
-    """The same for a linear bias, whose row is made once for all layers."""
+    """Return the same for a linear bias, with its row made once for all layers."""
     assert isinstance(bias, LinearBias)
 
     def at(rows: slice, keys: slice) -> Attention:
@@ -237,12 +232,11 @@ def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
 
 
 def _by_document(kernel: Callable[[slice, slice], Attention], at: Positions) -> Attention:
-    everything = slice(None)
-    if not at.packed or at.document.device.type != "cpu":
-        return kernel(everything, everything)
-    spans = document_spans(at.document)
+    spans = []
+    if at.packed and at.document.device.type == "cpu":
+        spans = document_spans(at.document)
     if all(len(row) == 1 for row in spans):
-        return kernel(everything, everything)
+        return kernel(_ALL, _ALL)
 
     def placed(span: Span) -> tuple[Span, Attention]:
         rows, keys = slice(span.row, span.row + 1), slice(span.start, span.stop)
@@ -261,7 +255,7 @@ class Span:
 
 
 def document_spans(document: Int[Tensor, "batch time"]) -> list[list[Span]]:
-    """Where the documents of each row begin and end. Reads the ids on the host: CPU only.
+    """Return where the documents of each row begin and end; reads the ids on the host: CPU only.
 
     document 0 0 0 1 1    ->  [Span(0, 0, 3), Span(0, 3, 5)]
     """
@@ -278,7 +272,7 @@ def document_spans(document: Int[Tensor, "batch time"]) -> list[list[Span]]:
 
 @dataclass(frozen=True, slots=True)
 class ByDocument:
-    """Attention of packed rows: each document's own, and the pieces put back.
+    """Attention of packed rows: each document on its own, and the pieces joined.
 
     spans: the documents of each row, with their attention. It stays out of compiled graphs: where
     documents lie changes with every batch, and each layout would be compiled anew.
@@ -288,7 +282,7 @@ class ByDocument:
 
     @torch.compiler.disable
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """q, k, v: ``[b, h, t, d]``."""
+        """Attend document by document. q, k, v: ``[b, h, t, d]``."""
         rows = []
         for row, documents in enumerate(self.spans):
             lengths = [span.stop - span.start for span, _ in documents]

@@ -19,7 +19,7 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 def allowed_pairs(
     q_document: Int[Tensor, "batch query"], k_document: Int[Tensor, "batch key"]
 ) -> Bool[Tensor, "batch query key"]:
-    """Which keys a query may see: those of its document up to itself.
+    """Return which keys a query may see: those of its document up to itself.
 
     Queries are the last ones of the keys' time. Padding (document -1) sees padding: its output is
     never used and must only be finite.
@@ -38,7 +38,7 @@ def allowed_pairs(
 def eager_attention(
     q: Queries, k: Keys, v: Keys, *, bias: Bias | None, allowed: Bool[Tensor, "batch query key"]
 ) -> Queries:
-    """softmax(q k^T / sqrt(width) + bias) v over the allowed pairs, softmax in at least float32."""
+    """Return softmax(q k^T / sqrt(width) + bias) v over the allowed pairs, at least in float32."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     precise = torch.promote_types(q.dtype, torch.float32)
     scores = (q @ k.transpose(-1, -2)).to(precise) / q.shape[-1] ** 0.5

@@ -1,8 +1,8 @@
 """FlexAttention: a bias inside of the kernel and a mask by blocks, for CUDA.
 
-Blocks of queries x keys that have nothing to say are skipped: those of other documents, those that
+Blocks of queries x keys that cannot matter are skipped: those of other documents, those that
 come later, and under a linear bias, head by head, those too far away to matter (the rule and
-the tolerance of banded.py). Which ones is found from a few numbers a block, so that nothing of
+the tolerance of banded.py). Which ones is found from a few numbers per block, so that nothing of
 size queries x keys is made. A linear bias is computed in float32 from integer differences of ids; a
 table bias is gathered from its table of id pairs (He et al., 2401.16421, under BiPE a table of
 segments). On a CPU it runs uncompiled, in memory of queries x keys and without gradients: for
@@ -26,7 +26,7 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from bipe.attention.banded import default_tolerance, least_bias
 from bipe.attention.eager import Attention
 from bipe.bias import Bias, BiasSum, IdPairs, LinearBias, LinearTerm, TableBias
-from bipe.positions import Positions
+from bipe.positions import Positions, document_runs
 
 BLOCK = 128  # tokens: what the kernel takes at once
 _LEAST_WIDTH = 16  # of a head, for the kernel
@@ -36,7 +36,7 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = None) -> Attention:
-    """``attend(q, k, v)``: what does not depend on q and k is made here, once for all layers.
+    """Return ``attend(q, k, v)``; what does not depend on q and k is made once for all layers.
 
     tolerance: the most weight that keys left out for their bias may hold.
     Raises ValueError for a bias that is neither linear nor a table.
@@ -44,8 +44,7 @@ def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = N
     blocks, score = Blocks.of(at.document), _score_mod(bias)
     row = None
     if isinstance(bias, LinearBias):
-        everything = slice(None)
-        row = bias.row(rows=everything, keys=everything, dtype=torch.float64)
+        row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
     kernel = _compiled() if at.document.is_cuda else _attend
     return functools.partial(kernel, blocks=blocks, score=score, row=row, tolerance=tolerance)
 
@@ -64,10 +63,8 @@ class Blocks:
 
     @classmethod
     def of(cls, document: Int[Tensor, "batch time"]) -> Blocks:
-        """From the first and the last run of each block: runs follow each other in a row."""
-        time = document.shape[1]
-        changes = document[:, 1:] != document[:, :-1]
-        run = F.pad(changes, (1, 0)).cumsum(-1)
+        """Compare the first and the last run of each block: runs follow each other in a row."""
+        time, run = document.shape[1], document_runs(document)
         first, last = run[:, ::BLOCK], by_block(run, amount=-1).amax(-1)
         number = torch.arange(first.shape[1], device=run.device)
         earlier = number > number[:, None]
@@ -79,7 +76,7 @@ class Blocks:
         return cls(run=run, seen=seen, whole=whole)
 
     def mask(self, near: Bool[Tensor, "batch head block block"] | None = None) -> BlockMask:
-        """For the kernel; near: the blocks of each head that matter, all by default."""
+        """Return them for the kernel; near: blocks of each head that matter, by default all."""
         seen, whole = self.seen[:, None], self.whole[:, None]
         if near is not None:
             seen, whole = seen & near, whole & near
@@ -100,7 +97,7 @@ def near_blocks(
     *,
     tolerance: float,
 ) -> Bool[Tensor, "batch head block block"]:
-    """The blocks of queries x keys of each head that hold a key that can matter to a query.
+    """Return the blocks of queries x keys of each head that hold a key that matters to a query.
 
     What is not near holds less than `tolerance` of the weight of any of its queries. A block that
     is not finite is near, so that nothing hides a NaN.
@@ -111,12 +108,12 @@ def near_blocks(
 
 
 def by_block(values: Tensor, *, amount: float | int) -> Tensor:
-    """The last axis in blocks, ``[..., block, BLOCK]``; `amount` where the last one is short."""
+    """Return the last axis in blocks, ``[..., block, BLOCK]``, the last one filled by `amount`."""
     return F.pad(values, (0, -values.shape[-1] % BLOCK), value=amount).unflatten(-1, (-1, BLOCK))
 
 
 def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers of blocks of keys in each row of blocks, and which they are, those first."""
+    """Return how many blocks of keys each row of blocks has, and their indices, those first."""
     count = blocks.sum(-1, dtype=torch.int32)
     order = blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
     return count, order.to(torch.int32).contiguous()
@@ -152,7 +149,7 @@ def _attend(
 
 
 def _score_mod(bias: Bias | None) -> ScoreMod | None:
-    """What is added to a score, as a function of its place."""
+    """Return what is added to a score, as a function of its place."""
     if bias is None:
         return None
     parts = bias.parts if isinstance(bias, BiasSum) else (bias,)

@@ -38,7 +38,7 @@ _REDUCED_PIECES = 3
 
 
 def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Plain causal attention. *Shape:* ``(batch, head, time, head_width)``."""
+    """Attend causally without a bias. *Shape:* ``(batch, head, time, head_width)``."""
     grouped = q.shape[1] != k.shape[1]
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
 
@@ -46,7 +46,7 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def bias_row_attention(
     q: Tensor, k: Tensor, v: Tensor, row: Float[Tensor, "batch head key"]
 ) -> Tensor:
-    """Causal attention with `row` added to the scores of every query; CPU only."""
+    """Attend causally with `row` added to the scores of every query; CPU only."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     return _BiasRow.apply(q, k, v, row)
 
@@ -54,7 +54,7 @@ def bias_row_attention(
 def augmented_attention(
     q: Tensor, k: Tensor, v: Tensor, row: Float[Tensor, "batch head key"]
 ) -> Tensor:
-    """Causal attention with `row` added to the scores of every query; any device."""
+    """Attend causally with `row` added to the scores of every query; any device."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     out = F.scaled_dot_product_attention(
         *featured(q, k, v, q_row=row, k_row=row), is_causal=True, scale=q.shape[-1] ** -0.5
@@ -70,13 +70,13 @@ def featured(
     q_row: Float[Tensor, "batch head query"],
     k_row: Float[Tensor, "batch head key"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k and v with features in front (in v: zeros behind) that add k_row - q_row to scores.
+    """Return q and k with features in front that add k_row - q_row to scores, v with zeros behind.
 
     Scores are to be scaled by the width that q had before.
     """
     scale = q.shape[-1] ** -0.5
     q_pieces, k_pieces = (_exact_pieces(x.double() / scale, q.dtype) for x in (q_row, k_row))
-    # Key and query by turns: the largest pieces cancel first.
+    # Alternating key and query: the largest pieces cancel first.
     of_keys = torch.stack((k_pieces, torch.ones_like(k_pieces)), -1).flatten(-2)
     of_queries = torch.stack((torch.ones_like(q_pieces), -q_pieces), -1).flatten(-2)
     # Kernels want widths that are multiples of 8, of v as of q and k.
@@ -119,7 +119,7 @@ def bias_row_works() -> bool:
 def last_query_attention(
     q: Float[Tensor, "batch head 1 width"], k: Keys, v: Keys, *, bias: Tensor | None
 ) -> Float[Tensor, "batch head 1 width"]:
-    """Attention of one query a row over all keys.
+    """Attend from one query per row to all keys.
 
     bias: added to the scores, ``(batch, head or 1, 1, key)`` in at least float32.
     """
@@ -134,7 +134,7 @@ def last_query_attention(
 
 
 def chunk_attention(q: Queries, k: Keys, v: Keys) -> Queries:
-    """Attention of the last queries over the past and causally over themselves; CPU only."""
+    """Attend from the last queries to the past and causally to themselves; CPU only."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     past = k.shape[2] - q.shape[2]
     own = kernel_forward(q, k[:, :, past:], v[:, :, past:], None, causal=True)
@@ -145,14 +145,14 @@ def chunk_attention(q: Queries, k: Keys, v: Keys) -> Queries:
 
 
 def kernel_dtype(q: Tensor) -> torch.dtype:
-    """What a bias row is taken in: float32 for reduced-precision q as well, float64 for its own."""
+    """Return the dtype of a bias row: at least float32."""
     return torch.promote_types(q.dtype, torch.float32)
 
 
 def kernel_forward(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; `row` is ``[b, h, key]``.
+    """Return output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; row: ``[b, h, key]``.
 
     scale: of the scores; by default 1 / sqrt(width).
     """
@@ -170,14 +170,14 @@ def kernel_backward(
     *,
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v; `out` and `log_sum` may be those of several merged passes."""
+    """Return gradients of q, k, v; `out` and `log_sum` may be those of several merged passes."""
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, *qkv, out, log_sum, 0.0, causal, attn_mask=_mask(row, qkv[0])
     )
 
 
 def merged(own: tuple[Tensor, Tensor], far: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """One output and log-sum-exp of two passes over different keys."""
+    """Return one output and log-sum-exp of two passes over different keys."""
     total = torch.logaddexp(own[1], far[1])
     out = sum(part * (part_sum - total).exp()[..., None] for part, part_sum in (own, far))
     assert isinstance(out, Tensor)

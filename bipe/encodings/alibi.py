@@ -15,7 +15,7 @@ from bipe.encodings.base import Encoding
 
 
 def alibi_slopes(n_head: int) -> list[float]:
-    """The slopes of the ALiBi release: 2^(-8i/c) for i = 1..c, c a power of two.
+    """Return the slopes of the ALiBi release: 2^(-8i/c) for i = 1..c, c a power of two.
 
     For other head counts: those of the largest power of two below, then every other slope of
     twice as many heads.

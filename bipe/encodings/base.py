@@ -6,7 +6,7 @@ BiPE-RoPE (He et al., ICML 2024, arXiv 2401.16421, eq. 3 and 4): tokens inside t
 one, segments for the other. So an encoding is written once and has both forms.
 
     embed(x, ids)       what to add to the embeddings
-    rotation(ids)       how queries and keys turn; asked once a forward pass, applied in each layer
+    rotation(ids)       how queries and keys turn, computed once and applied in each layer
     bias(q_ids, k_ids)  what to add to the attention scores, as a description (bias.py) and not as
                         a T x T tensor: attention chooses the path
 """
@@ -71,7 +71,7 @@ class Encoding(nn.Module):
 
 @runtime_checkable
 class Scheme(Protocol):
-    """What a decoder asks: the three hooks, fed with `Positions` instead of ids."""
+    """What a decoder calls: the three hooks, fed with `Positions` instead of ids."""
 
     def embed(self, x: Tensor, at: Positions) -> Tensor: ...
     def rotation(self, at: Positions) -> Rotation | None: ...
@@ -81,7 +81,8 @@ class Scheme(Protocol):
 class Flat(nn.Module):
     """An ordinary encoding: counts tokens from the start of the document.
 
-    far: how it reads beyond the length of training (encodings/far.py).
+    far: how it reads beyond the length of training (far.py). Its passes give `ids` to be used in
+    place of those of the tokens.
     """
 
     level: Level = "token"
@@ -95,7 +96,6 @@ class Flat(nn.Module):
         return self.encoding.embed(x, at.token)
 
     def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
-        """ids: in place of those of the tokens, for a pass of `far`."""
         return _rotation(self.encoding, at, "token", ids)
 
     def bias(
@@ -107,23 +107,21 @@ class Flat(nn.Module):
 class Bilevel(nn.Module):
     """BiPE: `intra` counts tokens inside a segment, `inter` counts segments.
 
-    far: how `inter` reads beyond the number of segments of training (encodings/far.py).
+    far: how `inter` reads beyond the number of segments of training (far.py). Its passes give `ids`
+    to be used in place of those of the segments.
     """
 
     level: Level = "inter"
 
     def __init__(self, *, intra: Encoding, inter: Encoding, far: Far | None = None) -> None:
         super().__init__()
-        self.intra = intra
-        self.inter = inter
-        self.far = far
+        self.intra, self.inter, self.far = intra, inter, far
         _require_hook(inter, far)
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         return self.inter.embed(self.intra.embed(x, at.intra), at.inter)
 
     def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
-        """ids: in place of those of the segments, for a pass of `far`."""
         return compose(_rotation(self.intra, at, "intra"), _rotation(self.inter, at, "inter", ids))
 
     def bias(
@@ -138,8 +136,8 @@ class Bilevel(nn.Module):
 class Chain(nn.Module):
     """Several schemes at once, applied in order: `Chain(Flat(a), Bilevel(b, c))`.
 
-    At most one link has a far method, whose passes are those of the chain: the other links are in
-    each pass what they are.
+    At most one link has a far method, and its passes are those of the chain: the other links are
+    the same in each pass.
     """
 
     def __init__(self, *, links: list[nn.Module]) -> None:
@@ -180,18 +178,18 @@ class Chain(nn.Module):
 
 
 def far_of(scheme: Any) -> Far | None:
-    """The far method of a scheme, if it has one."""
+    """Return the far method of a scheme, if it has one."""
     found: Far | None = getattr(scheme, "far", None)
     return found
 
 
 def has_hook(encoding: type[Encoding], hook: str) -> bool:
-    """Whether an encoding does anything there."""
+    """Return whether an encoding overrides a hook."""
     return getattr(encoding, hook, None) is not getattr(Encoding, hook)
 
 
 def counts_length(scheme: nn.Module) -> bool:
-    """Whether an encoding in a scheme depends on how long documents are."""
+    """Return whether an encoding in a scheme depends on how long documents are."""
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
 
 
@@ -199,9 +197,8 @@ def _rotation(
     encoding: Encoding, at: Positions, level: Level, ids: Ids | None = None
 ) -> Rotation | None:
     ids = getattr(at, level) if ids is None else ids
-    if encoding.counts_length:
-        return encoding.rotation(ids, length=at.length(level))  # type: ignore[call-arg]
-    return encoding.rotation(ids)  # type: ignore[arg-type]
+    length = {"length": at.length(level)} if encoding.counts_length else {}
+    return encoding.rotation(ids, **length)  # type: ignore[arg-type]
 
 
 def _bias(encoding: Encoding, ids: tuple[Ids, Ids]) -> Bias | None:
@@ -213,12 +210,9 @@ def _bias(encoding: Encoding, ids: tuple[Ids, Ids]) -> Bias | None:
 
 def _require_hook(encoding: Encoding, far: Far | None) -> None:
     """Raise ValueError for a method that would change nothing of the encoding."""
-    if (
-        far is not None
-        and far.serves
-        and not any(has_hook(type(encoding), hook) for hook in far.serves)
-    ):
+    serves = far.serves if far is not None else ()
+    if serves and not any(has_hook(type(encoding), hook) for hook in serves):
         raise ValueError(
-            f"{type(far).__name__} changes the {' or '.join(far.serves)} of an encoding, and "
+            f"{type(far).__name__} changes the {' or '.join(serves)} of an encoding, and "
             f"{type(encoding).__name__} has none"
         )

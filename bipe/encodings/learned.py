@@ -42,7 +42,7 @@ class Learned(Encoding):
         elif ids.device.type == "cpu":
             if ids.numel() and int(ids.max()) > last:
                 raise ValueError(
-                    f"a position of {int(ids.max())} lies beyond the learned table: length is "
+                    f"a position of {int(ids.max())} is beyond the learned table: length is "
                     f"{last + 1}; use a longer table or overflow='clamp'"
                 )
         else:

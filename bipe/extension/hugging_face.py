@@ -15,36 +15,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from bipe.build import TARGET, build
-from bipe.encodings.rope import Stretch
 from bipe.extension.frequencies import NTKAware
 
 _ORIGINAL = "original_max_position_embeddings"
 # Rope type -> our class and the parameters that have the same name here and there.
 _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "linear": ("Linear", ("factor",)),
-    "dynamic": ("DynamicNTK", ("factor",)),
-    "yarn": (
-        "YaRN",
+    kind: (target, tuple(parameters.split()))
+    for kind, target, parameters in (
+        ("linear", "Linear", "factor"),
+        ("dynamic", "DynamicNTK", "factor"),
         (
-            "factor",
-            "beta_fast",
-            "beta_slow",
-            "truncate",
-            "attention_factor",
-            "mscale",
-            "mscale_all_dim",
+            "yarn",
+            "YaRN",
+            "factor beta_fast beta_slow truncate attention_factor mscale mscale_all_dim",
         ),
-    ),
-    "llama3": ("Llama3", ("factor", "low_freq_factor", "high_freq_factor")),
-    "longrope": ("LongRoPE", ("factor", "short_factor", "long_factor", "attention_factor")),
+        ("llama3", "Llama3", "factor low_freq_factor high_freq_factor"),
+        ("longrope", "LongRoPE", "factor short_factor long_factor attention_factor"),
+    )
 }
 _ALIASES = {"su": "longrope"}
-# What says nothing about frequencies, or is read elsewhere.
+# Keys that do not concern frequencies, or are read elsewhere.
 _PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", _ORIGINAL}
 
 
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The description of what a transformers configuration asks for; None for plain RoPE.
+    """Return the description of the stretch in a transformers configuration; None for plain RoPE.
 
     config: the whole configuration; of it are read rope_parameters or rope_scaling,
     max_position_embeddings and original_max_position_embeddings. Raises ValueError, naming the
@@ -56,13 +51,10 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = _ALIASES.get(kind, kind)
     if given.pop("partial_rotary_factor", 1) != 1:
         raise ValueError(f"{name}.partial_rotary_factor must be 1: all features of a head turn")
-    if kind == "default":
-        parameters: tuple[str, ...] = ()
-    elif kind in _TYPES:
-        target, parameters = _TYPES[kind]
-    else:
+    if kind not in ("default", *_TYPES):
         known = ", ".join(("default", *_TYPES))
         raise ValueError(f"{name}.rope_type must be one of {known}, was: {kind!r}")
+    target, parameters = _TYPES.get(kind, ("", ()))
     unknown = sorted(set(given) - set(parameters) - _PASSED_OVER)
     if unknown:
         raise ValueError(f"{name}: {kind!r} has no parameter {unknown[0]!r} here")
@@ -70,10 +62,17 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     stretch: dict[str, Any] = {TARGET: f"bipe.extension.{target}"}
     stretch |= {key: _number(given[key]) for key in parameters if key in given}
+    longest = config.get("max_position_embeddings")
     if kind != "linear":
-        stretch["original_length"] = _original_length(config, given, name=name)
+        originals = (given.get(_ORIGINAL), config.get(_ORIGINAL), longest)
+        original = next((each for each in originals if each is not None), None)
+        if original is None:
+            raise ValueError(f"{name}.{_ORIGINAL} or max_position_embeddings must be given")
+        stretch["original_length"] = int(original)
     if "factor" not in stretch:
-        stretch["factor"] = _factor(config, stretch, name=name)
+        if longest is None or kind == "linear":
+            raise ValueError(f"{name}.factor must be given")
+        stretch["factor"] = float(longest) / stretch["original_length"]
     if kind == "dynamic" and stretch["factor"] == 1:
         raise ValueError(
             f"{name}.factor of 'dynamic' must be above 1, was: 1; in transformers it grows with "
@@ -85,7 +84,7 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
 def write_stretch(
     stretch: Mapping[str, Any] | None, *, theta: float, head_width: int
 ) -> dict[str, Any]:
-    """`rope_parameters` for the description of a strategy; valid as `rope_scaling` as well.
+    """Return `rope_parameters` for the description of a strategy; valid as `rope_scaling` as well.
 
     Raises ValueError for a strategy that transformers does not have.
     """
@@ -97,7 +96,7 @@ def write_stretch(
         return {"rope_type": "default", "rope_theta": larger}
     kinds = {target: kind for kind, (target, _) in _TYPES.items()}
     name = type(built).__name__
-    if not isinstance(built, Stretch) or name not in kinds:
+    if name not in kinds:
         raise ValueError(
             f"transformers has no rope type for {name}; it has {', '.join(kinds)} and, as a larger "
             "theta, NTKAware"
@@ -105,34 +104,14 @@ def write_stretch(
     kind = kinds[name]
     written = {"rope_type": kind, "rope_theta": theta}
     values = {key: getattr(built, key) for key in _TYPES[kind][1]}
-    written |= {
-        key: list(value) if isinstance(value, (list, tuple)) else value
-        for key, value in values.items()
-        if value is not None
-    }
+    written |= {key: _number(value) for key, value in values.items() if value is not None}
     if kind != "linear":
-        written[_ORIGINAL] = built.original_length  # type: ignore[attr-defined]
+        written[_ORIGINAL] = built.original_length
     return written
 
 
 def _number(value: Any) -> Any:
-    """Numbers and lists of them as floats: JSON writes 8 for 8.0."""
+    """Return numbers and lists of them as floats: JSON writes 8 for 8.0."""
     if isinstance(value, (list, tuple)):
         return [_number(each) for each in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _original_length(config: Mapping[str, Any], given: Mapping[str, Any], *, name: str) -> int:
-    for value in (given.get(_ORIGINAL), config.get(_ORIGINAL)):
-        if value is not None:
-            return int(value)
-    if config.get("max_position_embeddings") is None:
-        raise ValueError(f"{name}.{_ORIGINAL} or max_position_embeddings must be given")
-    return int(config["max_position_embeddings"])
-
-
-def _factor(config: Mapping[str, Any], stretch: Mapping[str, Any], *, name: str) -> float:
-    longest = config.get("max_position_embeddings")
-    if longest is None or "original_length" not in stretch:
-        raise ValueError(f"{name}.factor must be given")
-    return float(longest) / stretch["original_length"]

@@ -1,8 +1,8 @@
 """The original length of a model: how many positions drove its rotation in training.
 
 Under BiPE the segment index turns the rotation, so the length is a number of segments: far fewer
-than a row has tokens. Counting tokens there takes slow pairs that never turned once for fast ones,
-and leaves them as they are. Training records the indices that it saw in the notes of a model:
+than a row has tokens. Counting tokens there mistakes slow pairs that never turned once for fast
+ones, and leaves them as they are. Training records the indices that it saw in a model's notes:
 
     positions: {token: {counted, maximum, p99, p99.9}, segment: {...}}
 """
@@ -30,11 +30,11 @@ class OriginalLength:
 
 
 def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLength:
-    """The original length of a model with these notes.
+    """Return the original length of a model with these notes.
 
     unit: `segments` takes the index of the segment that 99.9% of training tokens did not exceed;
     `tokens` the length of a training row, as everybody counts; a number fixes it. Raises ValueError
-    for notes that do not tell.
+    for notes that lack it.
     """
     if isinstance(unit, int) and not isinstance(unit, bool):
         if unit < 1:

@@ -145,7 +145,7 @@ def test_rows_longer_than_a_strict_table_are_refused():
         vocab_size=61, width=48, n_layer=1, n_head=6, mlp_width=16, encoding=table
     )
     model = Decoder(config)
-    with pytest.raises(ValueError, match=r"a position of 11 lies beyond the learned table"):
+    with pytest.raises(ValueError, match=r"a position of 11 is beyond the learned table"):
         model(
             torch.zeros(1, 12, dtype=torch.int64), Positions.from_marks(torch.zeros(1, 12).byte())
         )

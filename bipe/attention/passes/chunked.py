@@ -1,7 +1,7 @@
 """Passes a block of queries at a time: any bias, any device, with gradients.
 
 Scores of block x keys are all that is in memory; a block is computed again in the backward pass.
-The passes of a block stand side by side under one softmax, each over the keys that the block meets
+The passes of a block are side by side under one softmax, each over the keys that the block meets
 in it. The eager twin is `eager_passes`.
 """
 
@@ -21,7 +21,7 @@ CHUNK = 128  # queries
 def chunked_passes(
     q: Queries, k: Keys, v: Keys, *, views: list[View], ranges: list[Range], chunk: int = CHUNK
 ) -> Queries:
-    """Attention over the keys that `ranges` give each query, as `views` turn them."""
+    """Attend to the keys that `ranges` give each query, as `views` turn them."""
     n_head, n_query = q.shape[1], q.shape[2]
     turned = []
     for view in views:

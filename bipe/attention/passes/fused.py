@@ -54,7 +54,7 @@ def fused_passes(
     blocks: list[Block],
     bias: LinearBias | None = None,
 ) -> Queries:
-    """Attention over the keys that `ranges` give each query, as `views` turn them; CPU only.
+    """Attend to the keys that `ranges` give each query, as `views` turn them; CPU only.
 
     bias: of the queries and all keys, for one pass alone: a row leaves out what a query adds to
     all its scores, which differs between passes.
@@ -62,7 +62,7 @@ def fused_passes(
     row = None
     if bias is not None:
         row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
-    # Past the ends of a view nobody looks; so its keys and values may stand at their own places.
+    # No query looks past the ends of a view: only its own keys and values are needed.
     turned = [
         repeat_heads(view.key(k), v[:, :, view.begin : view.end], n_head=q.shape[1])
         for view in views
@@ -82,7 +82,7 @@ class _Plan:
     row: Tensor | None
 
     def mask(self, block: Block, part: Part, like: Tensor) -> Tensor | None:
-        """What is added to the scores of a part: ``[b, h, key]``, ``[b, h, query, key]``, None."""
+        """Return what a part adds to scores: ``[b, h, key]``, ``[b, h, query, key]`` or None."""
         dtype = kernel_dtype(like)
         row = None
         if self.row is not None:
@@ -104,7 +104,7 @@ class _Plan:
         return self.row.shape[-1] - like.shape[2]
 
     def places(self, block: Block, part: Part) -> tuple[Any, Any]:
-        """Where the queries and the keys of a part stand in the tensors of its view."""
+        """Return the places of the queries and the keys of a part in the tensors of its view."""
         everything, begin = slice(None), self.views[part.view].begin
         keys = slice(part.keys.start - begin, part.keys.stop - begin)
         return (block.rows, everything, block.queries), (block.rows, everything, keys)
@@ -154,7 +154,7 @@ class _Fused(torch.autograd.Function):
 
 
 def blocks_of(views: list[View], ranges: list[Range], *, chunk: int = CHUNK) -> list[Block]:
-    """What the kernel is run on; rows of the same ranges run together."""
+    """Return what the kernel is run on; rows with the same ranges run together."""
     starts = [found.start.tolist() for found in ranges]
     stops = [found.stop.tolist() for found in ranges]
     batch = len(starts[0])
@@ -180,7 +180,7 @@ def blocks_of(views: list[View], ranges: list[Range], *, chunk: int = CHUNK) -> 
 
 
 def _parts(index: int, view: View, starts: list[int], stops: list[int]) -> Iterator[Part]:
-    """The parts of a block of queries in a pass, given the range of each query.
+    """Yield the parts of a block of queries in a pass, given the range of each query.
 
     ranges   . x x x x .        left edge | all | right edge
              . . x x x x
