@@ -76,7 +76,10 @@ def load_model(
     unknown = sorted(set(config["decoder"]) - known)
     if unknown:
         raise CheckpointError(f"{folder / CONFIG}: unknown fields of the decoder: {unknown}")
-    model = Decoder(DecoderConfig(**config["decoder"]), allowed=allowed)
+    try:
+        model = Decoder(DecoderConfig(**config["decoder"]), allowed=allowed)
+    except ValueError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise CheckpointError(f"{weights} is missing; a model folder holds {WEIGHTS} and {CONFIG}")

@@ -19,7 +19,7 @@ from bipe.extension import extend_config
 from bipe.layouts import to_official
 from segmenters import Segmenter
 from train.cli import register_resolvers
-from train.commands.pretrain import decoder_config
+from train.commands.pretrain import decoder_of
 from train.config import Config, encoding_name, slug
 from train.config.check import check
 from train.data.preparing.source import Corpus
@@ -109,7 +109,7 @@ def test_every_segmenter_of_the_configuration_cuts(name):
 @pytest.mark.parametrize("encoding", CHOICES["encoding"])
 def test_every_encoding_makes_a_model_that_runs(encoding):
     made = study(f"encoding={encoding}", "model=tiny", "row_length=16")
-    decoder = Decoder(decoder_config(made, vocab_size=31))
+    decoder = Decoder(decoder_of(made, vocab_size=31))
     marks = torch.zeros(2, 16, dtype=torch.uint8)
     marks[:, ::5] = 2
     tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -127,7 +127,7 @@ def test_every_stretch_makes_a_model_that_runs(name, encoding):
     made = study(f"encoding={encoding}", "model=tiny", "row_length=16")
     seen = {"counted": 9, "maximum": 9, "p99": 6, "p99.9": 7}
     notes = {"row_length": 16, "positions": {"segment": seen}}
-    done = extend_config(decoder_config(made, vocab_size=31), node, notes=notes)
+    done = extend_config(decoder_of(made, vocab_size=31), node, notes=notes)
     decoder = Decoder(done.config)
     rope = decoder.scheme.encoding if encoding == "rope" else decoder.scheme.inter
     if "_partial_" in node:
@@ -144,7 +144,7 @@ def test_both_levels_of_a_bilevel_encoding_can_be_chosen():
     words = ["encoding=bilevel", "encoding@encoding.intra=sinusoidal"]
     made = study(*words, "encoding@encoding.inter=alibi")
     assert encoding_name(made.encoding) == "Bilevel(Sinusoidal, ALiBi)"
-    Decoder(decoder_config(made, vocab_size=31))
+    Decoder(decoder_of(made, vocab_size=31))
 
 
 @pytest.mark.parametrize("schedule", CHOICES["schedule"])
@@ -250,7 +250,7 @@ def test_the_paper_is_reproduced_by_four_experiments():
 def test_the_pile_experiments_hold_the_recipe_of_the_paper(experiment):
     made = study(f"experiment={experiment}")
     assert slug(encoding_name(made.encoding)) == experiment.removeprefix("pile_151m_")
-    config = decoder_config(made, vocab_size=32000)
+    config = decoder_of(made, vocab_size=32000)
     assert (config.n_layer, config.n_head, config.width, config.mlp_width) == (12, 12, 768, 3072)
     assert not config.tied_head
     assert made.row_length == 1024
@@ -290,7 +290,7 @@ def test_the_pile_encodings_have_the_constants_of_the_release():
 def test_the_pile_models_have_the_size_and_the_names_of_the_release(experiment, count):
     made = study(f"experiment=pile_151m_{experiment}")
     with torch.device("meta"):
-        state = to_official(Decoder(decoder_config(made, vocab_size=32000)))
+        state = to_official(Decoder(decoder_of(made, vocab_size=32000)))
     blocks = 12 * (4 * 768**2 + 3 * 768 * 3072 + 2 * 768)
     outside = 768 + 2 * 32000 * 768
     table = 1024 * 768 if experiment.startswith("bipe") else 0

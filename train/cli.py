@@ -1,7 +1,7 @@
-"""The `bipe` command: each subcommand composes conf/config.yaml with Hydra and runs its stage.
+"""The `bipe` command: each subcommand composes conf/config.yaml with Hydra and runs its command.
 
 Help and faults of the command line import nothing heavy, so that they are instant. A composed
-configuration is checked as a whole before a stage starts (check.py).
+configuration is checked as a whole before a command starts (config/check.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
-from train.errors import ConfigError
+from train.errors import ConfigError, is_mendable, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -33,28 +33,28 @@ COMMANDS = {
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 # Commands that take keys: their module in train/commands, and the function there.
-_STAGES = {
+_FUNCTIONS = {
     "prepare": "prepare:prepare_study",
     "pretrain": "pretrain:pretrain",
     "extend": "extend:extend",
     "scrolls": "scrolls:scrolls",
     "evaluate": "evaluate:evaluate",
     "statistics": "statistics:statistics_study",  # bipe evaluate statistics
-    "generate": "generate:generate_study",
+    "generate": "generate:generate_text",
     "report": "report:report",
     "tokenizer": "tokenizer:train_tokenizer",
 }
 _TRAINS = ("pretrain", "extend", "scrolls")  # leave a run, and store their configuration beside it
 _GO_ON = ("extend", "scrolls")  # from a checkpoint, which decides the model
-_PLAIN = ("verify", "export", "segment")
-EXIT_FAULT = 2
+_PLAIN = ("verify", "export", "segment")  # have options of their own, and no configuration
+EXIT_FAULT, EXIT_INTERRUPTED = 2, 130
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run `bipe`; returns the exit status."""
+    """Run `bipe` and return the exit status."""
     words = sys.argv[1:] if argv is None else argv
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage())
@@ -66,10 +66,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     command = words[0]
     if command not in COMMANDS:
-        from train.errors import nearest
-
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
-    if command in _PLAIN:  # has options of its own, and no configuration
+    if command in _PLAIN:
         return int(import_module(f"train.commands.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
@@ -78,21 +76,21 @@ def main(argv: list[str] | None = None) -> int:
     if words[:2] == ["evaluate", "statistics"]:
         command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]
-    return _guarded(lambda: _run(command, rest))
+    return _guarded(lambda: _compose_and_run(command, rest))
 
 
 def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     """Run one command on a composed and resolved configuration."""
     from train.config import Config
 
-    study = Config.from_config(config)
-    module, _, name = _STAGES[command].partition(":")
-    stage = getattr(import_module(f"train.commands.{module}"), name)
-    return stage(study, config=config) if command in _TRAINS else stage(study)
+    checked = Config.from_config(config)
+    module, _, name = _FUNCTIONS[command].partition(":")
+    function = getattr(import_module(f"train.commands.{module}"), name)
+    return function(checked, stored=config) if command in _TRAINS else function(checked)
 
 
 def settled(command: str, config: DictConfig) -> dict[str, Any]:
-    """The configuration without references, and with the steps that `epochs` take.
+    """Return the configuration without references, and with the steps that `epochs` take.
 
     They are counted before the references are followed, because schedules refer to them.
     """
@@ -107,18 +105,18 @@ def settled(command: str, config: DictConfig) -> dict[str, Any]:
         return dict(plain)
     if command == "scrolls":
         raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
-    from train.commands.pretrain import data_of
+    from train.commands.pretrain import rows_of
     from train.config import Config
 
     config = config.copy()
-    OmegaConf.update(config, "steps", data_of(Config.from_config(plain)).epoch_steps())
+    OmegaConf.update(config, "steps", rows_of(Config.from_config(plain)).epoch_steps())
     return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
 
 
 def opened(word: str) -> str:
-    """Let a nested key be set whether or not the YAML spells it out.
+    """Return an override that sets a nested key whether or not the YAML spells it out.
 
-    Hydra wants "++" for the latter; whether the key exists is for check.py to say, which knows
+    Hydra wants "++" for the latter; whether the key exists is for check.py to decide, which knows
     the parameters of what is called. For stretch=null, no choice of a group, it wants ~stretch.
     """
     name, _, value = word.partition("=")
@@ -128,7 +126,7 @@ def opened(word: str) -> str:
 
 
 def _optional_groups() -> set[str]:
-    """Groups of which nothing is chosen unless asked for."""
+    """Return the groups of which nothing is chosen unless asked for."""
     defaults = resources.files("conf").joinpath("config.yaml").read_text()
     return set(re.findall(r"^  - (\w+): null\b", defaults, re.MULTILINE))
 
@@ -138,7 +136,7 @@ def _is_override(word: str) -> bool:
 
 
 def register_resolvers() -> None:
-    """What YAML may call: ${head_width:width,n_head}, ${run_name:encoding}, ${fast_precision:}."""
+    """Let YAML call ${head_width:width,n_head}, ${run_name:encoding} and ${fast_precision:}."""
     from omegaconf import OmegaConf
 
     def head_width(width: int, n_head: int) -> int:
@@ -149,45 +147,42 @@ def register_resolvers() -> None:
 
         return slug(encoding_name(encoding))
 
-    def precision() -> str:
-        from train.fit.machine import fast_precision
+    def fast_precision() -> str:
+        from train.fit import machine
 
-        return fast_precision()
+        return machine.fast_precision()
 
-    OmegaConf.register_new_resolver("head_width", head_width, replace=True)
-    OmegaConf.register_new_resolver("run_name", run_name, replace=True)
-    OmegaConf.register_new_resolver("fast_precision", precision, replace=True)
+    for resolver in (head_width, run_name, fast_precision):
+        OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
 
 
-def _share_the_processor() -> None:
-    """Let threads of torch that wait for each other sleep; must come before torch is loaded.
-
-    By default they spin, and on a machine that others use as well most of the time goes there:
-    below 1,000 tokens/s of the demo against 5,000 to 9,000, with one other busy process.
-    """
+def _compose_and_run(command: str, words: list[str]) -> int:
+    # Let threads of torch that wait for each other sleep; must come before torch is loaded. By
+    # default they spin, and on a machine that others use as well most of the time goes there:
+    # below 1,000 tokens/s of the demo against 5,000 to 9,000, with one other busy process.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
-def _run(command: str, words: list[str]) -> int:
     import hydra
 
-    _share_the_processor()
     register_resolvers()
-    words = _spelled(words) if command == "prepare" else words
-    words = _going_on(command, words) if command in _GO_ON else words
+    if command == "prepare":
+        words = _without_options(words)
+    elif command in _GO_ON:
+        words = _going_on(command, words)
     _log_to_stderr()
     if words[:1] == ["--config-file"]:
         run_stage(command, settled(command, _from_file(words[1:])))
         return 0
-
     faults: list[BaseException] = []
 
     def task(config: DictConfig) -> None:
         if faults:  # the rest of a sweep
             return
         try:
-            if command == "prepare" and _is_prepared(config):
-                return
+            if command == "prepare":
+                from train.commands.prepare import prepare_again
+
+                if prepare_again(config):
+                    return
             run_stage(command, settled(command, config))
         except BaseException as fault:  # raised below: Hydra would print lines of its own first
             faults.append(fault)
@@ -204,34 +199,25 @@ def _run(command: str, words: list[str]) -> int:
     return 0
 
 
-def _spelled(words: list[str]) -> list[str]:
-    """The options of `bipe prepare` as the keys that they are: --dry-run, --limit N."""
+def _without_options(words: list[str]) -> list[str]:
+    """Return the options of `bipe prepare` as the keys that they are: --dry-run, --limit N."""
     made, rest = [], iter(words)
     for word in rest:
         name, given, value = word.partition("=")
-        if word == "--dry-run":
-            made.append("dry_run=true")
-        elif name == "--limit":
-            made.append(f"limit={value if given else next(rest, '')}")
-        else:
-            made.append(word)
+        if name == "--limit":
+            word = f"limit={value if given else next(rest, '')}"
+        made.append("dry_run=true" if word == "--dry-run" else word)
     return made
 
 
 def _going_on(command: str, words: list[str]) -> list[str]:
-    """The keys of a command that has defaults of its own (conf/command), behind those."""
+    """Return the keys of a command that has defaults of its own (conf/command), behind those."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
         raise ConfigError(f"bipe {command}: leave out {own}; the checkpoint decides it")
     if command == "scrolls":
         words = [f"task.{word}" if word.startswith("path=") else word for word in words]
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
-
-
-def _is_prepared(config: DictConfig) -> bool:
-    from train.commands.prepare import prepare_again
-
-    return prepare_again(config)
 
 
 def _log_to_stderr() -> None:
@@ -248,7 +234,7 @@ def _log_to_stderr() -> None:
 
 
 def _from_file(words: list[str]) -> DictConfig:
-    """A configuration as a run stored it, with overrides: FILE [key=value ...]."""
+    """Return a configuration as a run stored it, with overrides: FILE [key=value ...]."""
     from pathlib import Path
 
     import yaml
@@ -269,56 +255,33 @@ def _from_file(words: list[str]) -> DictConfig:
 
 
 def _guarded(run: Callable[[], int]) -> int:
-    """Turn faults of the user's making into one message; others keep their traceback."""
+    """Turn what a user can mend into one message; other errors keep their traceback."""
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
     try:
         return run()
     except KeyboardInterrupt as stop:
-        told = str(stop) or "interrupted; if_exists=resume goes on from the last checkpoint"
-        return _fault(told, status=130)
-    except (HydraException, OmegaConfBaseException) as error:
-        if full:
+        message = str(stop) or "interrupted; if_exists=resume goes on from the last checkpoint"
+        return _fault(message, status=EXIT_INTERRUPTED)
+    except Exception as error:
+        if full or not is_mendable(error):
             raise
-        return _fault(_explain(error))
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
-        if full or not _is_ours(error):
-            raise
-        return _fault(str(error))
+        return _fault(_explained(error))
     finally:
         os.environ["HYDRA_FULL_ERROR"] = "1" if full else "0"
 
 
-def _is_ours(error: BaseException) -> bool:
-    """Whether it was raised here, by Hydra or by the operating system: these say what is wrong."""
-    if isinstance(error, OSError):
-        return True
-    trace = error.__traceback__
-    module = ""
-    while trace is not None:
-        module = trace.tb_frame.f_globals.get("__name__", "")
-        trace = trace.tb_next
-    return module.partition(".")[0] in ("train", "bipe", "segmenters", "hydra")
-
-
-def _explain(error: Exception) -> str:
-    """Hydra's message, with the nearest key where one is unknown."""
+def _explained(error: Exception) -> str:
+    """Return the message of an error; for Hydra's, with the nearest key where one is unknown."""
     text = str(error)
-    unknown = _UNKNOWN.search(text)
-    if not unknown:
-        text = text.partition("\nConfig search path")[0].strip()
-        quoting = "\nquote a value with special characters: \"key='a <value>'\""
-        return text + quoting * ("override_grammar" in text)
-    from dataclasses import fields
+    if unknown := _UNKNOWN.search(text):
+        from train.config import Config
 
-    from train.config import Config
-    from train.errors import nearest
-
-    known = [*(field.name for field in fields(Config)), "experiment"]
-    return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
+        known = [*Config.__slots__, "experiment"]
+        return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
+    text = text.partition("\nConfig search path")[0].strip()
+    quoting = "\nquote a value with special characters: \"key='a <value>'\""
+    return text + quoting * ("override_grammar" in text)
 
 
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:
@@ -328,30 +291,26 @@ def _fault(message: str, *, status: int = EXIT_FAULT) -> int:
 
 def _usage() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  bipe {name:<{width}}  {text}" for name, text in COMMANDS.items()]
-    return "\n".join(
-        [
-            "bipe: position encodings that know how text is segmented",
-            "",
-            *lines,
-            "",
-            "  bipe COMMAND key=value ...     set anything in conf/ (encoding=bipe_rope steps=500)",
-            "  bipe COMMAND --cfg job         show the composed configuration and stop",
-            "  bipe prepare --dry-run         what would be done; --limit N: documents a source",
-            "  bipe pretrain -m encoding=rope,bipe_rope    one run for each",
-            "  bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096",
-            "  bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE",
-            "  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input",
-            "  bipe COMMAND --help            groups and keys",
-            "  bipe segment FILE --stats      takes options instead of keys",
-            "  bipe evaluate statistics data=DIR    segments against length, without a model",
-            "  bipe verify DIR                exit status 1 if there are faults",
-            "  bipe export DIR format=megatron out=FOLDER",
-            "  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml",
-            "",
-            "HYDRA_FULL_ERROR=1 shows whole tracebacks.",
-        ]
-    )
+    commands = "\n".join(f"  bipe {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    return f"""bipe: position encodings that know how text is segmented
+
+{commands}
+
+  bipe COMMAND key=value ...     set anything in conf/ (encoding=bipe_rope steps=500)
+  bipe COMMAND --cfg job         show the composed configuration and stop
+  bipe prepare --dry-run         what would be done; --limit N: documents per source
+  bipe pretrain -m encoding=rope,bipe_rope    one run for each
+  bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096
+  bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE
+  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input
+  bipe COMMAND --help            groups and keys
+  bipe segment FILE --stats      takes options instead of keys
+  bipe evaluate statistics data=DIR    segments against length, without a model
+  bipe verify DIR                exit status 1 if there are faults
+  bipe export DIR format=megatron out=FOLDER
+  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml
+
+HYDRA_FULL_ERROR=1 shows whole tracebacks."""
 
 
 if __name__ == "__main__":

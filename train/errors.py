@@ -1,10 +1,12 @@
 """What a user can mend: one line on the terminal and exit status 2. Any other error is our bug.
 
-Imports nothing heavy and nothing of ours: every floor of `train` may raise these.
+Imports nothing heavy and nothing of ours: every floor of `train` may raise these. `bipe` and
+`segmenters`, which know nothing of `train`, have kinds of their own, which are named here.
 """
 
 import contextlib
 import difflib
+import sys
 from collections.abc import Iterable, Iterator
 
 
@@ -49,6 +51,24 @@ def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
         raise
     except (ValueError, *kinds) as error:  # type: ignore[misc]
         raise ConfigError(f"{prefix}{error}") from error
+
+
+# Looked up when an error arrives: to import these modules takes seconds.
+_MENDABLE = (
+    ("bipe.checkpoint", "CheckpointError"),
+    ("bipe.encodings.learned", "PositionError"),
+    ("segmenters.base", "SegmenterError"),
+    ("hydra.errors", "HydraException"),
+    ("omegaconf.errors", "OmegaConfBaseException"),
+)
+
+
+def is_mendable(error: BaseException) -> bool:
+    """Return whether a user can mend an error, whose message then says all there is to say."""
+    if isinstance(error, OSError):
+        return error.filename is not None  # which the message names
+    kinds = (getattr(sys.modules.get(module), name, ()) for module, name in _MENDABLE)
+    return isinstance(error, (UserError, *kinds))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

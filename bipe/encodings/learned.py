@@ -16,6 +16,10 @@ from bipe.encodings.base import Encoding
 Overflow = Literal["clamp", "error"]
 
 
+class PositionError(ValueError):
+    """A position lies beyond a table whose overflow is an error."""
+
+
 class Learned(Encoding):
     """Add row `id` of a table to the embedding.
 
@@ -41,7 +45,7 @@ class Learned(Encoding):
             ids = ids.clamp(max=last)
         elif ids.device.type == "cpu":
             if ids.numel() and int(ids.max()) > last:
-                raise ValueError(
+                raise PositionError(
                     f"a position of {int(ids.max())} is beyond the learned table: length is "
                     f"{last + 1}; use a longer table or overflow='clamp'"
                 )

@@ -209,9 +209,3 @@ def test_a_step_with_a_validation_is_saved_after_it(tmp_path, monkeypatch):
     monkeypatch.setattr(callback, "on_validation_end", on_validation_end)
     go_through(callback, FakeTrainer(validation=3), validate_every=2)
     assert seen == ["saved", "validated", "saved"] * 3 + ["saved"]
-
-
-@pytest.mark.parametrize("wrong", [{"every": 0}, {"keep": 0}])
-def test_at_least_one_of_each(wrong, tmp_path):
-    with pytest.raises(ValueError, match="at least 1"):
-        SaveCheckpoints(folder=tmp_path, **{"every": 1, "keep": 1} | wrong)

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from tests.train.studies import curve
 from train.cli import main
+from train.errors import MissingPackage, UserError, is_mendable
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["there is no key", "no such key"]
@@ -169,7 +170,7 @@ def test_what_is_no_override_at_all(refused):
 def test_a_flat_learned_table_shorter_than_the_row(refused):
     words = ("encoding=learned", "encoding.length=10")
     assert refused("pretrain", *words) == (
-        "encoding.length must be at least row_length (64) for a flat learned table, was: 10"
+        "row_length must be at most encoding.length of a flat learned table (10), was: 64"
     )
 
 
@@ -353,13 +354,69 @@ def test_an_interruption_says_how_to_go_on(bipe, monkeypatch):
     assert "if_exists=resume goes on from the last checkpoint" in err
 
 
-def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch):
+@pytest.mark.parametrize("kind", [ZeroDivisionError, ValueError, KeyError, OSError, ImportError])
+@pytest.mark.parametrize(
+    "place", ["train.fit.module.LMModule.training_step", "bipe.Decoder.forward"]
+)
+def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch, kind, place):
     def broken(*_, **__):
-        raise ZeroDivisionError
+        raise kind("planted")
 
-    monkeypatch.setattr("train.fit.module.LMModule.training_step", broken)
-    with pytest.raises(ZeroDivisionError):
-        bipe("pretrain")
+    monkeypatch.setattr(place, broken)
+    with pytest.raises(kind, match="planted"):
+        bipe("pretrain", "steps=1")
+
+
+def test_a_fault_of_ours_in_a_command_keeps_its_traceback(bipe, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("planted")
+
+    monkeypatch.setattr("train.fit.runs.find_runs", broken)
+    with pytest.raises(ValueError, match="planted"):
+        bipe("evaluate")
+
+
+BAD = {
+    "rows": ["rows.temperature=-1", "rows.temperature"],
+    "model": ["model.n_layer=0", "model.n_layer must be at least 1, was: 0"],
+    "encoding": ["encoding.intra.length=0", "encoding.intra: length must be at least 1, was: 0"],
+    "inner": ["encoding.inter.head_width=7", "encoding.inter: head_width must be even, was: 7"],
+    "attention": ["attention=bias_row", "attention: attention path 'bias_row' takes a linear bias"],
+    "positions": ["positions=pose positions.chunks=1", "positions: chunks must be at least 2"],
+    "optimizer": ["optimizer.betas=[2,2]", "optimizer.betas must be two numbers from 0"],
+    "schedule": ["schedule.floor=2", "schedule.floor must be from 0 to 1, was: 2"],
+    "trainer": ["trainer.accelerator=abacus", "trainer: "],
+}
+
+
+@pytest.mark.parametrize("section", BAD)
+def test_a_bad_value_in_any_section_is_one_line(refused, section):
+    words, told = BAD[section]
+    found = refused("pretrain", *words.split())
+    assert told in found and len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("engine.workers=0", "engine.workers must be"),
+        ("corpus.sources.proofs.segmenter={_target_: segmenters.Stride, length: 0}", "segmenter: "),
+        ("corpus.tokenizer.vocab_size=3", "vocab_size"),
+    ],
+)
+def test_a_bad_value_of_a_preparation_is_one_line(refused, tmp_path, word, told):
+    found = refused("prepare", f"data={tmp_path}/new", word)
+    assert told in found and len(found.splitlines()) == 1
+
+
+def test_what_a_user_can_mend_is_known_by_its_kind():
+    from bipe.checkpoint import CheckpointError
+    from segmenters import SegmenterError
+
+    mendable = (UserError("x"), MissingPackage("x"), SegmenterError("x"), CheckpointError("x"))
+    assert all(map(is_mendable, (*mendable, FileNotFoundError(2, "no such file", "x.txt"))))
+    ours = (ValueError("x"), OSError("x"), ImportError("x"), RuntimeError("x"), TypeError("x"))
+    assert not any(map(is_mendable, ours))
 
 
 def test_divergence_is_told_in_one_message(bipe, monkeypatch):

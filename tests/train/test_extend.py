@@ -71,8 +71,8 @@ def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents)
     stretch = encoding_of(run)["inter"]["stretch"]
     assert stretch["_target_"] == "bipe.extension.YaRN"
     assert stretch["original_length"] == was["positions"]["segment"]["p99.9"] + 1
-    assert now["parent"]["notes"] == was
-    assert now["parent"]["run"] == str(parents / "bipe_rope")
+    assert now["base_run"]["notes"] == was
+    assert now["base_run"]["run"] == str(parents / "bipe_rope")
     assert now["stretch"][0]["original"]["unit"] == "segments"
     assert (now["first_row_length"], now["row_length"], now["steps"]) == (64, 128, 4)
     assert now["positions"]["token"]["maximum"] > was["positions"]["token"]["maximum"]
@@ -146,7 +146,7 @@ def test_a_stretched_run_goes_on_unstretched_and_is_not_stretched_again(bipe, tm
     assert bipe("rope", again, *SHORT, "name=on")[0] == 0
     found = notes_of(tmp_path / "on")
     assert found["stretch"] == notes_of(tmp_path / "rope_yarn4")["stretch"]
-    assert found["parent"]["notes"]["parent"]["run"].endswith("rope")
+    assert found["base_run"]["notes"]["base_run"]["run"].endswith("rope")
     assert found["first_row_length"] == 64
 
 
@@ -212,7 +212,11 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("rope", ("checkpoint=3",), "checkpoint=RUN must be set"),
         ("rope", ("steps=-1",), "steps must be at least 0, was: -1"),
         ("rope", ("data=/nowhere",), "/nowhere/manifest.json: there is none"),
-        ("learned", SHORT, "row_length must be at most 64, the positions of the flat learned"),
+        (
+            "learned",
+            SHORT,
+            "row_length must be at most encoding.length of a flat learned table (64)",
+        ),
         ("rope", ("row_length=10000000",), "row_length must be at most the training tokens"),
         (".", YARN, "checkpoint must be one run, was: "),
     ],

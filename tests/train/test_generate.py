@@ -16,7 +16,7 @@ from segmenters import ArithmeticSteps, TokenMarker, anchors_from_offsets, mark
 from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS
 from tests.train.studies import pretrain
 from train.cli import main
-from train.commands.generate_stream import Stream, Text
+from train.commands.generate import Screen, Stream, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 
@@ -146,7 +146,7 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
     held = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", Terminal(held))
     monkeypatch.delenv("NO_COLOR", raising=False)
-    stage._Screen("a\x1b[2J")("b\x1b]0;x\x07c")
+    Screen("a\x1b[2J")("b\x1b]0;x\x07c")
     shown = held.getvalue().decode()
     assert shown.startswith("\x1b[2ma") and shown.endswith("c")
     assert shown.count("\x1b") == 2
@@ -206,7 +206,7 @@ def test_another_tokenizer_is_refused(write, run, tmp_path):
     assert main(["prepare", *corpus]) == 0
     status, _, err = write(f"generate.data={tmp_path / 'data'}")
     assert status == 2
-    assert "was trained with another tokenizer" in err
+    assert "with another tokenizer" in err and "generate.data" in err
 
 
 WRITES_SPACES = ("digits_prefix",)  # before every number
@@ -239,14 +239,12 @@ def test_nothing_certain_is_held_back():
 
 def test_rows_behind_the_first_wait_for_their_turn():
     shown = []
-    stream = Stream(
-        rows=2, pieces=[b"a", b"b"], stops=[], show=shown.append, title=lambda i, n: f"<{i}/{n}>"
-    )
+    stream = Stream(rows=2, pieces=[b"a", b"b"], stops=[], show=shown.append)
     for row, token in ((0, 0), (1, 1), (0, 1), (1, 1)):
         stream.push(row, token)
-    assert shown == ["<1/2>", "a", "b"]
+    assert shown == ["--- 1 of 2\n", "a", "b"]
     stream.finish()
-    assert "".join(shown) == "<1/2>ab\n<2/2>bb\n"
+    assert "".join(shown) == "--- 1 of 2\nab\n--- 2 of 2\nbb\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,14 +11,13 @@ import torch.nn.functional as F
 from bipe import Decoder, Positions
 from bipe.checkpoint import load_model
 from tests.train.studies import composed, curve, losses, pretrain, weights
-from train.commands.pretrain import data_of, decoder_config
+from train.commands.pretrain import decoder_of, rows_of
 from train.config import Config
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.fit.module import LMModule, positions_of
+from train.fit.module import LMModule, Training, TrainingDiverged, positions_of
 from train.fit.runs import CHECKPOINTS, MODEL
-from train.fit.skipped_steps import TrainingDiverged
 
 ENCODINGS = ("rope", "bipe_rope", "bipe_alibi")
 
@@ -27,7 +26,7 @@ def by_hand(words, *, step):
     """Loss and gradient norm of the fresh model on a global batch: the plain mean over targets."""
     study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
+    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
     loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=step + 1)
     batch = list(loader.batches())[step]
@@ -60,7 +59,7 @@ def test_packed_documents_of_unequal_length_count_by_their_tokens(smoke):
     """Best-fit rows are padded, so that micro-batches have unequal numbers of targets."""
     words = (*smoke, "rows=best_fit", "row_length=900", "steps=3")
     study = Config.from_config(composed(*words))
-    data = data_of(study)
+    data = rows_of(study)
     rows = data.rows("train")["proofs"]
     assert len(set(rows.targets(np.arange(len(rows))).tolist())) > 3
     one = pretrain(*words, "rows.micro_batch=4", "name=one")
@@ -160,7 +159,7 @@ def test_grouped_heads_train(smoke):
 def test_models_that_differ_in_their_encoding_start_from_the_same_weights(smoke):
     def fresh(encoding):
         study = Config.from_config(composed(*smoke, f"encoding={encoding}"))
-        model = Decoder(decoder_config(study, vocab_size=300))
+        model = Decoder(decoder_of(study, vocab_size=300))
         model.init_weights(seed=0)
         return model.state_dict()
 
@@ -186,7 +185,7 @@ def test_clipping_bounds_the_step_and_null_leaves_it_alone(smoke):
 def by_hand_weights(words):
     study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_config(study, vocab_size=data.vocab_size))
+    model = Decoder(decoder_of(study, vocab_size=data.vocab_size))
     model.init_weights(seed=study.seed)
     return {name: value.numpy() for name, value in model.state_dict().items()}
 
@@ -222,11 +221,8 @@ def test_the_module_needs_no_hydra(smoke, tmp_path):
     """As a notebook would use it: Lightning alone."""
     study = Config.from_config(composed(*smoke))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    module = LMModule(
-        config=decoder_config(study, vocab_size=data.vocab_size),
-        optimizer=torch.optim.SGD,
-        schedule=lambda step: 1.0,
-    )
+    training = Training(optimizer=torch.optim.SGD, schedule=lambda step: 1.0)
+    module = LMModule(decoder_of(study, vocab_size=data.vocab_size), training)
     trainer = lightning.Trainer(
         max_steps=2,
         max_epochs=-1,

@@ -9,12 +9,12 @@ from bipe import Decoder
 from bipe.build import build
 from bipe.random_positions import row_keys
 from tests.train.studies import composed, curve, losses, pretrain, same_weights, weights
-from train.commands.pretrain import decoder_config
+from train.commands.pretrain import decoder_of
 from train.config import Config
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.fit.metrics import Metrics
+from train.fit.callbacks import Metrics
 from train.fit.module import positions_of
 
 
@@ -22,7 +22,7 @@ def first_batch(words):
     """The fresh model of a study, and what it says to the first global batch."""
     study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
+    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
     loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=1)
     (batch,) = loader.batches()
@@ -79,9 +79,9 @@ def test_options_out_of_bounds_are_refused(smoke, word, told):
 def test_numbers_are_fetched_when_they_are_read():
     metrics = Metrics()
     value = torch.ones((), requires_grad=True)
-    metrics.take(loss=value * 2, step=3)
-    assert isinstance(metrics.as_they_are()["loss"], torch.Tensor)
-    assert not metrics.as_they_are()["loss"].requires_grad
+    metrics.note(loss=value * 2, step=3)
+    assert isinstance(metrics.on_device()["loss"], torch.Tensor)
+    assert not metrics.on_device()["loss"].requires_grad
     assert metrics["loss"] == 2.0 and type(metrics["loss"]) is float
     assert metrics.get("lr") is None and type(metrics["step"]) is int
     del metrics["step"]
@@ -95,7 +95,7 @@ def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
     assert np.allclose(losses(runs[0]), losses(runs[1]), atol=1e-5)
     study = Config.from_config(composed(*words))
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_config(study, vocab_size=data.vocab_size), attention="eager")
+    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
     loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=1)
     (batch,) = loader.batches()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from train.fit.skipped_steps import SkippedSteps, TrainingDiverged
+from train.fit.module import SkippedSteps, TrainingDiverged
 
 OPTIMIZERS = {
     "fused": lambda p: torch.optim.AdamW(p, lr=0.1, fused=True),

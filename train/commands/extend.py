@@ -22,62 +22,56 @@ from hydra.core.hydra_config import HydraConfig
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 
-from bipe import Decoder
+from bipe import Decoder, DecoderConfig
 from bipe.build import TARGET
-from bipe.checkpoint import save_model
-from bipe.decoder import DecoderConfig
-from bipe.encodings import Flat, Learned
 from bipe.extension import Extension, extend_config
-from train.commands.pretrain import data_of, refuse_long_rows
+from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
-from train.errors import ConfigError
-from train.fit import runs
-from train.fit.base_run import Parent, find_parent
-from train.fit.training import room_for_model, train_model
+from train.errors import ConfigError, as_config_error
+from train.fit.runs import BaseRun, find_base_run, first_row_length
+from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")
 
 
 def completed(config: DictConfig) -> DictConfig:
-    """The configuration with what the checkpoint decides: model, encoding, and data if null.
+    """Return the configuration with what the checkpoint decides: model, encoding, data if null.
 
-    Raises ValueError for a checkpoint that is none, or other weights than `extend.sha256`.
+    Raises ConfigError for other weights than `extend.sha256`.
     """
     checkpoint, options = config.get("checkpoint"), config.get("extend")
     if not isinstance(checkpoint, str):
         raise ConfigError("checkpoint=RUN must be set: the trained run to go on from")
-    own = config.get("allowed_targets")
-    parent = find_parent(checkpoint, allowed=allowed_prefixes(list(own or [])))
+    allowed = allowed_prefixes(list(config.get("allowed_targets") or []))
+    base = find_base_run(checkpoint, key="checkpoint", allowed=allowed)
     known = options.get("sha256") if isinstance(options, DictConfig) else None
-    if known not in (None, parent.sha256):
+    if known not in (None, base.sha256):
         raise ConfigError(
-            f"extend.sha256 is {known}, that of {checkpoint} is {parent.sha256}: it holds other "
+            f"extend.sha256 is {known}, that of {checkpoint} is {base.sha256}: it holds other "
             "weights. Name the checkpoint that is meant, or set extend.sha256=null"
         )
-    _tell_choices_left()
-    sizes = dataclasses.asdict(parent.decoder)
+    _report_overruled_choices()
+    sizes = dataclasses.asdict(base.decoder)
     encoding = sizes.pop("encoding")
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
     config = config.copy()
+    if config.get("data") is None and base.data is None and config.get("steps") != 0:
+        raise ConfigError(f"{checkpoint} does not say what it was trained on; set data=FOLDER")
     filled = {
         "model": {TARGET: target, "_partial_": True} | sizes,
         "encoding": encoding,
-        "data": parent.data if config.get("data") is None else None,
-        "extend.sha256": parent.sha256,
+        "extend.sha256": base.sha256,
     }
+    if config.get("data") is None:  # without steps nothing is read from it
+        filled["data"] = "${out}/data" if base.data is None else base.data
     for key, value in filled.items():
-        if value is not None:
-            OmegaConf.update(config, key, value, merge=False, force_add=True)
-    if config.get("data") is None:
-        if config.get("steps") != 0:
-            raise ConfigError(f"{checkpoint} does not say what it was trained on; set data=FOLDER")
-        OmegaConf.update(config, "data", "${out}/data")  # from which nothing is read
+        OmegaConf.update(config, key, value, merge=False, force_add=True)
     return config
 
 
-def _tell_choices_left() -> None:
-    """Say which choices of an experiment are not followed; those of the command line are refused"""
+def _report_overruled_choices() -> None:
+    """Report choices of an experiment that do not count; those of the command line are refused."""
     if not HydraConfig.initialized():  # --config-file, or composed in Python
         return
     chosen = HydraConfig.get().runtime.choices
@@ -86,142 +80,122 @@ def _tell_choices_left() -> None:
             _say(f"{group}={chosen[group]} of the experiment is left: the checkpoint decides it")
 
 
-def extend(study: Config, *, config: Mapping[str, Any]) -> Path:
-    """Stretch, fine-tune, and return the run's folder. config: what is stored beside the run."""
-    assert study.checkpoint is not None
-    parent = find_parent(study.checkpoint, allowed=study.allowed)
-    done = stretched(parent, study)
-    decoder = parent.decoder if done is None else done.config
-    folder = Path(study.out) / (study.name or default_name(parent, study))
-    if folder.resolve() == parent.home.resolve():
-        raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
-    config = dict(config) | {"encoding": decoder.encoding}
-    notes: dict[str, Any] = {
-        "parent": parent.as_notes(),
-        "first_row_length": runs.first_row_length(parent.notes),
-    }
-    if done is not None:
-        _say(done.report)
-        notes["stretch"] = [report.as_notes() for report in done.reports]
-    elif "stretch" in parent.notes:  # which goes on
-        notes["stretch"] = parent.notes["stretch"]
-    if study.steps == 0:
-        return write_untrained(study, parent, decoder, folder, config=config, notes=notes)
-    rows = data_of(study)
-    parent.refuse_other_data(rows.sets)
-    refuse_long_rows(rows, study)
-    _refuse_short_table(decoder, study)
-    notes["long_documents"] = _tell_long_documents(rows, study, parent)
-    return train_model(
-        study,
-        decoder=decoder,
-        rows=rows,
-        folder=folder,
-        config=config,
-        weights=parent.weights,
-        notes=notes,
-        command="extend",
-    )
+def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
+    """Stretch, fine-tune, and return the run's folder. stored: the configuration kept beside it."""
+    assert config.checkpoint is not None
+    base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
+    done = stretched(base, config)
+    folder = folder_of(config, base, config.name or default_name(base, config))
+    start = start_of(base, done, {"first_row_length": first_row_length(base.notes)})
+    stored = dict(stored) | {"encoding": start.decoder.encoding}
+    if config.steps == 0:
+        return write_base(start, base, config, folder=folder, stored=stored)
+    rows = rows_of(config)
+    base.refuse_other_data(rows.sets)
+    refuse_long_rows(rows)
+    share = _report_long_documents(rows, steps=config.steps, before=base.notes.get("row_length"))
+    start = dataclasses.replace(start, notes={**start.notes, "long_documents": share})
+    fit = fit_of(config, command="extend")
+    return train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
-def stretched(parent: Parent, study: Config) -> Extension | None:
-    """The model of the checkpoint under the strategy of a study; None without one.
+def stretched(base: BaseRun, config: Config) -> Extension | None:
+    """Return the model of the base run under the strategy that is asked for; None without one.
 
-    Raises ValueError for what cannot be stretched, and for keys that say two things.
+    Raises ConfigError for what cannot be stretched, and for keys that contradict each other.
     """
-    if not study.stretch:
-        if study.extend.unit is not None:
+    description, unit = config.stretch, config.extend.unit
+    if not description:
+        if unit is not None:
             raise ConfigError("extend.unit is of a stretch, and there is none; set stretch=NAME")
         return None
-    if TARGET not in study.stretch:
+    if TARGET not in description:
+        raise ConfigError(f"stretch.{next(iter(description))} is of no strategy; set stretch=NAME")
+    if unit is not None and description.get("original_length") is not None:
         raise ConfigError(
-            f"stretch.{next(iter(study.stretch))} is of no strategy; set stretch=NAME"
-        )
-    if study.extend.unit is not None and study.stretch.get("original_length") is not None:
-        raise ConfigError(
-            "extend.unit and stretch.original_length both say the original length; leave one out"
+            "extend.unit and stretch.original_length both set the original length; leave one out"
         )
     try:
-        return extend_config(
-            parent.decoder,
-            study.stretch,
-            notes=parent.notes,
-            unit=study.extend.unit,
-            allowed=study.allowed,
-        )
-    except ValueError as fault:
+        with as_config_error(f"{base.home}: "):
+            return extend_config(
+                base.decoder, description, notes=base.notes, unit=unit, allowed=config.allowed
+            )
+    except ConfigError as fault:
         cure = "; longer rows alone need no stretch: stretch=null" * ("cannot be" in str(fault))
-        raise ConfigError(f"{parent.home}: {fault}{cure}") from fault
+        raise ConfigError(f"{fault}{cure}") from fault
 
 
-def default_name(parent: Parent, study: Config) -> str:
-    """bipe_rope_yarn16, bipe_rope_yarn16_tokens; bipe_rope_2048 where only rows are longer.
+def folder_of(config: Config, base: BaseRun, name: str) -> Path:
+    """Return the folder of a run; ConfigError where it is that of its base run."""
+    folder = Path(config.out) / name
+    if folder.resolve() == base.home.resolve():
+        raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
+    return folder
 
-    A seed that is not the first stands behind it: bipe_rope_yarn16_seed1.
+
+def start_of(base: BaseRun, done: Extension | None, notes: Mapping[str, Any]) -> Start:
+    """Return the model at the first step, with notes of where it comes from; reports a stretch."""
+    held = {"base_run": base.as_notes(), **notes}
+    if done is not None:
+        _say(done.report)
+        held["stretch"] = [report.as_notes() for report in done.reports]
+    elif "stretch" in base.notes:  # which goes on
+        held["stretch"] = base.notes["stretch"]
+    decoder = base.decoder if done is None else done.config
+    return Start(decoder=decoder, weights=base.weights, notes=held)
+
+
+def write_base(
+    start: Start, base: BaseRun, config: Config, *, folder: Path, stored: Mapping[str, Any]
+) -> Path:
+    """Write a run folder with the weights of the base run; its notes stay, for they still hold."""
+    model = Decoder(start.decoder, allowed=config.allowed)
+    model.load_state_dict(base.weights)
+    notes = {**base.notes, **start.notes}
+    return write_untrained(model, notes, folder=folder, config=stored, if_exists=config.if_exists)
+
+
+def default_name(base: BaseRun, config: Config) -> str:
+    """Return bipe_rope_yarn16, bipe_rope_yarn16_tokens; bipe_rope_2048 for longer rows alone.
+
+    A seed that is not the first comes last: bipe_rope_yarn16_seed1.
     """
-    seed = f"_seed{study.seed}" if study.seed else ""
-    if not study.stretch:
-        return f"{parent.name}_{study.row_length}{seed}"
-    words = slug(str(study.stretch[TARGET]).rpartition(".")[2])
-    factor, unit = study.stretch.get("factor"), study.extend.unit
-    words += "" if factor is None else slug(f"{factor:g}")
-    return f"{parent.name}_{words}" + ("" if unit is None else f"_{unit}") + seed
+    seed = f"_seed{config.seed}" if config.seed else ""
+    if not config.stretch:
+        return f"{base.name}_{config.row_length}{seed}"
+    unit = "" if config.extend.unit is None else f"_{config.extend.unit}"
+    return f"{base.name}_{strategy_name(config.stretch)}{unit}{seed}"
 
 
-def _refuse_short_table(decoder: DecoderConfig, study: Config) -> None:
-    with_scheme = Decoder(decoder, allowed=study.allowed).scheme
-    table = with_scheme.encoding if isinstance(with_scheme, Flat) else None
-    if isinstance(table, Learned) and table.table.num_embeddings < study.row_length:
-        raise ConfigError(
-            f"row_length must be at most {table.table.num_embeddings}, the positions of the flat "
-            f"learned table of the checkpoint, was: {study.row_length}"
-        )
+def strategy_name(stretch: Mapping[str, Any]) -> str:
+    """Return yarn16, or yarn where a strategy has no factor."""
+    factor = stretch.get("factor")
+    words = slug(str(stretch.get(TARGET)).rpartition(".")[2])
+    return words + ("" if factor is None else slug(f"{factor:g}"))
 
 
-def _tell_long_documents(rows: LMDataModule, study: Config, parent: Parent) -> float:
-    """The share of the run's inputs from documents of at least a row; a warning if there is none.
+def _report_long_documents(rows: LMDataModule, *, steps: int, before: Any) -> float:
+    """Return the share of the run's inputs from documents of at least a row; warn of none.
 
     Short documents beside each other in a row do not see each other: only long ones bring
-    positions that the checkpoint has not met.
+    positions that the checkpoint has not met. before: the row of the checkpoint.
     """
-    found = rows.statistics(steps=study.steps)
+    found = rows.statistics(steps=steps)
     read = sum(each.read * (1 - each.padding) for each in found)
-    long = sum(each.read * (1 - each.padding) * each.long_documents for each in found)
-    share = long / read
-    before = parent.notes.get("row_length")
+    share = sum(each.read * (1 - each.padding) * each.long_documents for each in found) / read
     _say(
-        f"{share:.1%} of tokens come from documents of at least row_length ({study.row_length}; "
+        f"{share:.1%} of tokens come from documents of at least row_length ({rows.row_length}; "
         f"the checkpoint had {before})"
     )
     if not share:
         ends = [each.data.document_ends for each in rows.order().rows]
-        longest = max(int(np.diff(each, prepend=0).max()) for each in ends)
         log.warning(
             "no document has row_length=%d tokens (the longest: %d): positions beyond that are "
             "not trained; choose a shorter row_length, or data with longer documents",
-            study.row_length,
-            longest,
+            rows.row_length,
+            max(int(np.diff(each, prepend=0).max()) for each in ends),
         )
     return share
-
-
-def write_untrained(
-    study: Config,
-    parent: Parent,
-    decoder: DecoderConfig,
-    folder: Path,
-    *,
-    config: Mapping[str, Any],
-    notes: Mapping[str, Any],
-) -> Path:
-    """A run folder with the weights of the checkpoint; its notes stay, for they still hold."""
-    model = Decoder(decoder, allowed=study.allowed)
-    model.load_state_dict(parent.weights)
-    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        runs.claim(folder, if_exists=study.if_exists, config=config)
-        with runs.withdrawn_on_failure(folder), room_for_model(folder / runs.MODEL):
-            save_model(model, folder / runs.MODEL, notes=dict(parent.notes) | dict(notes))
-    return folder
 
 
 @rank_zero_only

@@ -10,50 +10,48 @@ no terminal, it is what was written and nothing else.
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
 
+from bipe import Decoder
+from bipe.checkpoint import CONFIG as MODEL_CONFIG
+from bipe.checkpoint import load_weights
 from bipe.encodings import Flat
 from bipe.generation import Written, generate
+from segmenters import TokenMarker
 from segmenters.show import visible
 from train.commands.generate_marker import chosen_segmenter, marker_of
-from train.commands.generate_model import Trained, data_of, find_model
-from train.commands.generate_stream import Stream
+from train.commands.pretrain import decoder_of
 from train.config import Config, Generate
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.errors import ConfigError
+from train.errors import ConfigError, RunError
+from train.fit import runs
+from train.fit.checkpoints import checkpoints, latest_checkpoint, weights_of
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
 
-class Prompt(NamedTuple):
-    """A text to go on with, and the name of the file that it is from."""
-
-    text: str
-    name: str | None
-
-
-def generate_study(study: Config) -> list[Written]:
-    """Write as a study asks for, on the standard output."""
+def generate_text(config: Config) -> list[Written]:
+    """Write on the standard output what the model says behind the prompt."""
     logging.getLogger("bipe.attention").setLevel(logging.WARNING)  # the screen is for the text
-    options = study.generate
+    options = config.generate
     prompt = read_prompt(options)
-    trained = find_model(study)
+    trained = find_model(options, allowed=config.allowed)
     trained.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    sets = data_of(trained, options)
+    sets = _data_of(trained, options)
     tokenizer = LoadTokenizer(path=sets.folder).build()
-    _refuse_other_vocabulary(trained, sets)
-    ids = _encoded(prompt, tokenizer)
+    trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
     if not isinstance(trained.model.scheme, Flat):  # a flat encoding asks for no segments
         segmenter = chosen_segmenter(
@@ -61,37 +59,38 @@ def generate_study(study: Config) -> list[Written]:
             trained_on=list(trained.notes.get("sources", {})),
             source=options.source,
             wish=options.segmenter,
-            allowed=study.allowed,
+            allowed=config.allowed,
         )
-        marker = marker_of(prompt.text, tokenizer=tokenizer, segmenter=segmenter, name=prompt.name)
-    return _write(study, trained, tokenizer, prompt, ids, marker)
+        name = None if options.prompt is not None else options.file
+        marker = marker_of(prompt, tokenizer=tokenizer, segmenter=segmenter, name=name)
+    return _write(trained, tokenizer, prompt, marker, options=options, seed=config.seed)
 
 
 def _write(
-    study: Config,
-    trained: Trained,
+    trained: runs.BaseRun,
     tokenizer: Tokenizer,
-    prompt: Prompt,
-    ids: list[int],
-    marker: Any,
+    prompt: str,
+    marker: TokenMarker | None,
+    *,
+    options: Generate,
+    seed: int,
 ) -> list[Written]:
-    options, pieces = study.generate, tokenizer.pieces()
-    show = _Screen(prompt.text)
-    begin = time.monotonic()
-    stream = Stream(
-        rows=options.samples, pieces=pieces, stops=options.stop, show=show, title=show.title
-    )
+    ((ids, _),) = tokenizer.encode_batch([prompt])
+    if not len(ids):
+        raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
+    pieces, begin = tokenizer.pieces(), time.monotonic()
+    stream = Stream(rows=options.samples, pieces=pieces, stops=options.stop, show=Screen(prompt))
     try:
         written = generate(
             trained.model,
-            [ids] * options.samples,
+            [ids.tolist()] * options.samples,
             max_new=options.max_new,
             sampling=options.sampling,
             marker=marker,
             stop_ids=[tokenizer.eos_id],
             stop_strings=options.stop,
             decode=lambda tokens: b"".join(pieces[id] for id in tokens).decode("utf-8", "replace"),
-            seed=study.seed,
+            seed=seed,
             on_token=stream.push,
         )
         stream.finish()
@@ -104,37 +103,18 @@ def _write(
     seconds = time.monotonic() - begin
     ends = ", ".join(f"{how} {count}" for how, count in Counter(w.ended for w in written).items())
     print(
-        f"{trained.where}: {len(ids)} tokens read, {stream.tokens} written, "
+        f"{trained.home}: {len(ids)} tokens read, {stream.tokens} written, "
         f"{stream.tokens / max(seconds, 1e-9):.0f} tokens/s (ended by {ends})",
         file=sys.stderr,
     )
     return written
 
 
-class _Screen:
-    """The standard output in UTF-8; a terminal gets the prompt, too, and no control characters."""
-
-    def __init__(self, prompt: str) -> None:
-        self._prompt, self._terminal = prompt, sys.stdout.isatty()
-        if self._terminal:
-            self(prompt, dim=not os.environ.get("NO_COLOR"))
-
-    def __call__(self, text: str, *, dim: bool = False) -> None:
-        shown = visible(text) if self._terminal else text
-        shown = f"{_DIM}{shown}{_RESET}" if dim else shown
-        sys.stdout.buffer.write(shown.encode("utf-8", "replace"))
-        sys.stdout.buffer.flush()
-
-    def title(self, row: int, rows: int) -> str:
-        """What stands above one of several samples."""
-        return f"{chr(10) * self._terminal}--- {row} of {rows}\n"
-
-
-def read_prompt(options: Generate) -> Prompt:
-    """The prompt from its key, a file or the standard input; ValueError says what is wrong."""
+def read_prompt(options: Generate) -> str:
+    """Return the prompt from its key, a file or the standard input."""
     if options.prompt is not None and options.file is not None:
         raise ConfigError("generate.prompt and generate.file are both set; leave one out")
-    key, data, name = "generate.prompt", b"", options.file
+    key = "generate.prompt"
     if options.prompt is not None:
         data = options.prompt.encode("utf-8", "surrogateescape")
     elif options.file is not None:
@@ -153,20 +133,150 @@ def read_prompt(options: Generate) -> Prompt:
         raise ConfigError(f"{key}: not UTF-8 at byte {fault.start}; convert it first") from None
     if not text:
         raise ConfigError(f"{key} is empty: a model goes on from at least one character")
-    return Prompt(text=text, name=name)
+    return text
 
 
-def _refuse_other_vocabulary(trained: Trained, sets: DataSets) -> None:
-    known, vocabulary = trained.notes.get("tokenizer"), trained.model.config.vocab_size
-    if (known is not None and known != sets.tokenizer) or sets.vocab_size > vocabulary:
+def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
+    """Return the trained model of a run, one of its checkpoints, or a model folder by itself."""
+    place, wish = Path(options.run), options.checkpoint
+    known = checkpoints(place / runs.CHECKPOINTS)
+    if isinstance(wish, str):
+        if not Path(wish).is_file():
+            raise ConfigError(f"generate.checkpoint={wish}: there is no such file")
+        return _from_checkpoint(Path(wish))
+    if wish is not None:
+        steps = {int(path.stem.partition("=")[2]): path for path in known}
+        if wish not in steps:
+            there = f"there are those of steps {', '.join(map(str, steps))}" if steps else "none"
+            raise ConfigError(
+                f"generate.checkpoint: {place} has no checkpoint of step {wish}; {there}"
+            )
+        return _from_checkpoint(steps[wish])
+    trained = (place / MODEL_CONFIG).is_file() or (place / runs.MODEL).is_dir()
+    newest = None if trained else latest_checkpoint(place / runs.CHECKPOINTS)
+    if newest is not None:  # the run is being trained, or was stopped
+        return _from_checkpoint(newest)
+    return runs.find_base_run(options.run, key="generate.run", allowed=allowed)
+
+
+def _from_checkpoint(path: Path) -> runs.BaseRun:
+    """Read a model from RUN/checkpoints/step=N.ckpt."""
+    home = path.parent.parent
+    stored = runs.read_config(home)
+    config = Config.from_config(stored)
+    try:
+        weights = weights_of(path)
+    except Exception as fault:  # torch raises whatever its reader of archives does
+        raise RunError(f"generate.checkpoint={path}: not a checkpoint: {fault}") from None
+    decoder = decoder_of(config, vocab_size=len(weights["tokens.weight"]))
+    model = Decoder(decoder, allowed=config.allowed)
+    load_weights(model, weights)
+    notes = {"sources": config.rows.sources or {}}
+    data = runs.data_of(stored, home)
+    return runs.BaseRun(home=home, model=model, notes=notes, data=data, weights_file=path)
+
+
+def _data_of(trained: runs.BaseRun, options: Generate) -> DataSets:
+    """Return the data sets whose tokenizer and segmenters are used."""
+    data = trained.data if options.data is None else options.data
+    if data is None:
         raise ConfigError(
-            f"{trained.where} was trained with another tokenizer than that of {sets.folder}; "
-            "set generate.data to the folder of its data"
+            f"{trained.home} does not say which data it was trained on; set generate.data=FOLDER"
         )
+    try:
+        return DataSets(data)
+    except ValueError as fault:
+        raise ConfigError(f"{fault}. generate.data=FOLDER names the data of the model") from None
 
 
-def _encoded(prompt: Prompt, tokenizer: Tokenizer) -> list[int]:
-    ((ids, _),) = tokenizer.encode_batch([prompt.text])
-    if not len(ids):
-        raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
-    return [int(id) for id in ids]
+class Screen:
+    """The standard output in UTF-8; a terminal gets the prompt, too, and no control characters."""
+
+    def __init__(self, prompt: str) -> None:
+        self.terminal = sys.stdout.isatty()
+        if self.terminal:
+            self(prompt, dim=not os.environ.get("NO_COLOR"))
+
+    def __call__(self, text: str, *, dim: bool = False) -> None:
+        shown = visible(text) if self.terminal else text
+        shown = f"{_DIM}{shown}{_RESET}" if dim else shown
+        sys.stdout.buffer.write(shown.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+
+
+class Text:
+    """The text of one row, from the pieces of its tokens: whole characters, and no stop string.
+
+    A token may hold a part of a character, and what looks like text may turn out to be the
+    beginning of a stop string: both are held back until it is known. stops: strings at the first
+    of which the text ends; that string is left out.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = stops
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held, self._over = "", False
+
+    def push(self, piece: bytes) -> str:
+        """Return what is certain to belong to the text, now that `piece` follows."""
+        self._held += self._decoder.decode(piece)
+        sizes = (
+            size
+            for stop in self._stops
+            for size in range(1, min(len(stop), len(self._held) + 1))
+            if stop.startswith(self._held[-size:])
+        )
+        return self._release(len(self._held) - max(sizes, default=0))
+
+    def finish(self) -> str:
+        """Return the rest; half a character becomes U+FFFD."""
+        self._held += self._decoder.decode(b"", final=True)
+        return self._release(len(self._held))
+
+    def _release(self, size: int) -> str:
+        places = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        ready, self._held = self._held[: min([size, *places])], self._held[size:]
+        ready, self._over = "" if self._over else ready, self._over or bool(places)
+        return ready
+
+
+class Stream:
+    """Shows rows one below the other: the first as it comes, the others when it is done.
+
+    pieces: the bytes of each token id. show: takes text.
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: int,
+        pieces: Sequence[bytes],
+        stops: Sequence[str],
+        show: Callable[[str], None],
+    ) -> None:
+        self.tokens = 0
+        self._pieces, self._show = pieces, show
+        self._texts = [Text(stops) for _ in range(rows)]
+        self._later = [""] * rows
+        self._title(0)
+
+    def push(self, row: int, token: int) -> None:
+        """Take in a token of a row."""
+        self.tokens += 1
+        text = self._texts[row].push(self._pieces[token])
+        if row:
+            self._later[row] += text
+        elif text:
+            self._show(text)
+
+    def finish(self) -> None:
+        """Show what is left, all rows to their ends."""
+        for row, text in enumerate(self._texts):
+            if row:
+                self._title(row)
+            self._show(f"{self._later[row]}{text.finish()}\n")
+
+    def _title(self, row: int) -> None:
+        if len(self._texts) > 1:
+            below = "\n" * getattr(self._show, "terminal", False)
+            self._show(f"{below}--- {row + 1} of {len(self._texts)}\n")

@@ -1,6 +1,6 @@
 """Which segmenter is followed while text is written: that of the data of the run.
 
-A prepared data set tells the segmenter of each source by its fingerprint, from which it is built
+A prepared data set holds the segmenter of each source as a fingerprint, from which it is built
 again. One that decides by document is asked for the prompt; one that reads on cannot be followed,
 and another has to be named.
 """
@@ -24,15 +24,11 @@ _CURE = "set generate.segmenter to one that is followed (newline, sentences, lin
 
 
 def marker_of(
-    prompt: str,
-    *,
-    tokenizer: Tokenizer,
-    segmenter: Segmenter,
-    name: str | None,
+    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None
 ) -> TokenMarker:
-    """What marks the tokens of the prompt and of all that is written behind it.
+    """Return what marks the tokens of the prompt and of all that is written behind it.
 
-    name: of the file that the prompt is from. Raises ValueError for a segmenter that cannot be
+    name: of the file that the prompt is from. Raises ConfigError for a segmenter that cannot be
     followed.
     """
     chosen = segmenter.choose(text=prompt, name=name)
@@ -52,7 +48,7 @@ def chosen_segmenter(
     allowed: tuple[str, ...],
     section: str = "generate",
 ) -> Segmenter:
-    """The segmenter that is wished for (NAME:KEY=VALUE,...), or that of a source.
+    """Return the segmenter that is wished for (NAME:KEY=VALUE,...), or that of a source.
 
     trained_on: names of the sources that a model has seen; without `source` they must agree.
     section: of the configuration that asks, for messages.
@@ -61,15 +57,17 @@ def chosen_segmenter(
         try:
             return built(wish)
         except ValueError as fault:
-            raise ConfigError(
-                str(fault).replace("--segmenter", f"{section}.segmenter", 1)
-            ) from None
+            message = str(fault).replace("--segmenter", f"{section}.segmenter", 1)
+            raise ConfigError(message) from None
     if source is not None and source not in sets.sources:
         raise ConfigError(
             f"{section}.source: {source!r} is no source; {nearest(source, sets.sources)}"
         )
     names = [source] if source else [name for name in trained_on if name in sets.sources]
-    found = {name: _fingerprint(sets, name) for name in names or sets.sources}
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names or sets.sources:
+        folder, own = sets.sources[name]
+        found[name] = sets.manifests[folder]["sources"][own]["segmenter"]
     if len({json.dumps(each, sort_keys=True) for each in found.values()}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ConfigError(
@@ -80,22 +78,18 @@ def chosen_segmenter(
     return _rebuilt(fingerprint, name=name, allowed=allowed)
 
 
-def _fingerprint(sets: DataSets, source: str) -> Mapping[str, Any]:
-    folder, own = sets.sources[source]
-    told: Mapping[str, Any] = sets.manifests[folder]["sources"][own]["segmenter"]
-    return told
-
-
-def _rebuilt(told: Mapping[str, Any], *, name: str, allowed: tuple[str, ...]) -> Segmenter:
+def _rebuilt(fingerprint: Mapping[str, Any], *, name: str, allowed: tuple[str, ...]) -> Segmenter:
+    """Return the segmenter of a source by its fingerprint; warn if its rules have changed."""
     try:
-        made = build({TARGET: told["segmenter"], **told["parameters"]}, allowed=allowed)
+        description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
+        made = build(description, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
         raise ConfigError(
             f"the segmenter of source {name} cannot be built from its manifest ({fault}); {_CURE}"
         ) from None
     if not isinstance(made, Segmenter):
         raise ConfigError(f"the segmenter of source {name} is none: {made!r}; {_CURE}")
-    if plain(made.fingerprint()) != told:
+    if plain(made.fingerprint()) != fingerprint:
         print(
             f"bipe: source {name} was cut by an older rule or table of {type(made).__name__}; "
             "the one of today is followed",

@@ -1,63 +1,110 @@
-"""`bipe pretrain`: train one model on prepared data; resume exactly."""
+"""`bipe pretrain`: train one model on prepared data; resume exactly.
+
+What all commands that train take out of the configuration is here: rows, model, and the run.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bipe.decoder import DecoderConfig
 from train.config import Config, encoding_name, slug
 from train.data.rows.datamodule import LMDataModule
-from train.errors import ConfigError
-from train.fit.training import train_model
+from train.errors import ConfigError, as_config_error
+from train.fit.module import Training
+from train.fit.training import Fit, Start, train_model
+
+PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
 
-def pretrain(study: Config, *, config: Mapping[str, Any]) -> Path:
-    """Train and return the run's folder. config: what is stored beside the run."""
+def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
+    """Train and return the run's folder. stored: the configuration that is kept beside the run."""
     for key in ("checkpoint", "stretch"):
-        if getattr(study, key) is not None:
+        if getattr(config, key) is not None:
             raise ConfigError(f"{key} is for a trained model to go on from: bipe extend")
-    name = study.name or slug(encoding_name(study.encoding))
-    rows = data_of(study)
-    refuse_long_rows(rows, study)
-    decoder = decoder_config(study, vocab_size=rows.vocab_size)
-    folder = Path(study.out) / name
-    return train_model(study, decoder=decoder, rows=rows, folder=folder, config=config)
+    name = config.name or slug(encoding_name(config.encoding))
+    rows = rows_of(config)
+    refuse_long_rows(rows)
+    start = Start(decoder=decoder_of(config, vocab_size=rows.vocab_size))
+    fit = fit_of(config, command="pretrain")
+    return train_model(fit, start, rows=rows, folder=Path(config.out) / name, config=stored)
 
 
-def data_of(study: Config) -> LMDataModule:
-    """Return the rows of a study."""
-    return LMDataModule(
-        folder=study.data,
-        row_length=study.row_length,
-        steps=study.steps,
-        epochs=study.epochs,
-        seed=study.seed,
-        **study.rows.values(),
+def fit_of(
+    config: Config, *, command: Literal["pretrain", "extend", "scrolls"], best: bool = False
+) -> Fit:
+    """Return how the run goes. best: keep the weights of the lowest validation loss."""
+    precision = config.trainer.get("precision")
+    if precision not in PRECISIONS:
+        raise ConfigError(
+            "trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
+            f"{precision}"
+        )
+    training = Training(
+        optimizer=config.build("optimizer"),
+        schedule=config.build("schedule"),
+        seed=config.seed,
+        clip=config.clip,
+        patience=config.patience,
+        attention=config.attention,
+        compile=config.compile,
+        recompute=config.recompute,
+        z_loss=float(config.z_loss),
+        label_smoothing=float(config.label_smoothing),
+        draw=config.build("positions") if config.positions else None,
+        allowed=config.allowed,
+    )
+    return Fit(
+        training=training,
+        steps=config.steps,
+        if_exists=config.if_exists,
+        log_every=config.log_every,
+        checkpoint_every=config.checkpoint_every,
+        keep_checkpoints=config.keep_checkpoints,
+        validate_every=config.validate_every,
+        trainer=functools.partial(config.call, "trainer"),
+        logger=functools.partial(config.call, "logger") if config.logger else None,
+        command=command,
+        best=best,
     )
 
 
-def decoder_config(study: Config, *, vocab_size: int) -> DecoderConfig:
-    """The model of a study, for data of a given vocabulary."""
-    if "encoding" in study.model:
+def rows_of(config: Config) -> LMDataModule:
+    """Return the rows to train on."""
+    return LMDataModule(
+        folder=config.data,
+        row_length=config.row_length,
+        steps=config.steps,
+        epochs=config.epochs,
+        seed=config.seed,
+        **config.rows.values(),
+    )
+
+
+def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
+    """Return the model, for data of a given vocabulary."""
+    if "encoding" in config.model:
         raise ConfigError("model.encoding cannot be set; set encoding instead")
-    own = study.model.get("vocab_size")
-    if own is not None and own < vocab_size:
+    sizes = {key: value for key, value in config.model.items() if not key.startswith("_")}
+    own = sizes.setdefault("vocab_size", vocab_size)
+    if own < vocab_size:
         raise ConfigError(
             f"model.vocab_size must be at least that of the data, {vocab_size}, was: {own}"
         )
-    given: dict[str, Any] = {} if own is not None else {"vocab_size": vocab_size}
-    fixed = {key: value for key, value in study.model.items() if not key.startswith("_")}
-    return DecoderConfig(**fixed, **given, encoding=dict(study.encoding))
+    config.build("encoding")  # so that a refusal names its key
+    with as_config_error("model."):
+        return DecoderConfig(**sizes, encoding=dict(config.encoding))
 
 
-def refuse_long_rows(rows: LMDataModule, study: Config) -> None:
-    """Raise ValueError for rows that no source can fill."""
+def refuse_long_rows(rows: LMDataModule) -> None:
+    """Raise ConfigError for rows that no source can fill."""
     for name in rows.source_names:
         tokens = rows.sets.counts(name, "train")["tokens"]
-        if study.row_length > tokens:
+        if rows.row_length > tokens:
             raise ConfigError(
                 f"row_length must be at most the training tokens of each source ({name}: "
-                f"{tokens}), was: {study.row_length}"
+                f"{tokens}), was: {rows.row_length}"
             )

@@ -20,18 +20,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-from bipe.build import TARGET, build
+from bipe.build import TARGET
 from bipe.checkpoint import WEIGHTS, load_model
-from train.commands.extend import stretched, write_untrained
+from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
 from train.commands.generate_marker import chosen_segmenter
-from train.config import Config, slug
+from train.commands.pretrain import fit_of
+from train.config import Config
 from train.data.preparing.progress import Meter
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
@@ -51,7 +52,7 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.base_run import Parent, find_parent
+from train.fit.runs import BaseRun, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
@@ -61,40 +62,39 @@ from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
 
 
-def scrolls(study: Config, *, config: Mapping[str, Any]) -> Path:
-    """Fine-tune, decode, score, and return the run's folder. config: stored beside the run."""
+def scrolls(study: Config, *, stored: Mapping[str, Any]) -> Path:
+    """Fine-tune, decode, score, and return the run's folder. stored: what is kept beside it."""
     if not study.task or TARGET not in study.task:
         raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
-    task = cast(Task, build(study.task, allowed=study.allowed))
+    task = cast(Task, study.build("task"))
     if study.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
     assert study.checkpoint is not None
-    parent = find_parent(study.checkpoint, allowed=study.allowed)
+    base = find_base_run(study.checkpoint, key="checkpoint", allowed=study.allowed)
     sets = DataSets(study.data)
-    parent.refuse_other_data(sets)
-    encoder = _encoder(study, task, parent, sets)
+    base.refuse_other_data(sets)
+    encoder = _encoder(study, task, base, sets)
     decoded = _examples_to_decode(study, task)
-    encoding = str(parent.decoder.encoding.get(TARGET))
+    encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one asks for no segments
         _refuse_unfollowed(encoder, decoded)
-    model = _model_name(parent, study)
+    model = _model_name(base, study)
     if study.name:  # one of its own, so that it is not taken for another run of that model
         model = study.name.removesuffix(f"_seed{study.seed}").removesuffix(f"_{task.name}")
-    folder = Path(study.out) / (study.name or f"{model}_{task.name}_seed{study.seed}")
-    if folder.resolve() == parent.home.resolve():
-        raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
-    _train(study, task, parent, encoder, folder=folder, config=config)
+    name = study.name or f"{model}_{task.name}_seed{study.seed}"
+    folder = folder_of(study, base, name)
+    _train(study, task, base, encoder, folder=folder, stored=stored)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
         _decode(study, task, encoder, decoded, folder=folder, model=model)
         _collect(Path(study.out))
     return folder
 
 
-def _encoder(study: Config, task: Task, parent: Parent, sets: DataSets) -> Encoder:
+def _encoder(study: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:
     options = study.scrolls
     segmenter = chosen_segmenter(
         sets,
-        trained_on=list(parent.notes.get("sources", {})),
+        trained_on=list(base.notes.get("sources", {})),
         source=options.source,
         wish=options.segmenter,
         allowed=study.allowed,
@@ -137,38 +137,32 @@ def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
             ) from None
 
 
-def _model_name(parent: Parent, study: Config) -> str:
+def _model_name(base: BaseRun, study: Config) -> str:
     """bipe_rope, or bipe_rope_yarn8 where it is stretched here."""
     if not study.stretch:
-        return parent.name
-    words = slug(str(study.stretch.get(TARGET)).rpartition(".")[2])
-    factor = study.stretch.get("factor")
-    return f"{parent.name}_{words}" + ("" if factor is None else slug(f"{factor:g}"))
+        return base.name
+    return f"{base.name}_{strategy_name(study.stretch)}"
 
 
 def _train(
     study: Config,
     task: Task,
-    parent: Parent,
+    base: BaseRun,
     encoder: Encoder,
     *,
     folder: Path,
-    config: Mapping[str, Any],
+    stored: Mapping[str, Any],
 ) -> None:
-    done = stretched(parent, study)
-    decoder = parent.decoder if done is None else done.config
-    notes: dict[str, Any] = {"parent": parent.as_notes(), "task": dict(study.task or {})}
-    if done is not None:
-        _say(done.report)
-        notes["stretch"] = [report.as_notes() for report in done.reports]
-    config = dict(config) | {"encoding": decoder.encoding}
+    start = start_of(base, stretched(base, study), {"task": dict(study.task or {})})
+    stored = dict(stored) | {"encoding": start.decoder.encoding}
     if study.steps == 0:
-        write_untrained(study, parent, decoder, folder, config=config, notes=notes)
+        write_base(start, base, study, folder=folder, stored=stored)
         return
     prepared = prepare_examples(
         task, encoder=encoder, out=Path(study.scrolls.examples), limit=study.limit
     )
-    notes["truncation"] = {split: asdict(c) for split, c in prepared.truncation.items()}
+    cut = {split: asdict(counts) for split, counts in prepared.truncation.items()}
+    start = replace(start, notes={**start.notes, "truncation": cut})
     for split, counts in prepared.truncation.items():
         _say(
             f"{task.name} {split}: {counts.examples} examples, {counts.prompts_cut} prompts and "
@@ -180,17 +174,8 @@ def _train(
         seed=study.seed,
         **study.rows.values(),
     )
-    train_model(
-        study,
-        decoder=decoder,
-        rows=rows,
-        folder=folder,
-        config=config,
-        weights=parent.weights,
-        notes=notes,
-        command="scrolls",
-        best=study.scrolls.select == "best",
-    )
+    fit = fit_of(study, command="scrolls", best=study.scrolls.select == "best")
+    train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
 def _decode(

@@ -1,4 +1,4 @@
-"""What a run shows and writes while it goes: the metrics file and the progress bar."""
+"""What a run shows and writes while it trains: numbers, the metrics file, the progress bar."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import io
 import os
 import sys
 import time
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import lightning
+from torch import Tensor
 
 from train.disk.files import full_disk, write_whole
 
@@ -28,8 +30,101 @@ COLUMNS = (
 )
 
 
-class MetricsFile(lightning.Callback):
-    """Append a line to metrics.csv every few optimizer steps; always on, whatever the loggers.
+class Metrics(MutableMapping[str, float]):
+    """The numbers of a step by name, which stay on the device until somebody reads them.
+
+    To fetch a number waits for the device: a training step fetches none, whoever logs does.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, float | Tensor] = {}
+
+    def __getitem__(self, name: str) -> float:
+        value = self._values[name]
+        if isinstance(value, Tensor):
+            value = self._values[name] = value.item()
+        return value
+
+    def __setitem__(self, name: str, value: float | Tensor) -> None:
+        self._values[name] = value.detach() if isinstance(value, Tensor) else value
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def note(self, **values: float | Tensor) -> None:
+        """Note several numbers at once."""
+        for name, value in values.items():
+            self[name] = value
+
+    def on_device(self) -> dict[str, float | Tensor]:
+        """Return names and numbers without fetching any."""
+        return dict(self._values)
+
+
+class Clock:
+    """Measures tokens per second over the last few steps, and the time that is left."""
+
+    WINDOW = 20
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._marks: list[tuple[float, float]] = []
+        self._steps = 0
+
+    def count(self, tokens: float) -> None:
+        """Note how many tokens of the run are done, after a step."""
+        self._marks = [*self._marks[-self.WINDOW :], (time.monotonic(), tokens)]
+        self._steps += 1
+
+    def rate(self) -> float:
+        if len(self._marks) < 2:
+            return 0.0
+        (t0, n0), (t1, n1) = self._marks[0], self._marks[-1]
+        return (n1 - n0) / max(1e-9, t1 - t0)
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._begin
+
+    def left(self, step: int, steps: int) -> str:
+        seconds = round(self.seconds() / max(1, self._steps) * (steps - step))
+        return f"{seconds // 60}:{seconds % 60:02d} left"
+
+
+class _EachStep(lightning.Callback):
+    """Calls `begin` on the first process before training, and `after_step` after each step."""
+
+    def __init__(self) -> None:
+        self._clock, self._last = Clock(), 0
+
+    def on_train_start(self, trainer: lightning.Trainer, module: Any) -> None:
+        self._clock, self._last = Clock(), trainer.global_step
+        if trainer.is_global_zero:
+            self.begin(trainer)
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        # The step is the last one while gradients are being accumulated.
+        if trainer.global_step != self._last and trainer.is_global_zero:
+            self._last = trainer.global_step
+            self._clock.count(module.metrics["tokens"])
+            self.after_step(trainer, module)
+
+    def begin(self, trainer: lightning.Trainer) -> None:
+        raise NotImplementedError
+
+    def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
+        raise NotImplementedError
+
+
+class MetricsFile(_EachStep):
+    """Appends a line to metrics.csv every few optimizer steps; always on, whatever the loggers.
 
     A validation is noted in the line of the step after which it was made, which gets one for it.
     A resumed run drops the lines after the step that it resumes from, so that the file reads as
@@ -37,31 +132,19 @@ class MetricsFile(lightning.Callback):
     """
 
     def __init__(self, *, path: str | os.PathLike[str], every: int = 10) -> None:
-        self.path = Path(path)
-        self.every = every
+        super().__init__()
+        self.path, self.every = Path(path), every
         self._rows: list[dict[str, Any]] = []
-        self._clock = Clock()
-        self._last = 0
         self._seconds_before = 0.0
 
-    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        step = trainer.global_step
-        self._rows = [row for row in read_metrics(self.path) if row["step"] <= step]
+    def begin(self, trainer: lightning.Trainer) -> None:
+        known = read_metrics(self.path)
+        self._rows = [row for row in known if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
-        self._last = step
-        self._clock = Clock()
-        if trainer.is_global_zero:
-            self._rewrite()
+        self._rewrite()
 
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        step = trainer.global_step
-        if step == self._last:  # gradients are being accumulated
-            return
-        self._last = step
-        self._clock.count(module.metrics["tokens"])
-        if trainer.is_global_zero and (step % self.every == 0 or step == trainer.max_steps):
+    def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
+        if trainer.global_step % self.every == 0 or trainer.global_step == trainer.max_steps:
             self._rows.append(self._row(module))
             with full_disk(self.path), self.path.open("a", newline="") as file:
                 _writer(file).writerow(self._rows[-1])
@@ -88,23 +171,18 @@ class MetricsFile(lightning.Callback):
         write_whole(self.path, text.getvalue())
 
 
-class ProgressBar(lightning.Callback):
-    """A rich progress bar: step, loss, learning rate, tokens/s, time left; lines elsewhere.
+class ProgressBar(_EachStep):
+    """Shows step, loss, learning rate, tokens per second and time left: a bar on a terminal.
 
-    every: optimizer steps between two lines when the output is no terminal.
+    every: optimizer steps between two lines where the output is no terminal.
     """
 
     def __init__(self, *, title: str, every: int = 50) -> None:
-        self.title = title
-        self.every = every
+        super().__init__()
+        self.title, self.every = title, every
         self._bar: Any = None
-        self._clock = Clock()
-        self._last = 0
 
-    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        self._clock, self._last = Clock(), trainer.global_step
-        if not trainer.is_global_zero:
-            return
+    def begin(self, trainer: lightning.Trainer) -> None:
         if sys.stderr.isatty():
             self._bar = _bar()
             self._task = self._bar.add_task(
@@ -112,22 +190,15 @@ class ProgressBar(lightning.Callback):
             )
             self._bar.start()
 
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        step = trainer.global_step
-        if step == self._last or not trainer.is_global_zero:
-            return
-        self._last = step
-        self._clock.count(module.metrics["tokens"])
+    def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
+        step, steps = trainer.global_step, trainer.max_steps
         if self._bar is not None:
-            self._bar.update(self._task, completed=step, text=self._text(module))
-        elif step % self.every == 0 or step == trainer.max_steps:
-            left = self._clock.left(step, trainer.max_steps)
-            line = f"{self.title}  step {step}/{trainer.max_steps}  {self._text(module)}  {left}"
-            print(line, file=sys.stderr, flush=True)
+            self._bar.update(self._task, completed=step, text=self._text(module.metrics))
+        elif step % self.every == 0 or step == steps:
+            text, left = self._text(module.metrics), self._clock.left(step, steps)
+            print(f"{self.title}  step {step}/{steps}  {text}  {left}", file=sys.stderr, flush=True)
 
-    def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+    def on_train_end(self, trainer: lightning.Trainer, module: Any) -> None:
         self._stop()
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
@@ -138,45 +209,15 @@ class ProgressBar(lightning.Callback):
             self._bar.stop()
             self._bar = None
 
-    def _text(self, module: Any) -> str:
-        metrics = module.metrics
+    def _text(self, metrics: Any) -> str:
         text = f"loss {metrics['loss']:.3f}  lr {metrics['lr']:.1e}"
         text += f"  {self._clock.rate():,.0f} tokens/s"
         skipped = metrics["skipped_steps"]
         return text + (f"  {skipped} steps skipped" if skipped else "")
 
 
-class Clock:
-    """Tokens a second over the last few steps, and the time that is left."""
-
-    WINDOW = 20
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._marks: list[tuple[float, float]] = []
-        self._steps = 0
-
-    def count(self, tokens: float) -> None:
-        """Note that so many tokens of the run are done, after a step."""
-        self._marks = [*self._marks[-self.WINDOW :], (time.monotonic(), tokens)]
-        self._steps += 1
-
-    def rate(self) -> float:
-        if len(self._marks) < 2:
-            return 0.0
-        (t0, n0), (t1, n1) = self._marks[0], self._marks[-1]
-        return (n1 - n0) / max(1e-9, t1 - t0)
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._begin
-
-    def left(self, step: int, steps: int) -> str:
-        seconds = round(self.seconds() / max(1, self._steps) * (steps - step))
-        return f"{seconds // 60}:{seconds % 60:02d} left"
-
-
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics file as numbers; None where a column is empty.
+    """Return the lines of a metrics file as numbers; None where a column is empty.
 
     A last line without its end was being written when the run was stopped: it is left out.
     """
@@ -190,7 +231,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _number(text: str) -> float:
-    """Counts stay counts, so that lines written again are the lines that were read."""
+    """Return a number that is written as it was read: counts stay counts."""
     return int(text) if text.isdigit() else float(text)
 
 
@@ -199,23 +240,16 @@ def _writer(file: Any) -> csv.DictWriter[str]:
 
 
 def _bar() -> Any:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+    return progress.Progress(
+        "[bold]{task.description}",
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        "{task.fields[text]}",
+        progress.TimeElapsedColumn(),
+        "left",
+        progress.TimeRemainingColumn(),
         console=Console(stderr=True),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from pathlib import Path
@@ -19,12 +20,14 @@ from typing import Any
 import lightning
 import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
+from torch import Tensor
 
 from train.disk.files import Output, sha256, write_whole
-from train.errors import DataError
+from train.errors import DataError, RunError
 
 log = logging.getLogger(__name__)
 
+BEST = "best.ckpt"
 _NAME = re.compile(r"step=(\d+)\.ckpt")
 
 
@@ -59,11 +62,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class SaveCheckpoints(lightning.Callback):
-    """Write a checkpoint every so many optimizer steps and at the end; keep the newest few.
+    """Writes a checkpoint every few optimizer steps and at the end; keeps the newest `keep`.
 
-    every: optimizer steps. keep: how many stay. validate_every: optimizer steps between two
-    validations, None for one at the end: a checkpoint of the same step is written after it, since
-    a run that resumes there does not validate again.
+    validate_every: optimizer steps between two validations, None for one at the end: a checkpoint
+    of the same step is written after it, since a run that resumes there does not validate again.
     """
 
     def __init__(
@@ -74,11 +76,7 @@ class SaveCheckpoints(lightning.Callback):
         keep: int = 2,
         validate_every: int | None = None,
     ) -> None:
-        if every < 1 or keep < 1:
-            raise ValueError(f"every and keep must be at least 1, were: {every} and {keep}")
-        self.folder = Path(folder)
-        self.every = every
-        self.keep = keep
+        self.folder, self.every, self.keep = Path(folder), every, keep
         self.validate_every = validate_every
         self._last = -1
 
@@ -101,7 +99,7 @@ class SaveCheckpoints(lightning.Callback):
             self._save(trainer)
 
     def _validates(self, trainer: lightning.Trainer) -> bool:
-        """Whether a validation follows this step."""
+        """Return whether a validation follows this step."""
         step, every = trainer.global_step, self.validate_every or trainer.max_steps
         return step % every == 0 and sum(trainer.num_val_batches) > 0
 
@@ -119,15 +117,63 @@ class SaveCheckpoints(lightning.Callback):
                 old.unlink()
 
 
+class SaveBest(lightning.Callback):
+    """Writes FOLDER/best.ckpt, weights alone, after each validation that is the best so far.
+
+    Its state is in the checkpoints: a run that is resumed goes on comparing with what was best.
+    Comes before SaveCheckpoints among the callbacks, so that the checkpoint of a step knows of it.
+    """
+
+    def __init__(self, *, folder: Path) -> None:
+        self.path = folder / BEST
+        self.loss, self.step = math.inf, -1
+
+    def on_validation_end(
+        self, trainer: lightning.Trainer, module: lightning.LightningModule
+    ) -> None:
+        loss = float(trainer.callback_metrics.get("validation/loss", math.inf))
+        if loss < self.loss:
+            self.loss, self.step = loss, trainer.global_step
+            trainer.save_checkpoint(self.path, weights_only=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"loss": self.loss, "step": self.step}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.loss, self.step = float(state_dict["loss"]), int(state_dict["step"])
+
+    def notes(self) -> dict[str, Any]:
+        """Return what the notes of a model hold of this choice."""
+        return {"best_step": self.step, "best_validation_loss": self.loss}
+
+    def weights(self) -> dict[str, Tensor] | None:
+        """Return the best weights, on the host; None if nothing was validated."""
+        if self.step < 0:
+            return None
+        fault = _fault_of(self.path)
+        if fault is not None:
+            raise RunError(
+                f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or take "
+                "the last weights (scrolls.select=last)"
+            )
+        return weights_of(self.path)
+
+
+def weights_of(path: Path) -> dict[str, Tensor]:
+    """Return the weights of the model in a checkpoint, on the host."""
+    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    return {name.removeprefix("model."): value for name, value in state.items()}
+
+
 def checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints of a folder, oldest first."""
+    """Return all checkpoints of a folder, oldest first."""
     return sorted(path for path in folder.glob("step=*.ckpt") if _NAME.fullmatch(path.name))
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole; spoiled ones are named in the log and passed over."""
+    """Return the newest checkpoint that is whole; the log names spoiled ones."""
     for path in reversed(checkpoints(folder)):
-        fault = fault_of(path)
+        fault = _fault_of(path)
         if fault is None:
             return path
         log.warning("%s is passed over: %s", path, fault)
@@ -138,8 +184,8 @@ def _manifest(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def fault_of(path: Path) -> str | None:
-    """What is wrong with a checkpoint, or None."""
+def _fault_of(path: Path) -> str | None:
+    """Return what is wrong with a checkpoint, or None."""
     try:
         expected = json.loads(_manifest(path).read_text())["sha256"]
     except (OSError, ValueError, TypeError, KeyError):

@@ -1,13 +1,20 @@
-"""The Lightning module that trains a decoder: hop 8 of a document's walk.
+"""The Lightning module that trains a decoder.
 
 Loss is the mean over the targets of the whole optimizer step, whatever the number of ranks and
 micro-batches: each batch knows how many targets its step has. Random draws depend on (seed, step,
 rank) alone, so that nothing but the step has to be stored to resume exactly.
+
+A step whose gradient is not finite is skipped. To ask the device whether a norm is finite waits for
+it, in every step. A fused optimizer decides by itself: given `found_inf`, as torch.amp.GradScaler
+gives it, its kernels change neither weights nor moments nor the count of steps. Other optimizers,
+and sharded parameters, whose kernels take no plain tensor beside them, have their gradients dropped
+after the device was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import lightning
@@ -24,58 +31,66 @@ from bipe.encodings import Bilevel, Learned
 from bipe.loss import IGNORE, summed_cross_entropy
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.batch import Batch
+from train.errors import RunError
+from train.fit.callbacks import Metrics
 from train.fit.index_counts import IndexCounts
-from train.fit.metrics import Metrics
 from train.fit.optim import Schedule
-from train.fit.skipped_steps import SkippedSteps
+
+_LOOK_EVERY = 10  # steps, where to look waits for the device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How the weights of a model are trained; conf/config.yaml explains each value.
+
+    optimizer: from parameters to an optimizer. schedule: from the step to a factor on its rate.
+    patience: skipped steps in a row that end the run with `TrainingDiverged`. z_loss,
+    label_smoothing: of the training loss (loss.py); that of validation is the plain one. draw:
+    other ids for training (bipe/random_positions). allowed: what the model may be built of.
+    """
+
+    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+    schedule: Schedule
+    seed: int = 0
+    clip: float | None = 1.0
+    patience: int = 10
+    attention: AttentionPath = "auto"
+    compile: bool = False
+    recompute: bool = False
+    z_loss: float = 0.0
+    label_smoothing: float = 0.0
+    draw: Draw | None = None
+    allowed: tuple[str, ...] = ALLOWED
+
+
+class TrainingDiverged(RunError):
+    """The loss was not finite for too many steps in a row."""
 
 
 class LMModule(lightning.LightningModule):
-    """Train a `Decoder` to predict the next token.
-
-    weights: of a model to go on from; None: fresh ones.
-    optimizer: from parameters to an optimizer. schedule: from the step to a factor on its lr.
-    clip: largest norm of the gradient; None leaves it alone.
-    patience: steps with a loss or gradient that is not finite are skipped and counted; so many in
-        a row end the run with `TrainingDiverged`.
-    recompute: see `Decoder`. z_loss, label_smoothing: part of the training loss (loss.py); the
-        loss of validation is always the plain one. draw: other ids for training
-            (bipe/random_positions).
-    """
+    """Trains a `Decoder` to predict the next token. weights: to start from; None: fresh ones."""
 
     def __init__(
         self,
+        decoder: DecoderConfig,
+        training: Training,
         *,
-        config: DecoderConfig,
         weights: Mapping[str, Tensor] | None = None,
-        optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer],
-        schedule: Schedule,
-        seed: int = 0,
-        clip: float | None = 1.0,
-        patience: int = 10,
-        attention: AttentionPath = "auto",
-        compile: bool = False,
-        recompute: bool = False,
-        z_loss: float = 0.0,
-        label_smoothing: float = 0.0,
-        draw: Draw | None = None,
-        allowed: tuple[str, ...] = ALLOWED,
     ) -> None:
         super().__init__()
-        self.model = Decoder(config, attention=attention, recompute=recompute, allowed=allowed)
+        self.model = Decoder(
+            decoder,
+            attention=training.attention,
+            recompute=training.recompute,
+            allowed=training.allowed,
+        )
         if weights is None:
-            self.model.init_weights(seed=seed)
+            self.model.init_weights(seed=training.seed)
         else:
             self.model.load_state_dict(weights)
-        self.make_optimizer = optimizer
-        self.schedule = schedule
-        self.seed = seed
-        self.clip = clip
-        self.compile_blocks = compile
-        self.z_loss, self.label_smoothing = z_loss, label_smoothing
-        self.draw = draw
+        self.options = training
         self.indices = IndexCounts()
-        self.skipped = SkippedSteps(patience=patience)
+        self.skipped = SkippedSteps(patience=training.patience)
         self.metrics = Metrics()
         self._step_nll: Tensor | float = 0.0
         self._step_clipped: list[Tensor] = []
@@ -95,13 +110,13 @@ class LMModule(lightning.LightningModule):
             for block in self.model.blocks:
                 fully_shard(block, mesh=mesh)
             fully_shard(self.model, mesh=mesh)
-        if self.compile_blocks:
+        if self.options.compile:
             for block in self.model.blocks:
                 block.compile()
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.make_optimizer(self.model.parameters())
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.schedule)
+        optimizer = self.options.optimizer(self.model.parameters())
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.options.schedule)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
@@ -110,23 +125,25 @@ class LMModule(lightning.LightningModule):
     # A step
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        torch.manual_seed(_stream(self.seed, batch.step, self.global_rank))
+        torch.manual_seed(_stream(self.options.seed, batch.step, self.global_rank))
         # Stored in checkpoints, which are written after the step is done.
         self.trainer.datamodule.consumed_rows = batch.rows_after  # type: ignore[attr-defined]
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._batch = batch
         at = positions_of(batch)
-        if self.draw is not None:
-            at = self.draw.drawn(at, row_keys(batch.tokens, seed=self.seed, step=batch.step))
+        options = self.options
+        if options.draw is not None:
+            keys = row_keys(batch.tokens, seed=options.seed, step=batch.step)
+            at = options.draw.drawn(at, keys)
         self.indices.add(at)
         hidden = self.model(batch.tokens, at)
         nll = summed_cross_entropy(
             hidden.flatten(0, 1),
             self.model.head.weight,
             batch.targets.flatten(),
-            z_loss=self.z_loss,
-            label_smoothing=self.label_smoothing,
+            z_loss=options.z_loss,
+            label_smoothing=options.label_smoothing,
         )
         self._step_nll = self._step_nll + nll.detach()
         self._count_clipped(at)
@@ -137,14 +154,14 @@ class LMModule(lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
     ) -> None:
-        """Clip to `clip`; a gradient that is not finite makes no step (skipping.py)."""
+        """Clip to `clip`; a gradient that is not finite makes no step."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if isinstance(norm, DTensor):  # FSDP2: each rank has a part of it
             norm = norm.full_tensor()
         self.metrics["grad_norm"] = norm
-        if self.clip is not None:
-            nn.utils.clip_grads_with_norm_(parameters, self.clip, norm)
+        if self.options.clip is not None:
+            nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
         self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
         step = self.global_step
         self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
@@ -158,7 +175,7 @@ class LMModule(lightning.LightningModule):
         """Put the numbers of a finished step where callbacks find them."""
         nll = torch.as_tensor(self._step_nll, device=self.device)
         nll = self.trainer.strategy.reduce(nll, reduce_op="sum")
-        self.metrics.take(
+        self.metrics.note(
             loss=nll.double() / max(1, batch.step_targets),
             lr=self.trainer.optimizers[0].param_groups[0]["lr"],
             step=batch.step + 1,
@@ -171,7 +188,7 @@ class LMModule(lightning.LightningModule):
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         if self.trainer.loggers and self.metrics["step"] == self.trainer.global_step:
-            values = self.metrics.as_they_are()
+            values = self.metrics.on_device()
             self.log_dict({f"train/{name}": value for name, value in values.items()})
 
     # Validation
@@ -203,15 +220,69 @@ class LMModule(lightning.LightningModule):
         )
 
     def _count_clipped(self, at: Positions) -> None:
-        table = _intra_table(self.model)
-        if table is not None:
+        scheme = self.model.scheme
+        if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
             inside = at.document >= 0
-            beyond = (at.intra >= table.table.num_embeddings) & inside
+            beyond = (at.intra >= scheme.intra.table.num_embeddings) & inside
             self._step_clipped.append(beyond.sum() / inside.sum().clamp(min=1))
 
 
+class SkippedSteps:
+    """Counts skipped steps, in all and in a row; on the device until somebody asks.
+
+    patience: so many skipped steps in a row end the run.
+    """
+
+    def __init__(self, *, patience: int) -> None:
+        self.patience = patience
+        self._counts = torch.zeros(3, dtype=torch.int64)  # in all, in a row, at most in a row
+
+    @property
+    def total(self) -> Tensor:
+        """The skipped steps in all, on the device."""
+        return self._counts[0]
+
+    def state(self) -> tuple[int, int]:
+        """Return the counts in all and in a row, for a checkpoint."""
+        total, row, _ = self._counts.tolist()
+        return total, row
+
+    def load(self, state: Sequence[int]) -> None:
+        self._counts = torch.tensor([state[0], state[1], state[1]])
+
+    def skip_unless(
+        self, finite: Tensor, *, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]
+    ) -> None:
+        """Let the optimizer pass over this step if its gradient is not finite; count it then."""
+        found = ~finite
+        sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
+        if getattr(optimizer, "_step_supports_amp_scaling", False) and not sharded:
+            optimizer.found_inf = found.float()  # type: ignore[attr-defined]
+        elif found:
+            for parameter in parameters:
+                parameter.grad = None  # the optimizer passes over parameters without one
+        counts = self._counts.to(finite.device)
+        row = (counts[1] + 1) * found
+        self._counts = torch.stack((counts[0] + found, row, torch.maximum(counts[2], row)))
+
+    def check(self, step: int, *, last: bool) -> None:
+        """Raise TrainingDiverged if too many steps in a row were skipped.
+
+        step: the one that is being made. Where to look waits for the device, only some steps do.
+        """
+        if self._counts.device.type != "cpu" and step % _LOOK_EVERY and not last:
+            return
+        longest = int(self._counts[2])
+        if longest >= self.patience:
+            raise TrainingDiverged(
+                f"loss or gradient was not finite for {longest} steps in a row (patience), last at "
+                f"step {step}: lower optimizer.lr, raise schedule.warmup, or resume from an older "
+                "checkpoint"
+            )
+
+
 def positions_of(batch: Batch) -> Positions:
-    """Hop 6: ids from marks, on the device."""
+    """Return the positions of a batch from its marks, on the device."""
     carry = None if batch.carry is None else Carry.from_columns(batch.carry)
     return Positions.from_marks(
         batch.marks, carry=carry, padding=batch.padding, packed=batch.packed
@@ -219,16 +290,9 @@ def positions_of(batch: Batch) -> Positions:
 
 
 def full_state(model: Decoder) -> dict[str, Tensor]:
-    """All weights of a model on the host, gathered where each rank holds a part."""
+    """Return all weights of a model on the host, gathered where each rank holds a part."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return dict(get_model_state_dict(model, options=options))  # type: ignore[arg-type]
-
-
-def _intra_table(model: Decoder) -> Learned | None:
-    scheme = model.scheme
-    if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
-        return scheme.intra
-    return None
 
 
 def _name_parameters(
@@ -259,7 +323,7 @@ def _recount_batches(checkpoint: dict[str, Any], *, batches: int) -> None:
 
 
 def _stream(seed: int, step: int, rank: int) -> int:
-    """A seed for the draws of one step on one rank."""
+    """Return a seed for the draws of one step on one rank."""
     mask = (1 << 64) - 1
     x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
     return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator takes in 32 bits

@@ -27,7 +27,7 @@ def adamw(
     weight_decay: float = 0.1,
     fused: bool = True,
 ) -> torch.optim.AdamW:
-    """AdamW (Loshchilov and Hutter, 1711.05101); matrices decay, norms and vectors do not."""
+    """Return AdamW (Loshchilov and Hutter, 1711.05101); matrices decay, vectors do not."""
     _require("optimizer.lr", lr, lr > 0, "above 0")
     good = len(betas) == 2 and all(0 <= beta < 1 for beta in betas)
     _require("optimizer.betas", betas, good, "two numbers from 0 to below 1")
@@ -48,63 +48,48 @@ def adamw(
 
 
 def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:
-    """Warm-up, then 1. `steps` is taken so that all schedules have the same signature."""
-    _check_schedule(warmup)
-    return lambda step: _warmed(step, warmup)
+    """Return warm-up, then 1. `steps` is taken so that all schedules have the same signature."""
+    return _schedule(lambda done: 1.0, warmup=warmup, begin=warmup, steps=steps, floor=0.0)
 
 
 def cosine(*, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
-    """Warm-up, then half a cosine from 1 to `floor` (Loshchilov and Hutter, 1608.03983)."""
-    _check_schedule(warmup, floor)
-
-    def factor(step: int) -> float:
-        done = _progress(step, warmup, steps)
-        return _warmed(step, warmup) * (floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2)
-
-    return factor
+    """Return warm-up, then half a cosine from 1 to `floor` (Loshchilov and Hutter, 1608.03983)."""
+    half = lambda done: (1 + math.cos(math.pi * done)) / 2  # noqa: E731
+    return _schedule(half, warmup=warmup, begin=warmup, steps=steps, floor=floor)
 
 
 def linear(*, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
-    """Warm-up, then a line from 1 to `floor`: the schedule of the released BiPE."""
-    _check_schedule(warmup, floor)
-
-    def factor(step: int) -> float:
-        done = _progress(step, warmup, steps)
-        return _warmed(step, warmup) * (floor + (1 - floor) * (1 - done))
-
-    return factor
+    """Return warm-up, then a line from 1 to `floor`: the schedule of the released BiPE."""
+    return _schedule(lambda done: 1 - done, warmup=warmup, begin=warmup, steps=steps, floor=floor)
 
 
 def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> Schedule:
-    """Warm-up, stable, decay (Hu et al., MiniCPM, 2404.06395).
+    """Return warm-up, stable, decay (Hu et al., MiniCPM, 2404.06395).
 
     decay: share of the steps that the final line from 1 to `floor` takes.
     """
-    _check_schedule(warmup, floor)
     _require("schedule.decay", decay, 0 < decay <= 1, "above 0 and at most 1")
     begin = max(warmup, steps - max(1, round(decay * steps)))
-
-    def factor(step: int) -> float:
-        done = _progress(step, begin, steps)
-        return _warmed(step, warmup) * (floor + (1 - floor) * (1 - done))
-
-    return factor
+    return _schedule(lambda done: 1 - done, warmup=warmup, begin=begin, steps=steps, floor=floor)
 
 
-def _check_schedule(warmup: int, floor: float = 0.0) -> None:
+def _schedule(
+    shape: Callable[[float], float], *, warmup: int, begin: int, steps: int, floor: float
+) -> Schedule:
+    """Return warm-up from 0 to 1, then from step `begin` the shape down to `floor`.
+
+    shape: height over `floor`, from 1 to 0, at a share of the way from `begin` to `steps`.
+    """
     _require("schedule.warmup", warmup, warmup >= 0, "at least 0")
     _require("schedule.floor", floor, 0 <= floor <= 1, "from 0 to 1")
+
+    def factor(step: int) -> float:
+        done = min(1.0, max(0.0, (step - begin) / max(1, steps - begin)))
+        return min(1.0, (step + 1) / (warmup + 1)) * (floor + (1 - floor) * shape(done))
+
+    return factor
 
 
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
         raise ConfigError(f"{key} must be {rule}, was: {value}")
-
-
-def _warmed(step: int, warmup: int) -> float:
-    return min(1.0, (step + 1) / (warmup + 1))
-
-
-def _progress(step: int, begin: int, end: int) -> float:
-    """Share of the way from `begin` to `end`, from 0 to 1."""
-    return min(1.0, max(0.0, (step - begin) / max(1, end - begin)))

@@ -1,4 +1,4 @@
-"""The folder of a run: what stands where, who may write into it.
+"""The folder of a run: its files, who may write into it, and the run that another goes on from.
 
 RUN/config.yaml        the whole configuration, secrets left out
 RUN/metrics.csv        one line every few steps
@@ -16,16 +16,23 @@ import hashlib
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
+from torch import Tensor
 
+from bipe import Decoder, DecoderConfig
+from bipe.checkpoint import CONFIG as MODEL_CONFIG
+from bipe.checkpoint import WEIGHTS, load_model
 from train.config import IfExists
+from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
-from train.disk.files import write_whole
+from train.disk.files import sha256, write_whole
 from train.disk.redaction import redacted
-from train.errors import RunError
+from train.errors import DataError, RunError
 
 CONFIG = "config.yaml"
 METRICS = "metrics.csv"
@@ -36,22 +43,9 @@ SCROLLS = "scrolls"
 
 # What may change between the parts of a run without changing what is trained.
 _FREE = {
-    "attention",
-    "checkpoint_every",
-    "compile",
-    "corpus",
-    "data",
-    "evaluate",
-    "generate",
-    "if_exists",
-    "keep_checkpoints",
-    "log_every",
-    "logger",
-    "out",
-    "recompute",
-    "report",
-    "statistics",
-    "trainer",
+    *("attention", "checkpoint_every", "compile", "corpus", "data", "evaluate", "generate"),
+    *("if_exists", "keep_checkpoints", "log_every", "logger", "out", "recompute", "report"),
+    *("statistics", "trainer"),
 }
 # Of the section of `bipe scrolls`: the rest says what is decoded, and how.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
@@ -95,7 +89,7 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The configuration that a run was started with."""
+    """Return the configuration that a run was started with."""
     try:
         config = yaml.safe_load((folder / CONFIG).read_text())
     except OSError as error:
@@ -107,15 +101,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def data_of(config: Mapping[str, Any], home: Path) -> Any:
-    """The data of a run; where it is gone, for the study was moved, that beside the run."""
-    data, beside = config.get("data"), home.parent / "data"
-    lost = data is None or (isinstance(data, str) and not Path(data).is_dir())
-    return str(beside) if lost and beside.is_dir() else data
-
-
 def first_row_length(notes: Mapping[str, Any]) -> int | None:
-    """The training row of a model, or that of the first it goes back to (`bipe extend`).
+    """Return the training row of a model, or of the first model it goes back to (`bipe extend`).
 
     Lengths are multiples of it, so that a model and what was made of it are measured alike.
     """
@@ -124,27 +111,108 @@ def first_row_length(notes: Mapping[str, Any]) -> int | None:
 
 
 def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
-    """Trained runs among paths, folders of runs, and glob patterns, in the order of their names.
+    """Return trained runs among paths, folders of runs, and glob patterns, in order of their names.
 
-    key: what the places are called in the configuration.
-
-    Raises RunError where a place holds none.
+    key: of the places in the configuration, for the RunError of a place without a run.
     """
-    found: list[Path] = []
+    found: dict[Path, None] = {}
     for place in [places] if isinstance(places, str) else places:
         matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
-        paths = sorted(map(Path, matches))
-        here = [
-            run
-            for path in paths
-            for run in (
-                [path] if _is_trained(path) else sorted(filter(_is_trained, path.glob("*")))
-            )
-        ]
+        here: list[Path] = []
+        for path in sorted(map(Path, matches)):
+            inside = path.glob("*") if not _is_trained(path) else [path]
+            here += sorted(filter(_is_trained, inside))
         if not here:
             raise RunError(f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
-        found += [run for run in here if run not in found]
-    return found
+        found |= dict.fromkeys(here)
+    return list(found)
+
+
+def find_run(place: str, *, key: str) -> Path:
+    """Return the one run of a place; RunError where there are none or several."""
+    found = find_runs(place, key=key)
+    if len(found) > 1:
+        names = ", ".join(map(str, found))
+        raise RunError(f"{key} must be one run, was: {place} with {names}")
+    return found[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRun:
+    """The trained run that another goes on from, or that writes.
+
+    home: the folder of the run. data: as its configuration names it; None where it does not.
+    weights_file: where the weights of the model are from.
+    """
+
+    home: Path
+    model: Decoder
+    notes: Mapping[str, Any]
+    data: Any
+    weights_file: Path
+
+    @property
+    def name(self) -> str:
+        return self.home.resolve().name
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        return self.model.config
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        return self.model.state_dict()
+
+    @cached_property
+    def sha256(self) -> str:
+        return sha256(self.weights_file)
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return what the notes of the next run hold: with the notes of this one, and so on."""
+        return {"run": str(self.home), "sha256": self.sha256, "notes": dict(self.notes)}
+
+    def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
+        """Raise DataError for data whose ids mean other tokens than those of the model."""
+        known, found = self.notes.get("tokenizer"), sets.tokenizer
+        if known is not None and known != found:
+            how = "; ".join(differences(known, found, key="tokenizer"))
+            cure = cure or (
+                "Prepare it with that one: tokenizer@corpus.tokenizer=load "
+                f"corpus.tokenizer.path={self.data or 'FOLDER'}"
+            )
+            raise DataError(
+                f"data: {sets.folder} was made with another tokenizer than {self.home} was trained "
+                f"with ({how}): its ids mean different things. {cure}"
+            )
+        if sets.vocab_size > self.decoder.vocab_size:
+            raise DataError(
+                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, {self.home} one of "
+                f"{self.decoder.vocab_size}: it was trained on other data"
+            )
+
+
+def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
+    """Read a run, the only run of a folder, or the folder of a model.
+
+    key: of the place in the configuration, for the RunError of a place without a model.
+    """
+    folder = home = Path(place)
+    if not (folder / MODEL_CONFIG).is_file():
+        home = find_run(place, key=key)
+        folder = home / MODEL
+    elif (folder.parent / CONFIG).is_file():
+        home = folder.parent
+    model, notes = load_model(folder, allowed=allowed)
+    config = read_config(home) if (home / CONFIG).is_file() else {}
+    data, weights = data_of(config, home), folder / WEIGHTS
+    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=weights)
+
+
+def data_of(config: Mapping[str, Any], home: Path) -> Any:
+    """Return the data of a run; the data beside it where that is gone, since both were moved."""
+    data, beside = config.get("data"), home.parent / "data"
+    lost = data is None or (isinstance(data, str) and not Path(data).is_dir())
+    return str(beside) if lost and beside.is_dir() else data
 
 
 def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -1,98 +1,150 @@
-"""A training run, from the claim of its folder to the written model: what the stages share."""
+"""A training run, from the claim of its folder to the written model, on values alone."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import lightning
+import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.loggers import Logger
 from safetensors import SafetensorError
 from torch import Tensor
 
-from bipe.build import build
+from bipe import Decoder, DecoderConfig, Positions
 from bipe.checkpoint import save_model
-from bipe.decoder import DecoderConfig
 from bipe.encodings import Flat, Learned
-from train.config import Config
+from train.config import IfExists
 from train.data.rows.datamodule import LMDataModule, RowStatistics, table
 from train.disk.files import full_disk
-from train.errors import ConfigError, RunError
+from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
-from train.fit.best_checkpoint import SaveBest
 from train.fit.callbacks import MetricsFile, ProgressBar
-from train.fit.checkpoints import AtomicCheckpointIO, SaveCheckpoints, latest_checkpoint
-from train.fit.fitting import fitting, quiet
-from train.fit.module import LMModule, full_state
+from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints, latest_checkpoint
+from train.fit.module import LMModule, Training, full_state
 
-PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
+_LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_NOT_HERE = (
+    # Rows come from memory-mapped files through a thread: there is nothing for workers to do.
+    ".*does not have many workers.*",
+    # The data module resumes (consumed_rows), not its loader.
+    ".*your dataloader is not resumable.*",
+    ".*across ranks is zero.*",  # no validation
+    ".*Trainer already configured with.*",
+    ".*treespec.*LeafSpec.*",
+)
 
 
-def train_model(
-    study: Config,
-    *,
-    decoder: DecoderConfig,
-    rows: LMDataModule,
-    folder: Path,
-    config: Mapping[str, Any],
-    weights: Mapping[str, Tensor] | None = None,
-    notes: Mapping[str, Any] | None = None,
-    command: str = "pretrain",
-    best: bool = False,
-) -> Path:
-    """Train on rows and return the run's folder; resumes exactly (`if_exists`).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The model at the first step. weights: None for fresh ones. notes: for what is written."""
 
-    config: what is stored beside the run. weights: to start from, instead of fresh ones. notes:
-    for the model that is written, beside those of every training. command: of `bipe`, which the
+    decoder: DecoderConfig
+    weights: Mapping[str, Tensor] | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How a run goes; conf/config.yaml explains each value.
+
+    trainer, logger: take what is decided here as keyword arguments. command: of `bipe`, which the
     processes of other devices repeat. best: write the weights of the step with the lowest
     validation loss instead of the last ones.
     """
-    if study.steps < 1:
-        raise ConfigError(f"steps must be at least 1, was: {study.steps}")
-    rows.check(steps=study.steps)
-    module = LMModule(
-        config=decoder,
-        weights=weights,
-        optimizer=build(study.optimizer, allowed=study.allowed),
-        schedule=build(study.schedule, allowed=study.allowed),
-        seed=study.seed,
-        clip=study.clip,
-        patience=study.patience,
-        attention=study.attention,
-        compile=study.compile,
-        recompute=study.recompute,
-        z_loss=float(study.z_loss),
-        label_smoothing=float(study.label_smoothing),
-        draw=build(study.positions, allowed=study.allowed) if study.positions else None,
-        allowed=study.allowed,
-    )
-    _refuse_short_table(module, study)
-    module.configure_optimizers()  # whatever it refuses, it refuses before the folder is taken
-    trainer = make_trainer(study, folder=folder, name=folder.name)
-    _set_accumulation(trainer, rows, validate_every=study.validate_every)
-    choice = SaveBest(folder=folder / runs.CHECKPOINTS) if best else None
-    if choice is not None:  # first: the checkpoint of a step knows what was best up to there
-        trainer.callbacks.insert(0, choice)  # type: ignore[attr-defined]
+
+    training: Training
+    steps: int
+    if_exists: IfExists
+    log_every: int
+    checkpoint_every: int
+    keep_checkpoints: int
+    validate_every: int | None
+    trainer: Callable[..., lightning.Trainer]
+    logger: Callable[..., Logger] | None
+    command: str = "pretrain"
+    best: bool = False
+
+
+def train_model(
+    fit: Fit, start: Start, *, rows: LMDataModule, folder: Path, config: Mapping[str, Any]
+) -> Path:
+    """Train on rows and return the run's folder; resumes exactly (`if_exists`).
+
+    config: what is stored beside the run. What is refused is refused before the folder is taken.
+    """
+    if fit.steps < 1:
+        raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
+    rows.check(steps=fit.steps)
+    with as_config_error("model: "):
+        module = LMModule(start.decoder, fit.training, weights=start.weights)
+    _refuse_unfit(module, row_length=rows.row_length)
+    trainer = make_trainer(fit, folder=folder)
+    _set_accumulation(trainer, rows, validate_every=fit.validate_every)
+    best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
+    if best is not None:  # first: the checkpoint of a step knows what was best up to there
+        trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        runs.claim(folder, if_exists=study.if_exists, config=config)
+        runs.claim(folder, if_exists=fit.if_exists, config=config)
     # Not asked of the disk otherwise: another rank may be removing an old run from there.
-    resumed = study.if_exists == "resume"
-    with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG, command=command):
+    resumed = fit.if_exists == "resume"
+    with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG, command=fit.command):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
-        _tell_rows(trainer, rows.statistics(steps=study.steps))
+        _report_rows(trainer, rows.statistics(steps=fit.steps))
         trainer.fit(module, rows, ckpt_path=newest)
-        model = folder / runs.MODEL
-        _write_model(trainer, module, rows, model, notes=notes or {}, choice=choice)
+        state, notes = _trained(trainer, module, rows)
+        if trainer.is_global_zero:
+            if best is not None and (weights := best.weights()) is not None:
+                state, notes = weights, notes | best.notes()
+            _write_model(module.model, folder, state=state, notes=notes | dict(start.notes))
+        trainer.strategy.barrier()
     return folder
 
 
-def _tell_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> None:
-    """Say what is read of each source, to the user and to the loggers."""
+def write_untrained(
+    model: Decoder,
+    notes: Mapping[str, Any],
+    *,
+    folder: Path,
+    config: Mapping[str, Any],
+    if_exists: IfExists,
+) -> Path:
+    """Write a run folder with a model as it is, and return it."""
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        runs.claim(folder, if_exists=if_exists, config=config)
+        with runs.withdrawn_on_failure(folder):
+            _write_model(model, folder, state=None, notes=notes)
+    return folder
+
+
+def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
+    """Raise ConfigError for a model, path of attention or optimizer that cannot do the run."""
+    scheme = module.model.scheme
+    encoding = scheme.encoding if isinstance(scheme, Flat) else None
+    if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
+        raise ConfigError(
+            "row_length must be at most encoding.length of a flat learned table "
+            f"({encoding.table.num_embeddings}), was: {row_length}"
+        )
+    if module.options.attention != "auto":  # which of the encoding's biases it takes
+        tokens = torch.zeros(1, 2, dtype=torch.int64)
+        with as_config_error("attention: "), torch.no_grad():
+            module.model(tokens, Positions.from_marks(tokens.byte()))
+    with as_config_error("optimizer: "):
+        module.configure_optimizers()
+
+
+def _report_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> None:
+    """Report what is read of each source, to the user and to the loggers."""
     if not trainer.is_global_zero:
         return
     print("\n".join(table(statistics)), file=sys.stderr, flush=True)
@@ -106,63 +158,62 @@ def _tell_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> N
         logger.log_metrics(numbers, step=0)
 
 
+def _trained(
+    trainer: lightning.Trainer, module: LMModule, rows: LMDataModule
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the trained weights and the notes of the training; every rank has to ask."""
+    return full_state(module.model), {
+        "row_length": rows.row_length,
+        "positions": module.indices.summary(trainer.strategy.root_device),
+        "tokens": rows.consumed_rows * rows.row_length,
+        "steps": trainer.global_step,
+        "skipped_steps": module.skipped.state()[0],
+        "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
+        "tokenizer": rows.sets.tokenizer,
+        "data": rows.data_digest(),
+        "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
+    }
+
+
 def _write_model(
-    trainer: lightning.Trainer,
-    module: LMModule,
-    rows: LMDataModule,
+    model: Decoder,
     folder: Path,
     *,
+    state: Mapping[str, Tensor] | None,
     notes: Mapping[str, Any],
-    choice: SaveBest | None,
 ) -> None:
-    """Write the trained weights once, whatever the number of processes that hold them."""
-    state = full_state(module.model)
-    positions = module.indices.summary(trainer.strategy.root_device)
-    if trainer.is_global_zero:
-        found = {
-            "row_length": rows.row_length,
-            "positions": positions,
-            "tokens": rows.consumed_rows * rows.row_length,
-            "steps": trainer.global_step,
-            "skipped_steps": module.skipped.state()[0],
-            "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
-            "tokenizer": rows.sets.tokenizer,
-            "data": rows.data_digest(),
-            "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
-        }
-        if choice is not None and (chosen := choice.weights()) is not None:
-            state, found = chosen, found | choice.notes()
-        with room_for_model(folder):
-            save_model(module.model, folder, state=state, notes=found | dict(notes))
-    trainer.strategy.barrier()
+    """Write the model of a run; safetensors has errors of its own, which name no file."""
+    path = folder / runs.MODEL
+    try:
+        with full_disk(path):
+            save_model(model, path, state=state, notes=dict(notes))
+    except SafetensorError as error:
+        raise RunError(
+            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then "
+            f"if_exists=resume"
+        ) from error
 
 
-def make_trainer(study: Config, *, folder: Path, name: str) -> lightning.Trainer:
-    """A Lightning trainer with our own checkpoints, metrics and progress."""
-    logger = study.call("logger", folder=folder, name=name) if study.logger else False
-    if study.trainer.get("precision") not in PRECISIONS:
-        raise ConfigError(
-            f"trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
-            f"{study.trainer['precision']}"
-        )
-    with quiet(), _refusals_name("trainer"):
-        return study.call(
-            "trainer",
+def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
+    """Return a Lightning trainer with our own checkpoints, metrics and progress."""
+    logger = fit.logger(folder=folder, name=folder.name) if fit.logger else False
+    with quiet(), as_config_error("trainer: ", MisconfigurationException):
+        return fit.trainer(
             default_root_dir=folder,
-            max_steps=study.steps,
+            max_steps=fit.steps,
             max_epochs=-1,
             callbacks=[
-                MetricsFile(path=folder / runs.METRICS, every=study.log_every),
-                ProgressBar(title=name),
+                MetricsFile(path=folder / runs.METRICS, every=fit.log_every),
+                ProgressBar(title=folder.name),
                 SaveCheckpoints(
                     folder=folder / runs.CHECKPOINTS,
-                    every=study.checkpoint_every,
-                    keep=study.keep_checkpoints,
-                    validate_every=study.validate_every,
+                    every=fit.checkpoint_every,
+                    keep=fit.keep_checkpoints,
+                    validate_every=fit.validate_every,
                 ),
             ],
             logger=logger,
-            log_every_n_steps=study.log_every,
+            log_every_n_steps=fit.log_every,
             plugins=[AtomicCheckpointIO()],
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -188,33 +239,52 @@ def _set_accumulation(
         trainer.check_val_every_n_epoch = None
 
 
-def _refuse_short_table(module: LMModule, study: Config) -> None:
-    scheme = module.model.scheme
-    table = scheme.encoding if isinstance(scheme, Flat) else None
-    if isinstance(table, Learned) and table.table.num_embeddings < study.row_length:
-        raise ConfigError(
-            f"encoding.length must be at least row_length ({study.row_length}) for a flat learned "
-            f"table, was: {table.table.num_embeddings}"
-        )
-
-
 @contextlib.contextmanager
-def _refusals_name(section: str) -> Iterator[None]:
-    """Name the section of the configuration that Lightning refuses."""
+def quiet() -> Iterator[None]:
+    """Keep back what Lightning says about devices, and advice that does not apply here."""
+    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
-        yield
-    except MisconfigurationException as error:
-        raise ConfigError(f"{section}: {error}") from error
-
-
-@contextlib.contextmanager
-def room_for_model(path: Path) -> Iterator[None]:
-    """safetensors has errors of its own, which name no file."""
-    try:
-        with full_disk(path):
+        with warnings.catch_warnings():
+            for message in _NOT_HERE:
+                warnings.filterwarnings("ignore", message=message)
             yield
-    except SafetensorError as error:
-        raise RunError(
-            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then "
-            f"if_exists=resume"
-        ) from error
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def fitting(config_file: Path, *, command: str) -> Iterator[None]:
+    """Surround `fit` and what needs its processes, whose habits suit a script, not a command.
+
+    Lightning starts the processes of other devices by repeating the command line. Under Hydra that
+    would compose anew: in a multirun each child would run the whole sweep, in a folder of its own.
+    They run `command` on config_file instead. Nor are its environment variables and its process
+    group left behind, so that the next run of a sweep starts its own; after a failure the group is
+    left to the end of the process, since others may be waiting in it.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.instance()
+    words, composed = sys.argv, hydra.cfg
+    environment = {name: os.environ.get(name) for name in _LAUNCH}
+    sys.argv, hydra.cfg = [words[0], command, "--config-file", str(config_file)], None
+    try:
+        with quiet():
+            yield
+        ours = environment["LOCAL_RANK"] is None  # and not torchrun's, which serves the whole sweep
+        if ours and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+    except SystemExit as exit:  # so Lightning ends, without a word, when the user interrupts it
+        if isinstance(exit.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from exit
+        raise
+    finally:
+        sys.argv, hydra.cfg = words, composed
+        for name, value in environment.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

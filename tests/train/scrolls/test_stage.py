@@ -74,7 +74,7 @@ def test_a_run_holds_predictions_scores_and_where_it_came_from(run, parent):
     assert 0 <= scores["score"] <= 100 and scores["metric"] == "exact_match"
     assert sum(scores["ended"].values()) == 12
     notes = json.loads((run / "model/config.json").read_text())["notes"]
-    assert notes["parent"]["run"] == str(parent)
+    assert notes["base_run"]["run"] == str(parent)
     assert notes["best_step"] in (2, 4)
     assert notes["truncation"]["train"]["examples"] == 64
     rows = {row.measure: row for row in Journal(run / FILE).rows()}
