@@ -192,6 +192,8 @@ def _compose_and_run(command: str, words: list[str]) -> int:
     sys.argv = [before[0], *map(opened, sorted(words, key=_is_override))]
     try:
         hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
+    except ValueError as error:  # of Hydra: those of a command are among the faults
+        raise ConfigError(str(error)) from error
     finally:
         sys.argv = before
     if faults:

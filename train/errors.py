@@ -65,10 +65,9 @@ _MENDABLE = (
 
 def is_mendable(error: BaseException) -> bool:
     """Return whether a user can mend an error, whose message then says all there is to say."""
-    if isinstance(error, OSError):
-        return error.filename is not None  # which the message names
     kinds = (getattr(sys.modules.get(module), name, ()) for module, name in _MENDABLE)
-    return isinstance(error, (UserError, *kinds))
+    names_a_file = isinstance(error, OSError) and error.filename is not None
+    return names_a_file or isinstance(error, (UserError, *kinds))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.train.studies import composed
-from train.cli import run_stage
+from train.cli import main, run_stage
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,3 +27,34 @@ def data(tmp_path_factory):
 def smoke(data, tmp_path):
     """Overrides that train on it, into a folder of this test."""
     return (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope")
+
+
+@pytest.fixture
+def bipe(smoke, tmp_path, monkeypatch, capsys):
+    """Run a command on the smoke experiment in an empty folder; status, stdout, stderr."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def run(command, *words, study=True):
+        options = ["experiment=smoke", *smoke] if study else []
+        status = main([command, *options, *words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(bipe, tmp_path):
+    """Run a command that must be refused: its message, after the laws of refusals are checked."""
+
+    def run(command, *words, **options):
+        before = sorted(tmp_path.rglob("*"))
+        status, out, err = bipe(command, *words, **options)
+        assert status == 2
+        assert out == ""
+        assert err.startswith("bipe: ")
+        assert "Traceback" not in err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err.removeprefix("bipe: ").strip()
+
+    return run

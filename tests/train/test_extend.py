@@ -193,7 +193,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("nope", YARN, "NoPE cannot be stretched: it has no rotation"),
         ("rope", (*YARN, "extend.unit=segments"), "tokens drive a flat encoding"),
         ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
-        ("rope", (*YARN, "extend.unit=0"), "at least 1 position, was: 0"),
+        ("rope", (*YARN, "extend.unit=0"), "segments, tokens or at least 1 or null, was: 0"),
         ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
         ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),
@@ -203,7 +203,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         (
             "rope",
             (*YARN, "stretch.original_length=9", "extend.unit=8"),
-            "both say the original length",
+            "both set the original length",
         ),
         ("rope", ("encoding=alibi",), "leave out encoding=alibi; the checkpoint decides it"),
         ("rope", ("model.width=64",), "leave out model.width=64; the checkpoint decides it"),
