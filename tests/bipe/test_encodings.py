@@ -128,9 +128,7 @@ def test_models_that_differ_in_encoding_start_from_the_same_weights():
 
 def test_a_learned_table_can_refuse_positions_beyond_it():
     learned = Learned(width=4, length=3, overflow="error")
-    with pytest.raises(
-        ValueError, match="position of 3 is beyond the learned table: length is 3"
-    ):
+    with pytest.raises(ValueError, match="position of 3 is beyond the learned table: length is 3"):
         learned.embed(torch.zeros(1, 4, 4), torch.arange(4)[None])
 
 
