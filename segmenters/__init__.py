@@ -20,17 +20,13 @@ from segmenters.controls import (
     Stride,
     official_marks,
 )
-from segmenters.documents import Auto, Mixed, route
-from segmenters.proofs import (
-    ArithmeticSteps,
-    ChainOfThought,
-    Coq,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Metamath,
-    Mizar,
-)
+from segmenters.documents.mixed import Mixed
+from segmenters.documents.router import Auto, route
+from segmenters.proofs.coq import Coq
+from segmenters.proofs.informal import ArithmeticSteps, ChainOfThought
+from segmenters.proofs.keywords import Isabelle, Metamath, Mizar
+from segmenters.proofs.latex import LaTeXProofs
+from segmenters.proofs.lean import Lean
 from segmenters.prose.sentences import Sentences
 from segmenters.streaming.id_table import IdTable
 from segmenters.streaming.online import Online, TokenMarker

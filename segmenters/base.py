@@ -163,12 +163,28 @@ def public_name(kind: type) -> str:
     return f"{room.__name__ if exported else kind.__module__}.{kind.__qualname__}"
 
 
+def require_type(name: str, value: object, *kinds: type) -> None:
+    """Raise TypeError, naming the parameter, unless its value is of one of these types."""
+    # A bool is an int to Python, and never one to us.
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        article = "an" if kinds[0] is int else "a"
+        raise TypeError(
+            f"{name} must be {article} {kinds[0].__name__}, was: {type(value).__name__} {value!r}"
+        )
+
+
 def require_integer(name: str, value: object, least: int) -> None:
     """Raise TypeError or ValueError, naming the parameter, unless it is an integer >= `least`."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an int, was: {type(value).__name__} {value!r}")
-    if value < least:
+    require_type(name, value, int)
+    if value < least:  # type: ignore[operator]
         raise ValueError(f"{name} must be at least {least}, was: {value}")
+
+
+def require_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Raise ValueError, naming the parameter, unless its value is one of those known."""
+    known = list(known)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, was: {value!r}")
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

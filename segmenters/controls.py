@@ -18,7 +18,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, Machine, Meta, Segmenter, Window, require_integer
+from segmenters.base import (
+    Cuts,
+    Machine,
+    Meta,
+    Segmenter,
+    Window,
+    require_choice,
+    require_integer,
+    require_type,
+)
 from segmenters.places import characters, utf8
 from segmenters.random_numbers import GOLDEN, mix
 
@@ -45,14 +54,12 @@ class Pattern(Segmenter):
     lookahead = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ends, str):
-            raise TypeError(f"ends must be a str, was: {type(self.ends).__name__}")
+        require_type("ends", self.ends, str)
         try:
             re.compile(self.ends)
         except re.error as error:
-            raise ValueError(
-                f"ends must be a regular expression, was: {self.ends!r} ({error})"
-            ) from error
+            wrong = f"ends must be a regular expression, was: {self.ends!r} ({error})"
+            raise ValueError(wrong) from error
 
     def _ends(self, text: str) -> Iterable[int]:
         return [*map(re.Match.end, re.finditer(self.ends, text))]
@@ -154,8 +161,7 @@ class RandomCuts(Segmenter):
     lookahead = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mean, int | float) or isinstance(self.mean, bool):
-            raise TypeError(f"mean must be a number, was: {type(self.mean).__name__}")
+        require_type("mean", self.mean, float, int)
         if not 1 <= self.mean < float("inf"):
             raise ValueError(f"mean must be at least 1 and finite, was: {self.mean}")
         require_integer("seed", self.seed, 0)
@@ -204,8 +210,7 @@ class _Derived(Segmenter):
     of: Segmenter
 
     def __post_init__(self) -> None:
-        if not isinstance(self.of, Segmenter):
-            raise TypeError(f"of must be a segmenter, was: {self.of!r}")
+        require_type("of", self.of, Segmenter)
 
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
@@ -254,8 +259,7 @@ class Matched(_Derived):
 
     def __post_init__(self) -> None:
         super(Matched, self).__post_init__()
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, was: {self.kind!r}")
+        require_choice("kind", self.kind, KINDS)
         require_integer("seed", self.seed, 0)
 
     def _ends(self, text: str) -> npt.NDArray[np.int64]:

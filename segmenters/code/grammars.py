@@ -42,12 +42,12 @@ _OPEN, _CLOSE = b"([{", b")]}"
 
 @lru_cache(maxsize=64)
 def load(module: str, function: str) -> tree_sitter.Language:
-    """The grammar of a wheel. Raises ModuleNotFoundError if it is not installed."""
+    """Return the grammar of a wheel. Raises ModuleNotFoundError if it is not installed."""
     return tree_sitter.Language(getattr(importlib.import_module(module), function)())
 
 
 def encode(text: str) -> bytes:
-    """UTF-8 that grammars can read, with the line ends of the text."""
+    """Return UTF-8 that grammars can read, with the line ends of the text."""
     return _ODD_SPACE.sub(" ", text).encode("utf-8", "replace")
 
 
@@ -62,7 +62,7 @@ class _Work:
     place: int = 0
 
     def add(self, place: int) -> bool:
-        """One unit of work more, at this place of the text; whether it is too much."""
+        """Count one unit of work at this place of the text; return whether it is too much."""
         passed = max(place - self.place, 0)
         self.place += passed
         self.spent += 1
@@ -73,7 +73,7 @@ class _Work:
 def parse(
     data: bytes, language: tree_sitter.Language, *, tags: bool = False
 ) -> tuple[tree_sitter.Tree | None, int]:
-    """The tree of the text, or None if it takes too much work, and then the hard place in bytes.
+    """Return the tree of the text, or None and the place (bytes) that is too hard to parse.
 
     Work is bounded at each place of the text, not only on the whole: what is hard is given up
     there, however long and easy the text before it is. `tags`: elements nest as brackets do.
@@ -106,7 +106,7 @@ def parse(
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:
-    """Where brackets or tags first nest too deep, strings and comments not told apart."""
+    """Return where brackets or tags first nest too deep, strings and comments not told apart."""
     if tags:
         found = list(_TAG.finditer(data))
         steps = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)

@@ -55,7 +55,7 @@ _BRACES = -1  # the column of a block in braces, where columns say nothing
 
 
 def item_ends(text: str) -> Cuts:
-    """Where logical lines end, in characters, the end of the text itself left out."""
+    """Return where logical lines end, in characters, the end of the text itself left out."""
     reader, place = _Reader(), 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -98,7 +98,7 @@ class _Reader:
     broken: bool = False  # a comment had no end
 
     def comment_end(self, text: str, start: int) -> int:
-        """Where the comment that starts here ends; behind its opening if it never does."""
+        """Return where the comment that starts here ends; behind its opening if it never does."""
         depth = 0
         for match in _COMMENT_END.finditer(text, start) if not self.broken else ():
             depth += 1 if match[0] == "{-" else -1
@@ -117,7 +117,7 @@ class _Reader:
             self.line -= len(space.expandtabs(_TAB)) - len(space)
 
     def begin_segment(self) -> None:
-        """The line ends behind the last code, comments and blank lines between, are ends."""
+        """Take the line ends behind the last code for ends, comments and blank lines between."""
         self.ends += self.held
         self.held = []
 
@@ -146,7 +146,7 @@ class _Reader:
             self._close_bracket(token)
 
     def _open_block(self, column: int, token: str) -> bool:
-        """Open the block that the last word announced; whether an item begins with this token."""
+        """Open the block that the last word announced; return whether an item begins here."""
         word, self.opening = self.opening, ""
         if word == "module" and _HEADER.match(token):
             return True
@@ -159,7 +159,7 @@ class _Reader:
         return True
 
     def _begins_item(self, column: int, token: str) -> bool:
-        """Close the blocks that end before this line; whether an item of another begins with it."""
+        """Close the blocks that end before this line; return whether an item begins with it."""
         while self.blocks and self.blocks[-1].column > column:
             self._pop()
         if token == "where":

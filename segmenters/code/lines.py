@@ -23,7 +23,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from segmenters.base import Cuts, Machine, Meta, Segmenter, SegmenterError, Window
+from segmenters.base import (
+    Cuts,
+    Machine,
+    Meta,
+    Segmenter,
+    SegmenterError,
+    Window,
+    require_choice,
+    require_type,
+)
 from segmenters.code import haskell_lines, parsed, python_lines
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
@@ -60,14 +69,9 @@ class Lines(Segmenter):
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        if self.granularity not in GRANULARITIES:
-            raise ValueError(
-                f"granularity must be one of {', '.join(GRANULARITIES)}, was: {self.granularity!r}"
-            )
-        if not isinstance(self.language, str):
-            raise TypeError(f"language must be a str, was: {type(self.language).__name__}")
-        if not isinstance(self.fallback, bool):
-            raise TypeError(f"fallback must be a bool, was: {type(self.fallback).__name__}")
+        require_choice("granularity", self.granularity, GRANULARITIES)
+        require_type("language", self.language, str)
+        require_type("fallback", self.fallback, bool)
         if self.language != "auto":
             object.__setattr__(self, "language", language_named(self.language))
         if self.granularity == "physical" or self.fallback or self.language in ("auto", *_MACHINES):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, SegmenterError, cuts_from_ends
 from segmenters.code.statements import IS_SPACE, closing, definitions
-from segmenters.code.tables import TABLES, Kinds, kinds_of
+from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, line_ends
 
 # Bytes. Larger pieces lose fewer statements at their ends; but the time of an unforeseen kind of
@@ -38,12 +38,12 @@ _LAST_CHOICE = np.iinfo(np.int64).max
 
 def missing(language: str) -> str | None:
     """Return what to do about a grammar that is not installed, in one line; None if it is."""
-    table = TABLES[language]
-    if find_spec("tree_sitter") and find_spec(table.module):
+    module, _ = grammar_of(language)
+    if find_spec("tree_sitter") and find_spec(module):
         return None
     return (
         f"language {language!r} needs a grammar that is not installed "
-        f"(pip install tree-sitter {table.package}), or fallback=True for physical lines"
+        f"(pip install tree-sitter {module.replace('_', '-')}), or fallback=True for physical lines"
     )
 
 
@@ -51,7 +51,8 @@ def versions(language: str) -> dict[str, str]:
     """Return the installed versions of tree-sitter and of the grammar."""
     from importlib.metadata import version
 
-    return {name: version(name) for name in ("tree-sitter", TABLES[language].package)}
+    package = grammar_of(language)[0].replace("_", "-")
+    return {name: version(name) for name in ("tree-sitter", package)}
 
 
 def logical_ends(text: str, language: str) -> Cuts:
@@ -73,9 +74,8 @@ def _grammar(language: str) -> tuple[Any, Kinds]:
         raise SegmenterError(wrong)
     from segmenters.code import grammars
 
-    table = TABLES[language]
-    grammar = grammars.load(table.module, table.function)
-    return grammar, kinds_of(table, grammar)
+    grammar = grammars.load(*grammar_of(language))
+    return grammar, kinds_of(TABLES[language], grammar)
 
 
 class _Reading:

@@ -1,6 +1,6 @@
 """What a statement and a definition are in each language: names of nodes in its grammar.
 
-One `Table` a language, and nothing else decides. `opens`: blocks, whose parts are segments each.
+One `Table` per language, and nothing else decides. `opens`: blocks, whose parts are segments each.
 `begins`: clauses, which begin a segment wherever they stand. Statements (types that end with
 "_statement") that are no block begin one in the place of a body; in the nodes of `heads`, only as
 the last part. `labels`: those of `opens` whose parts are segments behind a colon only. `loose`:
@@ -16,10 +16,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Types of nodes, by name, and the wheel that holds the grammar."""
+    """Types of nodes, by name; `wheel` holds the grammar, if not that of the language's name."""
 
-    module: str
-    function: str = "language"
+    wheel: str = ""
     opens: str
     begins: str = ""
     heads: str = "for_statement"
@@ -29,11 +28,6 @@ class Table:
     defines: str = ""
     contains: str = ""
     comments: str = "comment line_comment block_comment"
-
-    @property
-    def package(self) -> str:
-        """The name of the wheel, for pip."""
-        return self.module.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +47,7 @@ class Kinds:
     compound: frozenset[int]
 
 
+_BY_NAME = ("opens", "begins", "heads", "labels", "loose", "defines", "contains", "comments")
 # Statements with bodies: a comment between their parts is a segment.
 _COMPOUND = (
     "if_statement for_statement for_in_statement foreach_statement for_range_loop while_statement "
@@ -97,14 +92,12 @@ _OCAML = {
 
 TABLES = {
     "bash": Table(
-        module="tree_sitter_bash",
         opens="program compound_statement if_statement elif_clause else_clause do_group "
         "case_statement case_item subshell",
         defines="function_definition",
     ),
-    "c": Table(module="tree_sitter_c", **_C, contains=_CONDITIONAL),
+    "c": Table(**_C, contains=_CONDITIONAL),
     "cpp": Table(
-        module="tree_sitter_cpp",
         **_C
         | {
             "begins": _C["begins"] + " catch_clause",
@@ -115,7 +108,7 @@ TABLES = {
         contains=_CONDITIONAL + " namespace_definition",
     ),
     "csharp": Table(
-        module="tree_sitter_c_sharp",
+        wheel="c_sharp",
         opens="compilation_unit block declaration_list enum_member_declaration_list switch_body "
         "switch_section accessor_list preproc_if preproc_else preproc_elif",
         begins="catch_clause finally_clause else while",
@@ -125,12 +118,10 @@ TABLES = {
         contains="namespace_declaration declaration_list file_scoped_namespace_declaration",
     ),
     "css": Table(
-        module="tree_sitter_css",
         opens="stylesheet block keyframe_block_list",
         defines="rule_set media_statement keyframes_statement supports_statement at_rule",
     ),
     "go": Table(
-        module="tree_sitter_go",
         opens="source_file block statement_list field_declaration_list interface_type "
         "expression_switch_statement type_switch_statement select_statement expression_case "
         "type_case default_case communication_case import_spec_list var_spec_list "
@@ -139,7 +130,6 @@ TABLES = {
         defines="function_declaration method_declaration type_declaration",
     ),
     "haskell": Table(
-        module="tree_sitter_haskell",
         opens="haskell imports declarations do alternatives local_binds class_declarations "
         "instance_declarations",
         begins="where",
@@ -149,14 +139,12 @@ TABLES = {
         comments="comment haddock pragma",
     ),
     "html": Table(
-        module="tree_sitter_html",
         opens="document element script_element style_element",
         loose="text raw_text",
         tags="element",
         defines="element script_element style_element",
     ),
     "java": Table(
-        module="tree_sitter_java",
         opens="program block class_body interface_body enum_body enum_body_declarations "
         "annotation_type_body constructor_body switch_block switch_block_statement_group "
         "module_body",
@@ -165,10 +153,9 @@ TABLES = {
         defines="class_declaration interface_declaration enum_declaration record_declaration "
         "annotation_type_declaration method_declaration",
     ),
-    "javascript": Table(module="tree_sitter_javascript", **_JAVASCRIPT),
-    "json": Table(module="tree_sitter_json", opens="document object array", defines="object array"),
+    "javascript": Table(**_JAVASCRIPT),
+    "json": Table(opens="document object array", defines="object array"),
     "julia": Table(
-        module="tree_sitter_julia",
         opens="source_file module_definition function_definition macro_definition "
         "struct_definition if_statement elseif_clause else_clause for_statement while_statement "
         "try_statement catch_clause finally_clause let_statement quote_statement "
@@ -176,15 +163,13 @@ TABLES = {
         defines="module_definition function_definition macro_definition struct_definition "
         "abstract_definition",
     ),
-    "ocaml": Table(module="tree_sitter_ocaml", function="language_ocaml", **_OCAML),
+    "ocaml": Table(wheel="ocaml:ocaml", **_OCAML),
     "ocaml_interface": Table(
-        module="tree_sitter_ocaml",
-        function="language_ocaml_interface",
+        wheel="ocaml:ocaml_interface",
         **_OCAML | {"defines": _OCAML["defines"] + " value_specification"},
     ),
     "php": Table(
-        module="tree_sitter_php",
-        function="language_php",
+        wheel="php:php",
         opens="program compound_statement declaration_list enum_declaration_list switch_block "
         "case_statement default_statement colon_block property_hook_list",
         begins="else_clause else_if_clause catch_clause finally_clause while case_statement "
@@ -196,14 +181,12 @@ TABLES = {
         contains="namespace_definition",
     ),
     "python": Table(
-        module="tree_sitter_python",
         opens="module block",
         begins="elif_clause else_clause except_clause finally_clause case_clause decorator "
         "function_definition class_definition",
         defines="function_definition class_definition decorated_definition",
     ),
     "ruby": Table(
-        module="tree_sitter_ruby",
         opens="program body_statement class module method singleton_class singleton_method begin "
         "then else elsif ensure rescue do do_block block_body block if unless while until case "
         "case_match when in_clause for",
@@ -211,7 +194,6 @@ TABLES = {
         comments="comment",
     ),
     "rust": Table(
-        module="tree_sitter_rust",
         opens="source_file block declaration_list field_declaration_list enum_variant_list "
         "match_block",
         defines="function_item struct_item enum_item union_item trait_item impl_item mod_item "
@@ -219,7 +201,6 @@ TABLES = {
         comments="line_comment block_comment attribute_item",
     ),
     "scala": Table(
-        module="tree_sitter_scala",
         opens="compilation_unit block indented_block template_body with_template_body case_block "
         "indented_cases enum_body",
         begins="catch_clause finally_clause else yield",
@@ -227,15 +208,19 @@ TABLES = {
         "function_definition given_definition extension_definition package_object",
         comments="comment block_comment annotation",
     ),
-    "tsx": Table(module="tree_sitter_typescript", function="language_tsx", **_TYPESCRIPT),
-    "typescript": Table(
-        module="tree_sitter_typescript", function="language_typescript", **_TYPESCRIPT
-    ),
+    "tsx": Table(wheel="typescript:tsx", **_TYPESCRIPT),
+    "typescript": Table(wheel="typescript:typescript", **_TYPESCRIPT),
 }  # fmt: skip
 
 
+def grammar_of(language: str) -> tuple[str, str]:
+    """Return the module that holds the grammar of a language, and its function."""
+    base, _, dialect = (TABLES[language].wheel or language).partition(":")
+    return f"tree_sitter_{base}", f"language_{dialect}" if dialect else "language"
+
+
 def kinds_of(table: Table, language: Any) -> Kinds:
-    """The table in the numbers of a loaded grammar, of type `tree_sitter.Language`."""
+    """Return the table in the numbers of a loaded grammar, of type `tree_sitter.Language`."""
     numbers: dict[str, set[int]] = {}
     for number in range(language.node_kind_count):
         numbers.setdefault(language.node_kind_for_id(number), set()).add(number)
@@ -245,15 +230,8 @@ def kinds_of(table: Table, language: Any) -> Kinds:
 
     statements = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
     return Kinds(
-        opens=of(table.opens),
-        begins=of(table.begins),
+        **{name: of(getattr(table, name)) for name in _BY_NAME},
         bodies=statements - of("compound_statement"),
-        heads=of(table.heads),
-        labels=of(table.labels),
         colons=of(":"),
-        loose=of(table.loose),
-        defines=of(table.defines),
-        contains=of(table.contains),
-        comments=of(table.comments),
         compound=of(f"{_COMPOUND} {table.begins} {table.defines}"),
     )

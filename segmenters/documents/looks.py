@@ -13,78 +13,48 @@ import re
 _HEAD = 20_000
 _LINES = re.MULTILINE
 
-# A kind is found if its sign is there as often as the number says.
-_SIGNS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
-    ("notebook", 1, re.compile(r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:')),
-    (
-        "diff",
-        1,
-        re.compile(
-            r"\A(?:[^\n]*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S[^\n]*\n\+\+\+ \S)"
-            r"|\A\*\*\* \S[^\n]*\n--- \S"
-        ),
-    ),
-    (
-        "email",
-        1,
-        re.compile(
-            r"\A\s*(?:From \S[^\n]*\n)?"
-            r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
-            r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
-            r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:",
-            re.I,
-        ),
-    ),
-    (
-        "code",  # JSON and XML
-        1,
-        re.compile(
-            r"\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
-            r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<[A-Za-z][\w:.-]*\s+xmlns)",
-            re.I,
-        ),
-    ),
-    ("lines", 3, re.compile(r"^msg(?:id|str) \"", _LINES)),
-    ("html", 1, re.compile(r"\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)", re.I)),
-    (
-        "latex",
-        1,
-        re.compile(r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}", _LINES),
-    ),
-    ("isabelle", 1, re.compile(r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>", _LINES)),
-    ("metamath", 2, re.compile(r"(?:^|\s)\$[acdefpv]\s[^$]{1,400}?\$[.=]")),
-    ("mizar", 1, re.compile(r"^[ \t]*+environ[ \t\r]*$", _LINES)),
-    ("lean", 1, re.compile(r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$", _LINES)),
-    (
-        "coq",
-        1,
-        re.compile(
-            r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)"
-            r"[ \t\r]*$",
-            _LINES,
-        ),
-    ),
-    (
-        "coq",
-        2,
-        re.compile(r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:=", _LINES),
-    ),
-    (
-        "isabelle",
-        2,
-        re.compile(r"^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")", _LINES),
-    ),
-    (
-        "latex",
-        2,
-        re.compile(r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
-    ),
-    ("markdown", 2, re.compile(r"^ {0,3}(?:```|~~~)", _LINES)),
-    ("latex", 8, re.compile(r"(?<![\\\w])\\[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}")),
-    ("html", 6, re.compile(r"</(?:p|div|li|td|tr|span|a|h[1-6])>", re.I)),
-    ("arithmetic", 3, re.compile(r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$", _LINES)),
-    ("chain_of_thought", 2, re.compile(r"^[*# \t]*+Step \d+", _LINES)),
+_EMAIL = (
+    r"(?i)\A\s*(?:From \S[^\n]*\n)?"
+    r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
+    r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
+    r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:"
 )
+_JSON_OR_XML = (
+    r"(?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
+    r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<[A-Za-z][\w:.-]*\s+xmlns)"
+)
+_COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
+# A kind is found if its sign is there as often as the number says; "^" and "$" are of lines.
+_SIGNS = [
+    (kind, times, re.compile(sign, _LINES))
+    for kind, times, sign in (
+        ("notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
+        (
+            "diff",
+            1,
+            r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)",
+        ),
+        ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
+        ("email", 1, _EMAIL),
+        ("code", 1, _JSON_OR_XML),
+        ("lines", 3, r"^msg(?:id|str) \""),
+        ("html", 1, r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)"),
+        ("latex", 1, r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}"),
+        ("isabelle", 1, r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>"),
+        ("metamath", 2, r"(?:^|\s)\$[acdefpv]\s[^$]{1,400}?\$[.=]"),
+        ("mizar", 1, r"^[ \t]*+environ[ \t\r]*$"),
+        ("lean", 1, r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$"),
+        ("coq", 1, _COQ),
+        ("coq", 2, r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:="),
+        ("isabelle", 2, r"^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")"),
+        ("latex", 2, r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
+        ("markdown", 2, r"^ {0,3}(?:```|~~~)"),
+        ("latex", 8, r"(?<![\\\w])\\[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}"),
+        ("html", 6, r"(?i)</(?:p|div|li|td|tr|span|a|h[1-6])>"),
+        ("arithmetic", 3, r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$"),
+        ("chain_of_thought", 2, r"^[*# \t]*+Step \d+"),
+    )
+]
 # Kinds whose signs also stand in the strings and comments of code.
 _UNLIKE_CODE = frozenset(("chain_of_thought", "markdown", "html"))
 # Lines that prose does not hold, and lines that it rarely does (verse ends with semicolons).

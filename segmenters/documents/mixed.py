@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from segmenters.base import Segmenter
+from segmenters.base import Segmenter, require_choice
 from segmenters.code import parsed
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
@@ -58,11 +58,8 @@ class Mixed(Segmenter):
     lookahead = None
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise ValueError(
-                f"format must be one of {', '.join(sorted(FORMATS))}, was: {self.format!r}"
-            )
-        require_granularity(self.granularity)
+        require_choice("format", self.format, FORMATS)
+        require_choice("granularity", self.granularity, GRANULARITIES)
 
     def versions(self) -> dict[str, str]:
         """Return what the segmenters of the parts depend on."""
@@ -117,14 +114,6 @@ def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
     if language in PROOFS:
         return of_kind(language)
     return Lines(granularity=granularity, fallback=True).for_document(language=language)
-
-
-def require_granularity(granularity: str) -> None:
-    """Raise ValueError unless code in one level can be cut so."""
-    if granularity not in GRANULARITIES:
-        raise ValueError(
-            f"granularity must be one of {', '.join(GRANULARITIES)}, was: {granularity!r}"
-        )
 
 
 def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
-from segmenters.base import Machine, Meta, Segmenter
+from segmenters.base import Machine, Meta, Segmenter, require_choice
 from segmenters.code.lines import Lines
 from segmenters.documents.looks import kind_of_paper, looks_like
-from segmenters.documents.mixed import FORMATS, Mixed, require_granularity, versions_of
+from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
 from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
 from segmenters.registry import (
     LOOKED_INTO,
@@ -70,7 +70,7 @@ class Auto(Segmenter):
     lookahead = None
 
     def __post_init__(self) -> None:
-        require_granularity(self.granularity)
+        require_choice("granularity", self.granularity, GRANULARITIES)
 
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None

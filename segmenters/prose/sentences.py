@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from segmenters.base import Machine, Segmenter, SegmenterError
+from segmenters.base import Machine, Segmenter, SegmenterError, require_type
 from segmenters.places import after_space
 from segmenters.prose import rules
 from segmenters.prose.tables import CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG
@@ -88,16 +88,13 @@ class Sentences(Segmenter):
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
+        require_type("backend", self.backend, str)
+        require_type("language", self.language, str)
+        require_type("next_word", self.next_word, bool)
+        require_type("fallback", self.fallback, bool)
         for name in ("backend", "language"):
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise TypeError(f"{name} must be a str, was: {type(value).__name__}")
-            if not value:
+            if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty")
-        for name in ("next_word", "fallback"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise TypeError(f"{name} must be a bool, was: {type(value).__name__}")
         if self.next_word and not self._is_causal:
             raise ValueError(
                 f"next_word must be false unless backend is rules or spacy, was: {self.backend!r}"
@@ -115,7 +112,7 @@ class Sentences(Segmenter):
 
     @property
     def _without_spacy(self) -> bool:
-        """Whether the rules cut alone. Raises SegmenterError for what is missing."""
+        """Return whether the rules cut alone. Raises SegmenterError for what is missing."""
         if self.backend == "rules":
             return True
         missing = _missing(self.backend, self.language)
@@ -127,7 +124,7 @@ class Sentences(Segmenter):
         return True
 
     def versions(self) -> dict[str, str]:
-        """The tables of our rules, or the versions of spaCy and of the model that decides."""
+        """Return the tables of our rules, or the versions of spaCy and of the model."""
         if self._is_causal or self._without_spacy:
             return {"tables": rules.tables()}
         from segmenters.prose import spacy_pipeline
@@ -156,20 +153,18 @@ class Sentences(Segmenter):
 
 @lru_cache(maxsize=32)
 def _missing(backend: str, language: str) -> str | None:
-    """What the back end needs and is not installed, with its cure; None if all is there."""
+    """Return what the back end needs and is not installed, with its cure; None if nothing."""
     wrong = f"backend {backend!r} of Sentences:"
     try:
         from segmenters.prose import spacy_pipeline
     except ImportError as error:
-        wrong = f"{wrong} spaCy is not installed ({error}): pip install spacy"
-    else:
-        try:
-            if backend != "spacy":
-                spacy_pipeline.build(backend, language)
-            return None
-        except ModuleNotFoundError as error:
-            wrong = f"{wrong} {error}"
-    return wrong
+        return f"{wrong} spaCy is not installed ({error}): pip install spacy"
+    try:
+        if backend != "spacy":
+            spacy_pipeline.build(backend, language)
+    except ModuleNotFoundError as error:
+        return f"{wrong} {error}"
+    return None
 
 
 @lru_cache(maxsize=32)

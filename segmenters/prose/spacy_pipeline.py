@@ -18,6 +18,7 @@ import spacy
 from spacy.attrs import IDX, SENT_START
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.util import DummyTokenizer
 from spacy.vocab import Vocab
 
 from segmenters.base import Cuts, SegmenterError
@@ -39,7 +40,7 @@ _RELEASES = "https://github.com/explosion/spacy-models/releases/download"
 _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
 
 
-class SentenceTokenizer:
+class SentenceTokenizer(DummyTokenizer):
     """Text -> Doc with one token a sentence, white space behind it included.
 
     Words would be many more tokens, and half of the time; nobody reads them in this pipeline.
@@ -55,21 +56,6 @@ class SentenceTokenizer:
         doc = Doc(self.vocab, words=words, spaces=[False] * len(words))
         doc.user_data[_CUT] = True
         return doc
-
-    def to_bytes(self, **kwargs: object) -> bytes:
-        """Nothing is stored: the tokenizer has no state."""
-        return b""
-
-    def from_bytes(self, data: bytes, **kwargs: object) -> SentenceTokenizer:
-        """Nothing to restore."""
-        return self
-
-    def to_disk(self, path: object, **kwargs: object) -> None:
-        """Nothing is stored: the tokenizer has no state."""
-
-    def from_disk(self, path: object, **kwargs: object) -> SentenceTokenizer:
-        """Nothing to restore."""
-        return self
 
 
 @spacy.registry.tokenizers("bipe_sentence_tokens")
@@ -87,7 +73,7 @@ class SentenceComponent:
         self.next_word = next_word
 
     def __call__(self, doc: Doc) -> Doc:
-        """The same Doc, with `is_sent_start` of each token set."""
+        """Return the same Doc, with `is_sent_start` of each token set."""
         if not len(doc):
             return doc
         if doc.user_data.pop(_CUT, False):
@@ -107,7 +93,7 @@ def _sentence_component(nlp: Language, name: str, next_word: bool) -> SentenceCo
 
 @lru_cache(maxsize=2)
 def _rules(next_word: bool) -> Language:
-    """The pipeline of the rules; built once a process."""
+    """Return the pipeline of the rules, built once per process."""
     tokenizer = {"@tokenizers": "bipe_sentence_tokens", "next_word": next_word}
     nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
     nlp.add_pipe(COMPONENT, config={"next_word": next_word})
@@ -119,7 +105,7 @@ def _rules(next_word: bool) -> Language:
 
 @lru_cache(maxsize=8)
 def build(backend: str, language: str) -> Language:
-    """The pipeline of spaCy's own that these parameters name; built once a process.
+    """Return the pipeline of spaCy's own that these parameters name, built once per process.
 
     Raises ModuleNotFoundError if its model is not installed, and ValueError for a language that
     spaCy does not know and for a model that finds no sentences.
@@ -140,7 +126,7 @@ def build(backend: str, language: str) -> Language:
 
 
 def _model(backend: str, language: str) -> str:
-    """The name or path of the model that decides: the small one of the language, or `backend`."""
+    """Return the name or path of a model: the small one of the language, or `backend`."""
     if backend not in _PIPES:
         return backend
     if language == "xx":
@@ -149,7 +135,7 @@ def _model(backend: str, language: str) -> str:
 
 
 def _load(backend: str, language: str) -> Language:
-    """An installed model, reduced to what finds its sentences."""
+    """Return an installed model, reduced to what finds its sentences."""
     name = _model(backend, language)
     try:
         nlp = spacy.load(name)
@@ -171,7 +157,7 @@ def _load(backend: str, language: str) -> Language:
 
 
 def versions(backend: str, language: str) -> dict[str, str]:
-    """What decides beyond the parameters: spaCy's version, and the model's name and version."""
+    """Return spaCy's version, and the name and version of the model if one decides."""
     found = {"spacy": spacy.__version__}
     if backend != "sentencizer":
         meta = build(backend, language).meta
@@ -180,13 +166,13 @@ def versions(backend: str, language: str) -> dict[str, str]:
 
 
 def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
-    """Character offsets at which the rules, run by spaCy, start a sentence, 0 included."""
+    """Return character offsets at which the rules, run by spaCy, start a sentence, 0 included."""
     pipeline = _rules(next_word)
     return _starts(pipeline, _valid(text)) if text else np.zeros(0, dtype=np.int64)
 
 
 def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
-    """Character offsets at which the pipeline starts a sentence, 0 included."""
+    """Return character offsets at which the pipeline starts a sentence, 0 included."""
     nlp = build(backend, language)
     text = _valid(text)
     found = [
@@ -197,7 +183,7 @@ def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
 
 
 def _valid(text: str) -> str:
-    """The text without lone surrogates, which UTF-8, spaCy's form, has not; of the same length."""
+    """Replace lone surrogates, for which UTF-8, spaCy's form, has no bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -206,7 +192,7 @@ def _valid(text: str) -> str:
 
 
 def _pieces(text: str) -> list[int]:
-    """Where paragraphs start, and pieces of those that are too long for a model; and the end."""
+    """Return where paragraphs start, and pieces of those too long for a model; and the end."""
     places = (0, *(match.end() for match in _PARAGRAPH.finditer(text)), len(text))
     inner = {place for a, b in pairwise(places) for place in range(a, b, _MODEL_PIECE)}
     return sorted(inner | {len(text)})

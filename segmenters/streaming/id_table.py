@@ -4,7 +4,7 @@ r"""Marks from token ids alone: what a segmenter does, compiled for one vocabula
     table = table.measured(texts, encode)             # how often it is wrong
     table.marks(ids)                                  # uint8 [..., time], as `mark` gives them
 
-Booleans of each id, found out by letting the segmenter's machine read the piece in a few places:
+Booleans of each id, found by letting the segmenter's machine read the piece in a few places:
 
     closes   a segment ends with the piece (".", "\n"): the next one may start another
     takes    the piece starts a segment if one was closed before it (" The"; ")" does not)
@@ -70,7 +70,7 @@ class IdTable:
 
     @classmethod
     def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:
-        """The table of a vocabulary: `pieces[id]` is the text of the id, empty for special tokens.
+        """Return the table of a vocabulary: `pieces[id]` is the text of the id, empty if special.
 
         Raises ValueError for a segmenter that cannot be followed (`Segmenter.machine`).
         """
@@ -98,14 +98,14 @@ class IdTable:
 
     @classmethod
     def of_separators(cls, size: int, separators: Collection[int]) -> IdTable:
-        """The rule of the released BiPE: each of the ids `separators` closes its segment."""
+        """Return the rule of the released BiPE: each of the ids `separators` closes its segment."""
         closes = np.zeros((2, size), dtype=bool)
         closes[:, list(separators)] = True
         never, none = np.zeros_like(closes), np.zeros(size, dtype=bool)
         return cls(closes=closes, takes=~never, passes=never, opens=none, guards=none, spaces=none)
 
     def marks(self, ids: npt.ArrayLike) -> Marks:
-        """Marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
+        """Return marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
 
         Raises ValueError for an id that the table does not have.
         """
@@ -127,7 +127,7 @@ class IdTable:
         return marks
 
     def measured(self, texts: Iterable[str], encode: Callable[[str], Sequence[int]]) -> IdTable:
-        """This table with its share of marks that are not the exact ones (`Online`) on `texts`.
+        """Return this table with its share of marks on `texts` that `Online` does not give.
 
         `encode` gives the ids of a text. Raises ValueError without a segmenter or without tokens.
         """
@@ -146,7 +146,7 @@ class IdTable:
         return replace(self, disagreement=wrong / tokens, tokens=tokens)
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that decides the marks, and how good they are, as JSON-able values."""
+        """Return all that decides the marks, and how good they are, as JSON-able values."""
         flags = np.concatenate([getattr(self, name).ravel() for name in _FLAGS])
         return {
             "id_table": hashlib.sha256(np.packbits(flags).tobytes()).hexdigest(),
@@ -178,7 +178,7 @@ class _Probe:
             self.spaced = self.closed
 
     def starts(self, online: Online) -> bool:
-        """Whether a segment starts with the next word."""
+        """Return whether a segment starts with the next word."""
         return _pushed(online, _AFTER)[1]
 
     def guards(self, piece: bytes) -> bool:
@@ -196,7 +196,7 @@ class _Probe:
 
 
 def _behind(flags: Flags) -> Flags:
-    """What was said one token before; false in front of the first."""
+    """Return the flags one token before; false in front of the first."""
     moved = np.zeros_like(flags)
     moved[..., 1:] = flags[..., :-1]
     return moved
@@ -207,12 +207,12 @@ def _bytes_of(piece: str | bytes) -> bytes:
 
 
 def _as_word(piece: bytes) -> bytes:
-    """The piece behind a word: one with a capital starts a word more often than it goes on."""
+    """Return a piece behind a word: one with a capital starts a word more often than not."""
     return b" " + piece if piece[:1].isupper() else piece
 
 
 def _pushed(online: Online, piece: str | bytes) -> tuple[Online, bool]:
-    """The state behind a piece, and whether a segment started in it."""
+    """Return the state behind a piece, and whether a segment started in it."""
     twin = online.copy()
     marks = twin.push(piece) or twin.provisional()
     return twin, bool(marks[-1] & SEGMENT)

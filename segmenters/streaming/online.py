@@ -5,17 +5,15 @@ r"""Marks token by token, while a text is generated: the same as `mark` of the w
     online.push(" end.") -> [0]
     online.push(" It")   -> [2]
 
-**Delay.** A mark is decided by the token's anchor, its first visible character (align.py), and the
-machines of our segmenters know every cut up to the last character read (base.py). So `push`
-returns the mark of the very token that it is given, before the next token is chosen. One case
-waits: a token whose anchor is a character of which bytes are still to come (byte-level
-vocabularies split emoji and CJK). Its mark comes with the push that completes the character,
-together with those of the tokens in between; `waiting` counts them, and `provisional` says what
-their marks were if the text ended here. A machine that decides later lets its tokens wait, too.
+A mark is decided by the token's anchor, its first visible character (align.py), and the machines of
+our segmenters know every cut up to the last character read. So `push` returns the mark of the very
+token that it is given, before the next token is chosen. One case waits: a token whose anchor is a
+character of which bytes are still to come (byte-level vocabularies split emoji and CJK). Its mark
+comes with the push that completes the character; `waiting` counts such tokens, and `provisional`
+returns their marks if the text ended here. A machine that decides later lets its tokens wait, too.
 
 The state is small whatever the length of the text: `copy` it at each step, and speculative decoding
-can roll back by going on with a copy. States can be compared and pickled. Segmenters that need the
-text behind a place are refused: their marks cannot be known in time.
+can roll back by going on with a copy. States can be compared and pickled.
 """
 
 from __future__ import annotations
@@ -60,16 +58,15 @@ class Online:
 
     @property
     def waiting(self) -> int:
-        """How many tokens have no mark yet."""
+        """Return how many tokens have no mark yet."""
         return len(self._spans) + len(self._anchors)
 
     def push(self, piece: str | bytes) -> list[int]:
-        """Marks decided by one more token, in the order of the tokens; usually its own, alone.
+        """Return the marks decided by one more token, in order; usually its own, alone.
 
-        `piece` is the text of the token: bytes of UTF-8, of which a character may be split over
-        tokens (what is no UTF-8 counts as U+FFFD; lone surrogates are characters), or whole
-        characters. A special token has the empty piece. Raises TypeError for anything else, and
-        ValueError behind `finish`.
+        `piece`: the text of the token in whole characters, or in bytes of UTF-8, which may split
+        one (what is no UTF-8 counts as U+FFFD; lone surrogates are characters); empty for special
+        tokens. Raises TypeError for anything else, and ValueError behind `finish`.
         """
         if not isinstance(piece, str | bytes):
             raise TypeError(f"piece must be str or bytes, was: {type(piece).__name__}")
@@ -91,18 +88,18 @@ class Online:
         return self._decide(added)
 
     def finish(self) -> list[int]:
-        """Marks of the tokens that still wait when the text ends here. Nothing may follow."""
+        """End the text; return the marks of the tokens that still wait."""
         if self._closed:
             return []
         added, self._bytes, self._closed = _decode(self._bytes, final=True)[0], b"", True
         return self._decide(added)
 
     def provisional(self) -> list[int]:
-        """Marks that the waiting tokens had if the text ended here; the state stays as it is."""
+        """Return the marks of the waiting tokens if the text ended here; the state stays."""
         return self.copy().finish() if self.waiting else []
 
     def copy(self) -> Online:
-        """An independent state at the same place."""
+        """Return an independent state at the same place."""
         twin = copy.copy(self)
         twin._machine = self._machine.copy()
         twin._cuts, twin._spans = self._cuts.copy(), self._spans.copy()
@@ -110,7 +107,7 @@ class Online:
         return twin
 
     def _decide(self, added: str) -> list[int]:
-        """Marks of the tokens whose anchors are decided, now that `added` follows the text."""
+        """Return marks of the tokens that are decided, now that `added` follows the text."""
         known = self._size
         self._size += len(added)
         self._cuts.extend(self._machine.push(added))
@@ -126,7 +123,7 @@ class Online:
         return marks
 
     def _anchor_of(self, first: int, last: int, added: str, known: int) -> int:
-        """The deciding character of a token's span; -1 while it is not complete.
+        """Return the deciding character of a token's span; -1 while it is not complete.
 
         The characters of the span before `known` are white space.
         """
@@ -152,9 +149,8 @@ class Online:
 class TokenMarker:
     """Marks of the tokens of one document from their ids, as whoever decodes has them.
 
-    pieces: the text of each token id, as bytes (empty for special tokens). skip: bytes at the
-    start that are not of the text (SentencePiece writes a space before it).
-    Raises ValueError for a segmenter that cannot be followed.
+    pieces: the bytes of each token id, empty for special tokens; skip: bytes at the start that are
+    not of the text (SentencePiece writes a space before it). Raises ValueError as `Online` does.
     """
 
     __slots__ = ("_online", "_pieces", "_skip")
@@ -164,18 +160,18 @@ class TokenMarker:
         self._skip = skip
 
     def push(self, token: int) -> list[int]:
-        """Marks decided by one more token, in the order of the tokens; usually its own, alone."""
+        """Return the marks decided by one more token (`Online.push`)."""
         piece = self._pieces[token]
         if self._skip:
             piece, self._skip = piece[self._skip :], max(0, self._skip - len(piece))
         return self._online.push(piece)
 
     def provisional(self) -> list[int]:
-        """Marks that the tokens without one had if the text ended here."""
+        """Return the marks of the waiting tokens if the text ended here."""
         return self._online.provisional()
 
     def copy(self) -> TokenMarker:
-        """An independent marker in the same state."""
+        """Return an independent marker in the same state."""
         twin = object.__new__(TokenMarker)
         twin._online, twin._pieces = self._online.copy(), self._pieces
         twin._skip = self._skip
@@ -183,14 +179,14 @@ class TokenMarker:
 
 
 def _decode(data: bytes, *, final: bool) -> tuple[str, int]:
-    """The characters of `data`, and of how many bytes, the start of a character left out."""
+    """Return the characters of `data`, and of how many bytes: not of half a character."""
     half = not final and data[-2:-1] == b"\xed" and 0xA0 <= data[-1] < 0xC0
     text, read = codecs.utf_8_decode(data[:-2] if half else data, _ERRORS, final)
     return text, read
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """A lone surrogate as itself, anything else that is no UTF-8 as U+FFFD."""
+    """Read a lone surrogate as itself, anything else that is no UTF-8 as U+FFFD."""
     assert isinstance(error, UnicodeDecodeError)
     lone = error.object[error.start : error.start + 3]
     try:

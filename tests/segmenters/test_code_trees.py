@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
 from segmenters.code import grammars, parsed
-from segmenters.code.tables import TABLES
+from segmenters.code.tables import TABLES, grammar_of
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
 from tests.segmenters.texts import any_text
@@ -47,7 +47,7 @@ def test_every_language_cuts_its_snippet_as_written(language):
 @each
 def test_the_names_in_a_table_are_those_of_the_grammar(language):
     table = TABLES[language]
-    grammar = grammars.load(table.module, table.function)
+    grammar = grammars.load(*grammar_of(language))
     known = {grammar.node_kind_for_id(number) for number in range(grammar.node_kind_count)}
     own = f"{table.opens} {table.defines} {table.contains} {table.loose}".split()
     allowed = {"jsx_element", "jsx_text"} if language == "typescript" else set()
@@ -163,8 +163,7 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, unit, mo
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_any_mix_of_its_own_tokens_is_tiled_and_cut_alike_twice(language, data):
-    table = TABLES[language]
-    grammar = grammars.load(table.module, table.function)
+    grammar = grammars.load(*grammar_of(language))
     kinds = range(grammar.node_kind_count)
     tokens = [grammar.node_kind_for_id(k) for k in kinds if not grammar.node_kind_is_named(k)]
     some = st.sampled_from([*filter(None, tokens), " ", "\n", "\n  ", "a", "1", '"s"'])

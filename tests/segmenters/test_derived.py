@@ -76,7 +76,7 @@ def test_a_fingerprint_builds_the_segmenter_again():
 
 
 def test_impossible_settings_are_refused():
-    with pytest.raises(TypeError, match="of must be a segmenter, was: 3"):
+    with pytest.raises(TypeError, match="of must be a Segmenter, was: int 3"):
         Clauses(of=3)
     with pytest.raises(ValueError, match="kind must be one of shuffled, random, stride, was"):
         Matched(of=Newline(), kind="other")

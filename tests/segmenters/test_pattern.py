@@ -68,7 +68,7 @@ def test_random_cuts_differ_between_seeds_and_between_texts():
         (lambda: Stride(length=2.5), TypeError, "length must be an int, was: float"),
         (lambda: RandomCuts(mean=0.5), ValueError, "mean must be at least 1"),
         (lambda: RandomCuts(mean=float("nan")), ValueError, "mean must be at least 1"),
-        (lambda: RandomCuts(mean="9"), TypeError, "mean must be a number, was: str"),
+        (lambda: RandomCuts(mean="9"), TypeError, "mean must be a float, was: str"),
         (lambda: RandomCuts(mean=9, seed=-1), ValueError, "seed must be at least 0, was: -1"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmenters.proofs import (
+from segmenters import (
     ChainOfThought,
     Coq,
     Isabelle,

@@ -6,10 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from segmenters import Newline, Pattern
+from segmenters import Auto, Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
-from segmenters.documents import Auto
 from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import JSONL, TextFiles
