@@ -46,8 +46,8 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     if found[1] != version:
         age = "a newer" if found[1] > version else "an older"
         raise DataError(
-            f"{path}: made by {age} bipe: version {found[1]}, this reads {version}; {_AGAIN}, or "
-            "install the bipe that made it"
+            f"{path}: made by {age} bipe: version {found[1]}, this reads {version}. Install that "
+            "bipe, or prepare again with this one into another folder"
         )
     if not _sealed(text, manifest.get(SEAL)):
         raise DataError(f"{path}: is not as it was written: its seal does not fit; {_AGAIN}")

@@ -1,8 +1,8 @@
 """How long segments are, and whether that depends on the document: figure 1 of the BiPE paper.
 
-He et al. (arXiv 2401.16421) found the same distribution of tokens a sentence at every document
+He et al. (arXiv 2401.16421) found the same distribution of tokens per sentence at every document
 length, while the number of sentences grows with it. That is why counting segments extrapolates;
-these statistics say whether it holds for the user's corpus and segmenter. Lengths are in tokens,
+these statistics show whether it holds for the user's corpus and segmenter. Lengths are in tokens,
 the end-of-document token included, over all splits.
 """
 
@@ -39,26 +39,21 @@ class Lengths:
         lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
         bucket = int(np.searchsorted(DOCUMENT_EDGES, len(marks), side="right")) - 1
         self._documents[bucket] += 1
-        for length, number in zip(lengths.tolist(), times.tolist(), strict=True):
-            self._lengths[bucket][length] += number
+        self._lengths[bucket].update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
 
     def state(self) -> list[Any]:
-        """What was counted, as JSON-able values: for each bucket, documents and lengths."""
+        """Return what was counted, as JSON-able values: for each bucket, documents and lengths."""
         counted = zip(self._documents, self._lengths, strict=True)
-        return [
-            [documents, [[length, lengths[length]] for length in sorted(lengths)]]
-            for documents, lengths in counted
-        ]
+        return [[documents, sorted(lengths.items())] for documents, lengths in counted]
 
     def merge(self, state: list[Any]) -> None:
         """Add what another one counted."""
         for bucket, (documents, lengths) in enumerate(state):
             self._documents[bucket] += documents
-            for length, number in lengths:
-                self._lengths[bucket][length] += number
+            self._lengths[bucket].update(dict(lengths))
 
     def summary(self) -> dict[str, Any]:
-        """Tokens a segment over all documents, and by bucket of document length."""
+        """Return tokens per segment over all documents, and by bucket of document length."""
         return {
             "tokens_per_segment": _distribution(sum(self._lengths, Counter())),
             "by_document_length": [
@@ -110,7 +105,7 @@ class Sample:
         }
 
     def state(self) -> list[Any]:
-        """What is kept and how good it is, as JSON-able values."""
+        """Return what is kept and how good it is, as JSON-able values."""
         return [self._rank, self._found]
 
     def merge(self, state: list[Any]) -> None:
@@ -120,7 +115,7 @@ class Sample:
             self._rank, self._found = rank, found
 
     def passage(self) -> dict[str, Any]:
-        """document, split, text and cuts (characters of the text); empty without documents."""
+        """Return document, split, text and cuts (characters of it); empty without documents."""
         return self._found
 
 
