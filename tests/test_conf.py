@@ -236,8 +236,8 @@ def test_what_an_experiment_evaluates_is_in_its_corpus(experiment):
     sources = set(made.corpus["sources"])
     assert set(made.rows.sources or {}) <= sources
     assert set(made.evaluate.sources or []) <= sources
-    passkey, arithmetic = made.evaluate.passkey, made.evaluate.arithmetic
-    assert passkey is None or passkey.source in {None, *sources}
+    arithmetic = made.evaluate.arithmetic
+    assert made.evaluate.probing.source in {None, *sources}
     assert arithmetic is None or arithmetic.source in {None, *sources}
 
 

@@ -70,8 +70,8 @@ def test_rows_longer_than_all_documents_together(refused):
         ("evaluate.lengths=[]", "evaluate.lengths must be numbers from 1 up"),
         ("evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
         ("evaluate.lengths=[a]", "evaluate.lengths must be list[int], was: ['a']"),
-        ("evaluate.passkey.trials=0", "evaluate.passkey.trials must be at least 1, was: 0"),
-        ("evaluate.passkey.depths=[2]", "evaluate.passkey.depths must be shares from 0 to 1"),
+        ("evaluate.probing.trials=0", "evaluate.probing.trials must be at least 1, was: 0"),
+        ("evaluate.probing.depths=[2]", "evaluate.probing.depths must be shares from 0 to 1"),
     ],
 )
 def test_an_evaluation_that_makes_no_sense(refused, word, told):

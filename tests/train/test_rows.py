@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from tests.train.studies import composed, curve, losses, pretrain, same_weights
 from tests.train.test_resume import crashing  # noqa: F401
 from train.cli import main, run_stage
+from train.evals.rows import FILE, Journal
 from train.fit.runs import MODEL
 
 CURRICULUM = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 2}]"
@@ -113,9 +114,9 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
     assert "a/proofs" in told and "b/proofs" in told and "padding" in told
     assert notes(tmp_path / "both")["sources"] == {"a/proofs": 0.75, "b/proofs": 0.25}
     assert [each["read"] for each in notes(tmp_path / "both")["rows"]] == [6, 2]
-    assert main(["evaluate", *words, "evaluate.passkey=null"]) == 0
-    found = json.loads((tmp_path / "both" / "evaluation.json").read_text())
-    assert set(found["perplexity"]["sources"]) == {"a/proofs", "b/proofs"}
+    assert main(["evaluate", *words, "evaluate.probes=[]"]) == 0
+    found = Journal(tmp_path / "both" / FILE).rows()
+    assert {row.source for row in found} == {"a/proofs", "b/proofs"}
     assert main(["prepare", *words]) == 2
     assert "data must be one folder to prepare" in capsys.readouterr().err
 

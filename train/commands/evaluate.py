@@ -1,226 +1,205 @@
-"""`bipe evaluate`: measure trained runs on held-out documents; one evaluation.json a run."""
+"""`bipe evaluate`: measure trained runs on held-out documents, into RUN/evaluation.jsonl.
+
+bipe evaluate out=RUNS 'evaluate.probes=[passkey, niah_multikey, copy]'
+bipe evaluate out=RUNS sweep=stretch        each way to stretch a model is a variant of it
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
 from rich.console import Console
 
-from bipe import Decoder
-from bipe.checkpoint import load_model
-from bipe.encodings import Bilevel
-from train.commands.evaluate_arithmetic import arithmetic_scores, arithmetic_task
-from train.commands.evaluate_probes import probe_scores, require_probes
-from train.commands.evaluate_sweep import kept_sweep, sweep_runs
-from train.config import Config, encoding_name
-from train.data.reading.split import SPLITS
+from bipe.build import build
+from train.commands.generate_marker import chosen_segmenter
+from train.config import Config
 from train.data.rows.sets import DataSets
-from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.disk.files import write_whole
 from train.errors import ConfigError, DataError, nearest
-from train.evals.passkey import make_keys, passkey
-from train.evals.perplexity import Measure, long_documents, perplexity_by_length
+from train.evals.arithmetic import Arithmetic, task_of
+from train.evals.loop import Cell, Job, Measurement, Subject, measure
+from train.evals.perplexity import Choice, Perplexity
+from train.evals.probes import NAMES, Haystack, Plan, Probe, Texts
+from train.evals.rows import FILE, Journal, left_out
+from train.evals.table import summary
+from train.evals.texts import HeldOut
+from train.evals.variants import Ways, variants
 from train.fit import runs
-from train.fit.callbacks import read_metrics
-from train.fit.machine import environment
-from train.report import load_runs
-from train.report.terminal_stretch import stretch_table
+from train.fit.trained_run import TrainedRun, read_run
 
-FORMAT = "bipe-evaluation/1"
+_LOOKED_AT = 20_000  # tokens of the text by which a segmenter that chooses is asked
+_OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
 
 
-def evaluate(study: Config) -> list[Path]:
-    """Evaluate all the runs that a study names; return what was written."""
-    folders = runs.find_runs(study.evaluate.runs, key="evaluate.runs")
-    if study.evaluate.split not in SPLITS:
-        raise ConfigError(
-            f"evaluate.split must be one of {', '.join(SPLITS)}, was: {study.evaluate.split!r}"
-        )
-    sets = DataSets(study.data)
-    known = sets.sources
-    arithmetic_task(study, sets)  # is refused before anything is measured
-    sources = list(known) if study.evaluate.sources is None else study.evaluate.sources
+def evaluate(config: Config) -> list[Path]:
+    """Evaluate all the runs that the configuration names; return the files of their rows."""
+    options = config.evaluate
+    folders = runs.find_runs(options.runs, key="evaluate.runs")
+    sets = DataSets(config.data)
+    sources = list(sets.sources) if options.sources is None else options.sources
     for name in sources:
-        if name not in known:
-            raise ConfigError(f"evaluate.sources: {name!r} is no source; {nearest(name, known)}")
-    splits = {name: sets.open(name, study.evaluate.split, verify=True) for name in sources}
+        _require_source("evaluate.sources", name, sets)
     tokenizer = LoadTokenizer(path=sets.folder).build()
-    _refuse_bad_passkey(study, sources, tokenizer)
-    require_probes(study)
-    sweeps = study.evaluate.sweep is not None
-    for folder in folders:
-        if not (sweeps and (folder / runs.EVALUATION).exists()):
-            _evaluate_run(study, folder, sets, splits, tokenizer)
-    if sweeps:
-        sweep_runs(study, folders, splits, tokenizer, measure_of=measure_of)
-        Console().print(stretch_table(load_runs(folders)))
-    return [folder / runs.EVALUATION for folder in folders]
+    splits = {name: sets.open(name, options.split, verify=True) for name in sources}
+    held_out = HeldOut(splits, tokenizer)
+    measurements = dict(_measurements(config, sets, held_out))
+    trained = [read_run(folder) for folder in folders]
+    jobs = [
+        job
+        for run in trained
+        for job in _jobs(config, run, sets.vocab_size, held_out, measurements)
+    ]
+    measure(jobs, allowed=config.allowed)
+    files = [folder / FILE for folder in folders]
+    for run, file in zip(trained, files, strict=True):
+        Console().print(summary(Journal(file).rows(), title=run.name))
+    return files
 
 
-def _refuse_bad_passkey(study: Config, sources: Sequence[str], tokenizer: Tokenizer) -> None:
-    """Before minutes of perplexity, not after."""
-    options = study.evaluate.passkey
-    if options is None:
-        return
-    if options.source is not None and options.source not in sources:
-        raise ConfigError(
-            f"evaluate.passkey.source: {options.source!r} is no source; "
-            f"{nearest(options.source, sources)}"
-        )
-    make_keys(tokenizer, candidates=options.candidates)
-
-
-def _evaluate_run(
-    study: Config, folder: Path, sets: DataSets, splits: dict[str, DataSet], tokenizer: Tokenizer
-) -> Path:
-    begin = time.monotonic()
-    model, notes = load_model(folder / runs.MODEL, allowed=study.allowed)
-    model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    largest = max((int(data.manifest["vocab_size"]) for data in splits.values()), default=0)
-    if model.config.vocab_size < largest:
+def _jobs(
+    config: Config,
+    run: TrainedRun,
+    vocab_size: int,
+    held_out: HeldOut,
+    measurements: Mapping[str, Measurement],
+) -> Iterator[Job]:
+    """Yield what is measured of a run as it is, then of its variants."""
+    if run.model["vocab_size"] < vocab_size:
         raise DataError(
-            f"data={study.data} has a vocabulary of {largest}, {folder} one of "
-            f"{model.config.vocab_size}: it was trained on other data"
+            f"data={config.data} has a vocabulary of {vocab_size}, {run.folder} one of "
+            f"{run.model['vocab_size']}: it was trained on other data"
         )
-    config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
-    row_length = runs.first_row_length(notes) or study.row_length
-    result = {
-        "format": FORMAT,
-        "model": _describe_model(model),
-        "training": _describe_training(folder, notes, config, row_length),
-        "perplexity": _perplexities(study, model, splits, tokenizer, row_length, folder.name),
-        "passkey": _passkeys(study, model, splits, tokenizer, row_length, folder.name),
-        "probes": probe_scores(study, model, tokenizer, row_length=row_length, run=folder.name),
-        "arithmetic": arithmetic_scores(study, model, sets, name=folder.name),
-        **kept_sweep(folder),
-        "environment": environment(),
-        "config": config,
-    }
-    path = folder / runs.EVALUATION
-    write_whole(path, json.dumps(result, indent=1, allow_nan=True) + "\n")
-    _say(f"{folder.name}: evaluated in {time.monotonic() - begin:.0f} s")
-    return path
-
-
-def _perplexities(
-    study: Config,
-    model: Decoder,
-    splits: dict[str, DataSet],
-    tokenizer: Tokenizer,
-    row_length: int,
-    name: str,
-) -> dict[str, Any]:
-    lengths = [factor * row_length for factor in study.evaluate.lengths]
-    measured: dict[str, Any] = {}
-    protocols: dict[str, list[str]] = {}
-    for source, data in splits.items():
-        texts = long_documents(
-            data, longest=lengths, limit=study.evaluate.documents, text=tokenizer.decode
-        )
-        found = perplexity_by_length(
-            model,
-            texts,
-            measure=measure_of(study, row_length),
-            lengths=lengths,
-            tokens_per_batch=study.evaluate.tokens_per_batch,
-        )
-        protocols.setdefault(found.pop("protocol"), []).append(source)
-        measured[source] = found
-        shown = "  ".join(f"{p:.2f}" for p in found["perplexity"])
-        _say(f"{name}: {source}: perplexity at {found['lengths']}: {shown}")
-    protocol = " ".join(
-        text if len(protocols) == 1 else f"{', '.join(names)}: {text}"
-        for text, names in protocols.items()
+    row_length = run.row_length or config.row_length
+    lengths = tuple(factor * row_length for factor in sorted(set(config.evaluate.lengths)))
+    subject = Subject(run=run, row_length=row_length, lengths=lengths, held_out=held_out)
+    for name, measurement in measurements.items():
+        yield subject, name, measurement
+    sweep = config.evaluate.sweep
+    if sweep is None:
+        return
+    ways = Ways(
+        methods={name: sweep.stretch.get(name) for name in sweep.methods},
+        units=sweep.units,
+        factor=sweep.factor,
     )
-    return {"protocol": protocol, "sources": measured}
+    for variant in variants(
+        subject.config, ways, notes=run.notes, lengths=lengths, row_length=row_length,
+        allowed=config.allowed,
+    ):  # fmt: skip
+        stretched = replace(subject, variant=variant.name, configs=variant.configs)
+        if variant.left_out:
+            yield stretched, "", _LeftOut(variant.left_out)
+            continue
+        for name, measurement in measurements.items():
+            if name in _OF_VARIANTS:
+                if isinstance(measurement, Probe):  # at the lengths of the variant
+                    measurement = replace(measurement, lengths=None)
+                yield stretched, name, measurement
 
 
-def measure_of(study: Config, row_length: int) -> Measure:
-    """The protocol that a study asks for, with its numbers."""
-    options = study.evaluate
-    return Measure(
-        protocol=options.protocol,
-        row_length=row_length,
-        stride=options.stride,
-        last=options.last,
-        start_token=options.start_token,
-    )
+class _LeftOut(Measurement):
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def cells(self, subject: Subject) -> Iterator[Cell]:
+        yield Cell(name="", depends_on=self._reason, measure=left_out(self._reason))
 
 
-def _passkeys(
-    study: Config,
-    model: Decoder,
-    splits: dict[str, DataSet],
-    tokenizer: Tokenizer,
-    row_length: int,
-    name: str,
-) -> dict[str, Any] | None:
-    options = study.evaluate.passkey
-    if options is None:
-        return None
-    source = options.source or next(iter(splits))
-    found = passkey(
-        model,
-        splits[source],
-        tokenizer,
-        lengths=[factor * row_length for factor in study.evaluate.lengths],
+def _measurements(
+    config: Config, sets: DataSets, held_out: HeldOut
+) -> Iterator[tuple[str, Measurement]]:
+    """Yield the measurements that the configuration asks for, the user's own last."""
+    options = config.evaluate
+    if held_out.splits:
+        choice = Choice(
+            protocol=options.protocol, stride=options.stride, last=options.last,
+            start_token=options.start_token,
+        )  # fmt: skip
+        yield (
+            "perplexity",
+            Perplexity(
+                choice=choice,
+                documents=options.documents,
+                tokens_per_batch=options.tokens_per_batch,
+            ),
+        )
+    for name in options.probes:
+        if name not in NAMES:
+            raise ConfigError(f"evaluate.probes: {name!r} is no probe; {nearest(name, NAMES)}")
+    if options.probing.source is not None:
+        _require_source("evaluate.probing.source", options.probing.source, sets)
+    if options.probes:
+        hay, plan = _haystack(config, sets, held_out.tokenizer), _plan(config)
+        for name in options.probes:
+            yield name, Probe(name=name, hay=hay, plan=plan, lengths=options.probing.lengths)
+    if options.arithmetic is not None:
+        yield "arithmetic", _arithmetic(config, sets, held_out.tokenizer)
+    for name, description in options.measurements.items():
+        own = f"evaluate.measurements.{name}"
+        if name in ("perplexity", "arithmetic", *NAMES):
+            raise ConfigError(f"{own}: bipe has a measurement of this name; choose another")
+        made = build(description, allowed=config.allowed)
+        if not isinstance(made, Measurement):
+            raise ConfigError(f"{own} must be a Measurement (train/evals/loop.py), was: {made!r}")
+        yield name, made
+
+
+def _plan(config: Config) -> Plan:
+    options = config.evaluate.probing
+    return Plan(
         depths=options.depths,
         trials=options.trials,
         candidates=options.candidates,
-        tokens_per_batch=study.evaluate.tokens_per_batch,
-        seed=study.seed,
+        scoring=options.scoring,
+        tokens_per_batch=config.evaluate.tokens_per_batch,
+        seed=config.seed,
     )
-    if not found["lengths"]:
-        _say(f"{name}: passkey is left out: no length has room for statement and question")
-        return None
-    means = [sum(row) / len(row) for row in found["accuracy"]]
-    shown = "  ".join(f"{mean:.2f}" for mean in means)
-    _say(f"{name}: passkey at {found['lengths']}: {shown} (chance {found['chance']:.2f})")
-    return found
 
 
-def _describe_model(model: Decoder) -> dict[str, Any]:
-    encoding = model.config.encoding
-    name = encoding_name(encoding)
-    inter = encoding
-    if isinstance(model.scheme, Bilevel):
-        inter = encoding["inter"] | {"far": encoding.get("far")}
-    return {
-        "name": name,
-        "encoding": encoding,
-        "levels": "bilevel" if isinstance(model.scheme, Bilevel) else "flat",
-        "family": encoding_name(inter),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "config": dataclasses.asdict(model.config),
-    }
+def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:
+    """Return the held-out text of a source, with its segmenter as for that text."""
+    source = config.evaluate.probing.source or next(iter(sets.sources))
+    data = sets.open(source, config.evaluate.split)
+    try:
+        segmenter = chosen_segmenter(
+            sets, trained_on=[source], source=source, wish=None, allowed=config.allowed
+        )
+    except ValueError as fault:
+        told = str(fault).partition("; set generate.segmenter")[0]
+        raise ConfigError(
+            f"evaluate.probing.source={source}: {told}; name a source whose segmenter can be "
+            "built, or ask for no probe: evaluate.probes=[]"
+        ) from None
+    beginning = tokenizer.decode(data.tokens[: min(_LOOKED_AT, len(data.tokens))])
+    name = Path(next(iter(data.document_ids()), "")).name or None
+    chosen = segmenter.choose(text=beginning, name=name)
+    return Haystack(data, texts=Texts(tokenizer=tokenizer, segmenter=chosen), name=source)
 
 
-def _describe_training(
-    folder: Path, notes: dict[str, Any], config: dict[str, Any], row_length: int
-) -> dict[str, Any]:
-    metrics = [row for row in read_metrics(folder / runs.METRICS) if row["loss"] is not None]
-    clipped = [row["clipped_share"] for row in metrics if row["clipped_share"] is not None]
-    return {
-        "row_length": row_length,
-        "tokens": notes.get("tokens"),
-        "steps": notes.get("steps"),
-        "seconds": metrics[-1]["seconds"] if metrics else None,
-        "seed": config.get("seed"),
-        "sources": notes.get("sources", {}),
-        "curve": [[row["tokens"], row["loss"]] for row in metrics],
-        "skipped_steps": notes.get("skipped_steps", 0),
-        "clipped_share": sum(clipped) / len(clipped) if clipped else None,
-    }
+def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithmetic:
+    options = config.evaluate.arithmetic
+    assert options is not None
+    name = options.source or next(iter(sets.sources))
+    _require_source("evaluate.arithmetic.source", name, sets)
+    folder, own = sets.sources[name]
+    segmenter = chosen_segmenter(
+        sets, trained_on=(), source=name, wish=None, allowed=config.allowed
+    )
+    requested = sets.manifests[folder]["request"]["sources"][own]
+    return Arithmetic(
+        source=name,
+        task=task_of(requested, name=name, segmenter=segmenter),
+        tokenizer=tokenizer,
+        operators=options.operators,
+        problems=options.problems,
+        split=config.evaluate.split,
+        tokens_per_batch=config.evaluate.tokens_per_batch,
+    )
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _require_source(key: str, name: str, sets: DataSets) -> None:
+    if name not in sets.sources:
+        raise ConfigError(f"{key}: {name!r} is no source; {nearest(name, sets.sources)}")

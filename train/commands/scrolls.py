@@ -241,7 +241,9 @@ def _decode(
     write_whole(place / SCORES, json.dumps(result, indent=1) + "\n")
     run, measured = read_run(folder), Journal(folder / FILE)
     if (key := key_of([made_by, result])) not in measured:
-        measured.append(key, rows_of(result, run=run.name, arm=run.arm, seed=run.seed))
+        rows = rows_of(result, run=run.name, arm=run.arm, seed=run.seed)
+        name = f"scrolls {result['task']} of {result['split']}"  # takes the place of older scores
+        measured.append(key, rows, name=name, weights=weights)
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
     _say(f"{path}: {len(made)} outputs of {split}: {told}")
 

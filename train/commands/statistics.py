@@ -26,7 +26,7 @@ from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
 from train.errors import ConfigError, DataError, nearest
-from train.evals.statistics.measure import source_statistics
+from train.evals.statistics import source_statistics
 from train.fit.machine import environment
 from train.report.formats import DAGGER, amount, percent, short
 from train.report.load_growth import FORMAT

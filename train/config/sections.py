@@ -19,6 +19,7 @@ from train.tasks.scrolls.encoding import OnLong
 
 NONE = "none"  # the sweep's method that leaves a model as it is
 SCORINGS = ("rank", "write")
+SplitName = Literal["train", "validation", "test"]
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
 Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
@@ -121,20 +122,14 @@ class Scrolls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passkey:
-    """How retrieval is probed (evals/passkey.py)."""
+class Probing:
+    """What the probes of `evaluate.probes` share (evals/probes); lengths in tokens."""
 
     source: str | None
+    lengths: Lengths | None
     depths: Shares
     trials: Count
     candidates: Candidates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probing(Passkey):
-    """What the probes of `evaluate.probes` share (evals/probes); lengths in tokens."""
-
-    lengths: Lengths | None
     scoring: Annotated[
         list[str],
         Rule(f"some of {', '.join(SCORINGS)}", lambda value: value and {*value} <= {*SCORINGS}),
@@ -179,27 +174,23 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
-    """What `bipe evaluate` measures; lengths in training rows."""
+    """What `bipe evaluate` measures; lengths in training rows. measurements: your own, by name."""
 
     runs: str | list[str]
     lengths: Lengths
     documents: Count
-    split: str
+    split: SplitName
     sources: list[str] | None
     tokens_per_batch: Count
     protocol: ProtocolName
     stride: Count | None
     last: Count | None
     start_token: int | None
-    passkey: Passkey | None
     probes: list[str]
     probing: Probing
     arithmetic: Arithmetic | None
     sweep: Sweep | None
-
-    def __post_init__(self) -> None:
-        if self.sources == [] and self.passkey is not None:
-            raise ConfigError("evaluate.passkey must be null where evaluate.sources are []")
+    measurements: dict[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +199,7 @@ class Statistics:
 
     out: str
     sources: Annotated[list[str], Once] | None
-    splits: Annotated[list[str], Once]
+    splits: Annotated[list[SplitName], Once]
     documents: Count
     separator_tokens: Count | None
 

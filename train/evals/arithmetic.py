@@ -1,11 +1,11 @@
 """Arithmetic by chains: what a model answers to ``(7+5)*3=``, against the number of operators.
 
     answer   the model writes the chain on (greedy, cached) up to the end of the document; what
-             stands behind its last '=' is the answer, right or wrong as a whole
+             is behind its last '=' is the answer, right or wrong as a whole
     steps    of the reductions that a chain takes, those that the written one has carried out
              rightly before its first fault; any operation that could be next may be
     tokens   of the tokens behind the first '=' of the reference chain, the end of the document
-             included, those that are the likeliest after what stands before them there
+             included, those that are the likeliest after what is before them there
 
 More operators than in training ask for extrapolation. The problems are of the split that is asked
 for: no expression of them was trained on (arithmetic/reader.py).
@@ -13,8 +13,9 @@ for: no expression of them was trained on (arithmetic/reader.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,14 @@ from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.intervals import wilson
+from train.evals.loop import Cell, Measurement, Subject
+from train.evals.rows import Row, key_of, left_out
 from train.tasks.arithmetic.chains import ArithmeticProblems
 from train.tasks.arithmetic.expression import parse, reduce, reducible, spell
 from train.tasks.arithmetic.problems import EQUALS, Problem, Problems
 
-PROTOCOL = (
+TASK = "arithmetic"
+_PROTOCOL = (
     "Up to {problems} problems modulo {modulus} of each number of operators, no two alike, from "
     "the {split} split, which shares no expression with training (operators {trained}, {order} "
     "reductions). Answers: greedy decoding behind the first '=', exact match, Wilson intervals of "
@@ -42,7 +46,7 @@ PROTOCOL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a prepared source says of its problems. trained: the mix of its training documents."""
+    """The problems of a prepared source. trained: the mix of its training documents."""
 
     trained: Mapping[int, float]
     modulus: int
@@ -52,110 +56,114 @@ class Task:
 
 
 def task_of(requested: Mapping[str, Any], *, name: str, segmenter: Segmenter) -> Task:
-    """The task of a source, from the request in its manifest. DataError if it is another one."""
-    told = requested["documents"]
-    if told.get("reader") != ArithmeticProblems.__name__:
+    """Return the task of a source, from the request in its manifest. DataError if it has none."""
+    documents = requested["documents"]
+    if documents.get("reader") != ArithmeticProblems.__name__:
         raise DataError(
-            f"evaluate.arithmetic.source: {name} was read by {told.get('reader')}, not by "
+            f"evaluate.arithmetic.source: {name} was read by {documents.get('reader')}, not by "
             f"{ArithmeticProblems.__name__}; prepare corpus=arithmetic, or set "
             "evaluate.arithmetic=null"
         )
     return Task(
-        trained={int(count): weight for count, weight in told["operators"].items() if weight},
-        modulus=told["modulus"],
-        order=told["order"],
+        trained={int(count): weight for count, weight in documents["operators"].items() if weight},
+        modulus=documents["modulus"],
+        order=documents["order"],
         split=Split(**requested["split"]),
         segmenter=segmenter,
     )
 
 
-def arithmetic(
-    model: Decoder,
-    task: Task,
-    tokenizer: Tokenizer,
-    *,
-    operators: Sequence[int],
-    problems: int,
-    split: str,
-    tokens_per_batch: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Scores by number of operators, lists along `operators`. Deterministic in `seed`."""
-    drawn = [
-        Problems(operators={count: 1}, modulus=task.modulus, order=task.order, seed=seed).held_out(
-            problems, split=task.split, name=split
-        )
-        for count in operators
-    ]
-    counts = [
-        _counted(model, each, task=task, tokenizer=tokenizer, tokens_per_batch=tokens_per_batch)
-        for each in drawn
-    ]
-    protocol = PROTOCOL.format(
-        problems=problems,
-        modulus=task.modulus,
-        split=split,
-        trained=", ".join(map(str, sorted(task.trained))),
-        order=task.order,
-    )
-    return {
-        "protocol": protocol,
-        "modulus": task.modulus,
-        "order": task.order,
-        "trained_operators": sorted(task.trained),
-        "operators": list(operators),
-        "problems": [len(each) for each in drawn],
-        **{
-            name: _shares([getattr(count, name) for count in counts])
-            for name in ("answer", "steps", "tokens")
-        },
-        "interval": [list(wilson(count.answer[0], count.answer[1])) for count in counts],
-    }
+@dataclass(frozen=True, kw_only=True)
+class Arithmetic(Measurement):
+    """operators: of the problems. problems: of each number of them, at most.
+
+    split: whose problems are asked. The same problems are asked of runs of all seeds.
+    """
+
+    source: str
+    task: Task
+    tokenizer: Tokenizer
+    operators: Sequence[int]
+    problems: int
+    split: str
+    tokens_per_batch: int
+
+    def cells(self, subject: Subject) -> Iterator[Cell]:
+        """Yield a cell for each number of operators, and one of what was trained on."""
+        task, tokenizer = self.task, self.tokenizer
+        on = [task.trained, task.modulus, task.order, task.split, task.segmenter.fingerprint()]
+        on += [tokenizer.vocab_size, tokenizer.pieces(), self.split, self.problems]
+        of = partial(Row, task=TASK, source=self.source)
+        whole = sum(task.trained.values())
+        trained = [
+            of(measure="trained_operators", unit="share", operators=count, value=weight / whole)
+            for count, weight in sorted(task.trained.items())
+        ]
+        yield Cell(name=f"of {self.source}, trained", depends_on=key_of(on), measure=trained)
+        for count in self.operators:
+            asked = self._drawn(count)
+            yield Cell(
+                name=f"of {self.source} with {count} operators",
+                depends_on=[key_of(on), count],
+                cost=sum(len(problem.text) for problem in asked),
+                measure=partial(self.rows, asked=asked, of=partial(of, operators=count))
+                if asked
+                else left_out(f"no problem with {count} operators is held out", **of.keywords,
+                              operators=count),
+            )  # fmt: skip
+
+    def _drawn(self, count: int) -> Sequence[Problem]:
+        task = self.task
+        drawn = Problems(operators={count: 1}, modulus=task.modulus, order=task.order, seed=0)
+        return drawn.held_out(self.problems, split=task.split, name=self.split)
+
+    def rows(self, model: Decoder, *, asked: Sequence[Problem], of: partial[Row]) -> list[Row]:
+        """Return the shares of problems of one number of operators."""
+        counts = counted(
+            model, asked, task=self.task, tokenizer=self.tokenizer,
+            tokens_per_batch=self.tokens_per_batch,
+        )  # fmt: skip
+        note = _PROTOCOL.format(
+            problems=self.problems, modulus=self.task.modulus, split=self.split,
+            trained=", ".join(map(str, sorted(self.task.trained))), order=self.task.order,
+        )  # fmt: skip
+        low, high = wilson(*counts["answer"])
+        return [
+            *(
+                of(
+                    measure=name, unit="share", value=right / total if total else None, note=note,
+                    low=low if name == "answer" else None,
+                    high=high if name == "answer" else None,
+                )
+                for name, (right, total) in counts.items()
+            ),
+            of(measure="problems", unit="problems", value=len(asked)),
+        ]  # fmt: skip
 
 
-@dataclass(slots=True, kw_only=True)
-class Counts:
-    """(right, of how many) of each measure."""
-
-    answer: tuple[int, int] = (0, 0)
-    steps: tuple[int, int] = (0, 0)
-    tokens: tuple[int, int] = (0, 0)
-
-    def add(self, name: str, right: int, total: int) -> None:
-        old = getattr(self, name)
-        setattr(self, name, (old[0] + right, old[1] + total))
-
-
-def _shares(counted: Sequence[tuple[int, int]]) -> dict[str, list[Any]]:
-    return {
-        "right": [right for right, _ in counted],
-        "of": [total for _, total in counted],
-        "share": [right / total if total else None for right, total in counted],
-    }
-
-
-def _counted(
+def counted(
     model: Decoder,
     problems: Sequence[Problem],
     *,
     task: Task,
     tokenizer: Tokenizer,
     tokens_per_batch: int,
-) -> Counts:
-    """All counts over problems of one number of operators."""
-    counts = Counts()
+) -> dict[str, tuple[int, int]]:
+    """Return (right, of how many) answers, steps and tokens."""
+    answers = steps = reductions = right = total = 0
     ordered = sorted(problems, key=lambda problem: len(problem.text))  # little padding
     longest = max(len(ids) for ids, _ in tokenizer.encode_batch([each.text for each in ordered]))
     size = max(1, tokens_per_batch // (longest + 1))
     for start in range(0, len(ordered), size):
         batch = ordered[start : start + size]
         for problem, text in zip(batch, written(model, batch, task, tokenizer), strict=True):
-            counts.add("answer", text is not None and text.split(EQUALS)[-1] == problem.answer, 1)
-            counts.add(
-                "steps", right_steps(problem, text or "", task.modulus), _reductions(problem)
-            )
-        counts.add("tokens", *right_tokens(model, batch, task, tokenizer))
-    return counts
+            answers += text.split(EQUALS)[-1] == problem.answer
+            steps += right_steps(problem, text, task.modulus)
+            reductions += _reductions(problem)
+        likeliest, scored = right_tokens(model, batch, task, tokenizer)
+        right, total = right + likeliest, total + scored
+    asked = len(problems)
+    return {"answer": (answers, asked), "steps": (steps, reductions), "tokens": (right, total)}
 
 
 def _reductions(problem: Problem) -> int:
@@ -165,7 +173,7 @@ def _reductions(problem: Problem) -> int:
 def written(
     model: Decoder, problems: Sequence[Problem], task: Task, tokenizer: Tokenizer
 ) -> list[str]:
-    """What the model writes behind the first '=' of each problem, up to the document's end.
+    """Return what the model writes behind the first '=' of each problem, up to the document's end.
 
     It may write as much as any chain of such an expression takes; what has no end by then ends in
     a second '=', so that its answer is empty.
@@ -188,7 +196,7 @@ def written(
 
 
 def right_steps(problem: Problem, text: str, modulus: int) -> int:
-    """Reductions of what was written that are each one operation, before the first that is not."""
+    """Return how many reductions of what was written come before the first that is no operation."""
     before, done = problem.expression, 0
     for step in text.split(EQUALS):
         if step not in _next_steps(before, modulus):
@@ -198,7 +206,7 @@ def right_steps(problem: Problem, text: str, modulus: int) -> int:
 
 
 def _next_steps(text: str, modulus: int) -> set[str]:
-    """Every spelling that one reduction leads to."""
+    """Return every spelling that one reduction leads to."""
     found = set()
     for place in range(len([*reducible(parse(text, modulus=modulus))])):
         tree = parse(text, modulus=modulus)
@@ -211,7 +219,7 @@ def _next_steps(text: str, modulus: int) -> set[str]:
 def right_tokens(
     model: Decoder, problems: Sequence[Problem], task: Task, tokenizer: Tokenizer
 ) -> tuple[int, int]:
-    """Tokens behind the first '=' that are the likeliest where they stand, and how many there are.
+    """Return how many tokens behind the first '=' are likeliest in their places, and of how many.
 
     One pass over the reference chains: causal, so that the padding behind them changes nothing.
     """

@@ -6,6 +6,8 @@ Whatever is measured is rows of this one kind, from the loop that measures (loop
 and figures of the report. Rows are grouped in cells: a cell is what is measured at once (one length
 of one source, one task), and its key is a digest of all that the result depends on. The rows of a
 cell are appended together; a cell that a killed process left half-written counts as not measured.
+Nothing is overwritten: of two cells of one name, such as one measured again on more documents, the
+later one counts.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import append
+from train.disk.files import append, write_whole
 from train.errors import DataError
+from train.fit.runs import ROWS
 
-FILE = "evaluation.jsonl"
-_CELL, _PLACE, _OF = "cell", "place", "of"  # beside the row: its cell, its place there, of how many
+FILE = ROWS
+# Beside the row: its cell, its place there, of how many; and on the first line of a cell its name
+# and the sha256 of the weights that were measured.
+_CELL, _PLACE, _OF, _NAME, _WEIGHTS = "cell", "place", "of", "name", "weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class Row:
     note: str = ""
 
 
+LEFT_OUT = "left_out"  # the measure of what was not measured; the note is the reason
 _VALUES = ("value", "low", "high", "note")
 PLACE = tuple(field.name for field in fields(Row) if field.name not in _VALUES)
 
@@ -65,6 +71,29 @@ def key_of(depends_on: Any) -> str:
     """Return the key of a cell: a digest of all that its rows depend on, given as plain values."""
     text = json.dumps(depends_on, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def left_out(reason: str, **place: Any) -> list[Row]:
+    """Return the rows of a cell that is not measured, so that nobody tries again."""
+    return [Row(measure=LEFT_OUT, value=None, note=reason, **place)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    rows: list[Row]
+    name: str
+    weights: str
+
+    def lines(self, key: str) -> str:
+        """Return the rows of the cell as lines of the file."""
+        about = {_NAME: self.name, _WEIGHTS: self.weights}
+        about = {name: value for name, value in about.items() if value}
+        lines = (
+            {_CELL: key, _PLACE: place, _OF: len(self.rows), **(about if not place else {}),
+             **_filled(row)}
+            for place, row in enumerate(self.rows)
+        )  # fmt: skip
+        return "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines)
 
 
 class Journal:
@@ -82,58 +111,82 @@ class Journal:
     def __contains__(self, key: str) -> bool:
         return key in self._cells
 
-    def append(self, key: str, rows: Iterable[Row]) -> None:
-        """Write the rows of a cell at the end of the file, and wait for the disk."""
-        made = [_finite(row) for row in rows]
-        lines = [
-            json.dumps({_CELL: key, _PLACE: place, _OF: len(made), **_told(row)})
-            for place, row in enumerate(made)
-        ]
-        append(self.path, "".join(f"{line}\n" for line in lines))
+    def __getitem__(self, key: str) -> list[Row]:
+        return self._cells[key].rows
+
+    def append(self, key: str, rows: Iterable[Row], *, name: str = "", weights: str = "") -> None:
+        """Write the rows of a cell at the end of the file, and wait for the disk.
+
+        name: a later cell of the same name takes the place of this one. weights: sha256 of what was
+        measured, without which `forget_others` forgets nothing.
+        """
+        cell = _Measured([_finite(row) for row in rows], name, weights)
+        append(self.path, cell.lines(key))
         self._cells.pop(key, None)
-        self._cells[key] = made
+        self._cells[key] = cell
+
+    def renew(self, key: str) -> None:
+        """Let a cell count again that a later one of its name took the place of."""
+        if self._cells[key] not in self._counting():
+            cell = self._cells[key]
+            self.append(key, cell.rows, name=cell.name, weights=cell.weights)
+
+    def forget_others(self, weights: str) -> None:
+        """Remove the cells that were measured on other weights than these."""
+        kept = {key: cell for key, cell in self._cells.items() if cell.weights in ("", weights)}
+        if len(kept) < len(self._cells):
+            write_whole(self.path, "".join(cell.lines(key) for key, cell in kept.items()))
+            self._cells = kept
 
     def rows(self) -> list[Row]:
-        """Return all rows; of those at one place the one that was written last."""
+        """Return all rows that count; of those at one place the one that was written last."""
         latest: dict[tuple[Any, ...], Row] = {}
-        for row in (row for rows in self._cells.values() for row in rows):
+        for row in (row for cell in self._counting() for row in cell.rows):
             place = tuple(getattr(row, name) for name in PLACE)
             latest.pop(place, None)
             latest[place] = row
         return list(latest.values())
 
+    def _counting(self) -> list[_Measured]:
+        """Return the cells of which none of the same name was written later."""
+        last = {cell.name or key: key for key, cell in self._cells.items()}
+        return [cell for key, cell in self._cells.items() if last[cell.name or key] == key]
 
-def _whole_cells(path: Path) -> dict[str, list[Row]]:
+
+def _whole_cells(path: Path) -> dict[str, _Measured]:
     """Return the cells of a file of which no row is missing, in the order of their last rows."""
-    found: dict[str, list[Row]] = {}
-    sizes: dict[str, int] = {}
-    for key, place, size, row in _lines(path):
-        rows = found.pop(key, [])
-        if place == 0:  # also after an attempt that was cut short
-            rows = []
-        found[key] = [*rows, row] if place == len(rows) else rows
-        sizes[key] = size
-    return {key: rows for key, rows in found.items() if len(rows) == sizes[key]}
+    found: dict[str, tuple[_Measured, int]] = {}
+    for line, row in _lines(path):
+        key, size = line[_CELL], int(line[_OF])
+        cell, _ = found.pop(key, (None, 0))
+        if cell is None or line[_PLACE] == 0:  # also after an attempt that was cut short
+            cell = _Measured([], line.get(_NAME, ""), line.get(_WEIGHTS, ""))
+        if line[_PLACE] == len(cell.rows):
+            cell.rows.append(row)
+        found[key] = cell, size
+    return {key: cell for key, (cell, size) in found.items() if len(cell.rows) == size}
 
 
-def _lines(path: Path) -> Iterator[tuple[str, int, int, Row]]:
+def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
     known = {field.name for field in fields(Row)}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             held = json.loads(line)
+        except ValueError:
+            continue  # the process was killed while it wrote: the cell lacks a row
+        try:
             row = Row(**{name: value for name, value in held.items() if name in known})
-            yield held[_CELL], int(held[_PLACE]), int(held[_OF]), row
-        except (ValueError, KeyError, TypeError) as fault:
-            if line.endswith(b"}"):
-                raise DataError(
-                    f"{path}: line {number} is no row of a measurement ({fault}). Remove the line "
-                    "or the file, and run bipe evaluate again"
-                ) from None
-            # Otherwise the process was killed while it wrote.
+            int(held[_PLACE]), int(held[_OF]), held[_CELL]
+        except (AttributeError, ValueError, KeyError, TypeError) as fault:
+            raise DataError(
+                f"{path}: line {number} is no row of a measurement ({fault}). Remove the line "
+                "or the file, and run bipe evaluate again"
+            ) from None
+        yield held, row
 
 
-def _told(row: Row) -> dict[str, Any]:
-    """Return what a row says, without the fields that say nothing."""
+def _filled(row: Row) -> dict[str, Any]:
+    """Return the fields of a row that are not empty, and the value."""
     return {
         name: value
         for name, value in asdict(row).items()
@@ -142,8 +195,12 @@ def _told(row: Row) -> dict[str, Any]:
 
 
 def _finite(row: Row) -> Row:
-    """Return the row in strict JSON's terms: a value that is not finite is None, and noted."""
-    value = row.value
-    if value is None or math.isfinite(value):
-        return row
-    return replace(row, value=None, note=f"{row.note} (not finite: {value})".lstrip())
+    """Return the row in strict JSON's terms: what is not finite is None, and a value is noted."""
+    value, low, high = (
+        None if number is None or not math.isfinite(number) else number
+        for number in (row.value, row.low, row.high)
+    )
+    note = row.note
+    if value is None and row.value is not None:
+        note = f"{note} (not finite: {row.value})".lstrip()
+    return replace(row, value=value, low=low, high=high, note=note)

@@ -4,7 +4,8 @@ RUN/config.yaml        the whole configuration, secrets left out
 RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from
 RUN/model/             the trained model (bipe.checkpoint)
-RUN/evaluation.json    what `bipe evaluate` measured
+RUN/evaluation.jsonl   what `bipe evaluate` measured: one row a line (evals/rows.py)
+RUN/environment.json   where
 RUN/scrolls/           what `bipe scrolls` wrote and scored: predictions, submission, scores
 """
 
@@ -39,6 +40,8 @@ METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
 EVALUATION = "evaluation.json"
+ROWS = "evaluation.jsonl"
+ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
 
 # What may change between the parts of a run without changing what is trained.
@@ -261,7 +264,7 @@ def _without_nulls(value: Any) -> Any:
 def _remove_run(folder: Path) -> None:
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (METRICS, EVALUATION, CONFIG):
+    for name in (METRICS, EVALUATION, ROWS, ENVIRONMENT, CONFIG):
         (folder / name).unlink(missing_ok=True)
 
 

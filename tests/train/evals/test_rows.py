@@ -28,7 +28,9 @@ def test_a_kill_at_any_byte_costs_one_cell_at_most(tmp_path_factory, data, sizes
     path = tmp_path_factory.mktemp("kill") / FILE
     journal = Journal(path)
     for cell, size in enumerate(sizes):
-        journal.append(str(cell), [row(float(n), number=n, depth=cell) for n in range(size)])
+        journal.append(
+            str(cell), [row(float(n), number=n, depth=cell, note="{}") for n in range(size)]
+        )
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     again = Journal(path)
@@ -36,18 +38,45 @@ def test_a_kill_at_any_byte_costs_one_cell_at_most(tmp_path_factory, data, sizes
     assert left == sorted(left, reverse=True)  # the first ones are there
     for cell, size in enumerate(sizes):
         if str(cell) not in again:
-            again.append(str(cell), [row(float(n), number=n, depth=cell) for n in range(size)])
+            again.append(
+                str(cell), [row(float(n), number=n, depth=cell, note="{}") for n in range(size)]
+            )
     found = Journal(path)
     assert found.rows() == again.rows()
     assert len(found.rows()) == sum(sizes)
 
 
 def test_what_is_not_finite_is_null_and_noted(tmp_path):
-    Journal(tmp_path / FILE).append("x", [row(math.inf, note="windows"), row(math.nan, length=1)])
+    Journal(tmp_path / FILE).append(
+        "x", [row(math.inf, note="windows", low=1.0, high=math.inf), row(math.nan, length=1)]
+    )
     lines = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
     assert [line["value"] for line in lines] == [None, None]
+    assert lines[0]["low"] == 1.0 and "high" not in lines[0]
     assert lines[0]["note"] == "windows (not finite: inf)"
     assert Journal(tmp_path / FILE).rows()[1].value is None
+
+
+def test_a_cell_takes_the_place_of_another_of_its_name_and_gives_it_back(tmp_path):
+    journal = Journal(tmp_path / FILE)
+    many = [row(1.0, number=n) for n in range(3)]
+    journal.append("many documents", many, name="prose")
+    journal.append("few documents", [row(2.0, number=0)], name="prose")
+    assert Journal(tmp_path / FILE).rows() == [row(2.0, number=0)]
+    journal.renew("many documents")
+    size = (tmp_path / FILE).stat().st_size
+    journal.renew("many documents")  # it counts already
+    assert (tmp_path / FILE).stat().st_size == size
+    assert Journal(tmp_path / FILE).rows() == journal.rows() == many
+
+
+def test_rows_of_other_weights_are_not_kept(tmp_path):
+    journal = Journal(tmp_path / FILE)
+    for weights, value in (("old", 1.0), ("new", 2.0), ("", 3.0)):
+        journal.append(f"of {weights}", [row(value, length=int(value))], weights=weights)
+    journal.forget_others("new")
+    assert Journal(tmp_path / FILE).rows() == journal.rows()
+    assert [one.value for one in journal.rows()] == [2.0, 3.0]
 
 
 def test_of_two_rows_at_one_place_the_last_counts(tmp_path):

@@ -1,13 +1,10 @@
 """Perplexity: what is read, which tokens of it are scored, and how losses become one number.
 
-texts.py      the documents; reading.py runs the model over them, in memory linear in length
-protocol.py   what a protocol says, and the scoring that all share; one file a protocol
-choice.py     a protocol by its name; averages.py means and confidence intervals
-by_length.py  one protocol at several lengths of context
+protocols.py  which windows are read and which tokens scored; losses.py runs the model over them, in
+memory linear in length; measure.py makes rows of them, length by length
 """
 
-from train.evals.perplexity.by_length import perplexity_by_length
-from train.evals.perplexity.choice import PROTOCOLS, Measure
-from train.evals.perplexity.texts import Stream, Texts, long_documents
+from train.evals.perplexity.measure import Perplexity
+from train.evals.perplexity.protocols import PROTOCOLS, Choice
 
-__all__ = ["PROTOCOLS", "Measure", "Stream", "Texts", "long_documents", "perplexity_by_length"]
+__all__ = ["PROTOCOLS", "Choice", "Perplexity"]

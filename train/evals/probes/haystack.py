@@ -1,4 +1,9 @@
-"""Held-out text to hide things in: a run of tokens from a drawn place, as long as is wanted."""
+"""Texts as ids with the marks that a segmenter gives them, and held-out text to hide things in.
+
+Trials are put together from ids, so that their lengths are exact. What they spell is then cut as
+any text is, so that statements and questions have the segments that the rules of the data give
+them, and no others.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,90 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from segmenters import Segmenter, TokenMarker, anchors_from_offsets, mark
 from train.data.store.shards import DataSet
+from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
-from train.evals.probes.draw import Draw
-from train.evals.probes.text import Texts
+from train.evals.probes.draws import Draw
+from train.evals.spelled import spelled
 
 _AHEAD = 4096  # tokens in which a segment should begin
+
+
+class Texts:
+    """A tokenizer and a segmenter, as probes use them."""
+
+    def __init__(self, *, tokenizer: Tokenizer, segmenter: Segmenter) -> None:
+        self.tokenizer, self.segmenter = tokenizer, segmenter
+        self.pieces = tokenizer.pieces()
+        self._sizes = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
+        self._marker = _followed(segmenter, self.pieces)
+        self.telling = np.flatnonzero(self._sizes)  # ids that have some text
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return the ids of each text, int64 [tokens]."""
+        return [ids.astype(np.int64) for ids, _ in self.tokenizer.encode_batch(texts)]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text."""
+        return [len(ids) for ids in self.encode(texts)]
+
+    def answers(self, question: str, words: Sequence[str]) -> list[np.ndarray]:
+        """Return the ids of the words as they follow a question, int64 [tokens] each."""
+        asked, *whole = self.encode([question, *(f"{question}{word}" for word in words)])
+        alone = self.encode(words)
+        size = len(asked)
+        return [
+            ids[size:] if len(ids) > size and np.array_equal(ids[:size], asked) else by_itself
+            for ids, by_itself in zip(whole, alone, strict=True)
+        ]
+
+    def spelt(self, ids: np.ndarray) -> bytes:
+        """Return the bytes of ids; special tokens have none."""
+        return b"".join([self.pieces[id] for id in ids.tolist()])
+
+    def marks(self, ids: np.ndarray) -> np.ndarray:
+        """Return the marks of a document of these ids, uint8 [tokens]."""
+        found = spelled(ids, self.pieces, self._sizes)
+        spans = np.stack([found.first, found.last], axis=1)
+        return mark(anchors_from_offsets(found.text, spans), self.segmenter.levels(found.text))
+
+    def behind(self, ids: np.ndarray, words: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the marks of words behind ids, each alone: uint8 [tokens] each.
+
+        A segmenter that can be followed reads `ids` once for all words; the marks are the same.
+        """
+        if self._marker is None:
+            return [self.marks(np.concatenate([ids, word]))[len(ids) :] for word in words]
+        marker = self._marker.copy()
+        decided = sum(len(marker.push(id)) for id in ids.tolist())
+        found = []
+        for word in words:
+            reader = marker.copy()
+            marks = [mark for id in word.tolist() for mark in reader.push(id)]
+            marks += reader.provisional()
+            found.append(np.array(marks[len(ids) - decided :], dtype=np.uint8))
+        return found
+
+
+def _followed(segmenter: Segmenter, pieces: Sequence[bytes]) -> TokenMarker | None:
+    """Return what follows the segments of a text; None for a segmenter that reads on."""
+    try:
+        return TokenMarker(segmenter=segmenter, pieces=pieces)
+    except ValueError:
+        return None
 
 
 class Haystack:
     """The tokens of a held-out split, read in a circle: a short one comes again.
 
-    Ends of documents are left out, for the model reads one document.
+    Ends of documents are left out, for the model reads one document. name: of the source.
     """
 
-    def __init__(self, data: DataSet, *, texts: Texts) -> None:
+    def __init__(self, data: DataSet, *, texts: Texts, name: str = "") -> None:
         if not len(data.tokens):
             raise DataError(f"{data.folder}: has no tokens to hide anything in")
-        self.data, self.name = data, data.name
+        self.data, self.texts, self.name = data, texts, name or data.name
         self._eos = texts.tokenizer.eos_id
         self.by_lines = self._by_lines(texts.pieces)
 
@@ -31,7 +102,7 @@ class Haystack:
         return len(self.data.tokens)
 
     def take(self, draw: Draw, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids int64 [count], and the places where their segments begin, the end included."""
+        """Return ids int64 [count], and the places where their segments begin, the end included."""
         if not count:
             return np.zeros(0, np.int64), np.zeros(1, np.int64)
         start = self._begin(draw.below(len(self)))
@@ -51,7 +122,7 @@ class Haystack:
         return whole, np.append(places, len(whole))
 
     def _by_lines(self, pieces: Sequence[bytes]) -> bool:
-        """Whether most segments end with a line: then so do statements among them."""
+        """Return whether most segments end with a line: then so do statements among them."""
         stop = min(len(self), 1 << 16)
         places = np.flatnonzero(self.data.marks(0, stop))[1:]
         if not len(places):
@@ -61,6 +132,6 @@ class Haystack:
         return sum(ends) * 2 > len(ends)
 
     def _begin(self, place: int) -> int:
-        """The first segment behind a place, so that the text begins whole."""
+        """Return the first segment behind a place, so that the text begins whole."""
         found = np.flatnonzero(self.data.marks(place, min(len(self), place + _AHEAD)))
         return place + int(found[0]) if len(found) else place

@@ -1,4 +1,4 @@
-"""Runs probes on a model: accuracy by length and depth, and every trial with its distances.
+"""Probes as a measurement: accuracy by length and depth, and every trial with its distances.
 
 Trials are functions of (seed, probe, length, depth, number) and of the held-out text: the same for
 all models, on every machine.
@@ -6,50 +6,55 @@ all models, on every machine.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
 from typing import Any
 
 from bipe import Decoder
-from train.evals.probes import COPIES, KINDS
-from train.evals.probes.copied import CUE, Repeat, copied
-from train.evals.probes.draft import Kind
-from train.evals.probes.draw import Draw
+from train.errors import DataError
+from train.evals.loop import Cell, Measurement, Subject
+from train.evals.probes.answers import followed, matches, shares_found
+from train.evals.probes.copies import CUE, Repeat, by_position, copied, copy, induction
+from train.evals.probes.draws import Draw
 from train.evals.probes.haystack import Haystack
-from train.evals.probes.layout import Trial, trial
-from train.evals.probes.positions import TASK as POSITIONS_TASK
-from train.evals.probes.positions import positions
-from train.evals.probes.rank import shares_found
-from train.evals.probes.text import Texts
-from train.evals.probes.written import matches
+from train.evals.probes.kinds import KINDS
+from train.evals.probes.trials import Kind, Room, Trial, trial
+from train.evals.rows import Row, left_out
 
-RANKED = (
+COPIES = {"copy": copy, "induction": induction}
+POSITIONS = "positions"
+NAMES = (*KINDS, *COPIES, POSITIONS)
+_RANKED = (
     "accuracy: of what is asked for, the share among as many of the likeliest of {candidates} "
     "candidates (by the probability of all tokens; chance {chance:.2f})"
 )
-WRITTEN = (
+_WRITTEN = (
     "written: greedy decoding of {max_new} tokens, RULER's string match ({rule}), in which a "
     "number inside a longer one counts"
 )
-COPIED = (
+_COPIED = (
     "accuracy: share of the tokens of the second appearance that are the likeliest, but for its "
-    "first {cue}; first, second: loss in nats of the two appearances"
+    f"first {CUE}; first, second: loss in nats of the two appearances"
 )
 _TASKS = {
-    "copy": "A few random tokens stand at a depth of held-out text, and again at the end.",
+    "copy": "A few random tokens are put at a depth of held-out text, and again at the end.",
     "induction": "Random tokens fill half of the context, and come again in the other half.",
+    POSITIONS: "Loss of held-out text, by the place of a token in the document, of its segment, "
+    "and in it.",
 }
+_UNITS = {"first": "nats/token", "second": "nats/token", "distance_tokens": "tokens",
+          "distance_segments": "segments"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is measured: lengths in tokens, depths as shares, trials a cell.
+    """What is tried: depths as shares of the context, trials of each length and depth.
 
     scoring: "rank", "write" or both. tokens_per_batch: of contexts that are read at once.
     """
 
-    lengths: Sequence[int]
     depths: Sequence[float]
     trials: int
     candidates: int
@@ -58,193 +63,161 @@ class Plan:
     seed: int
 
 
-def probe(name: str, model: Decoder, hay: Haystack, texts: Texts, *, plan: Plan) -> dict[str, Any]:
-    """One probe at all lengths and depths; lengths without room for it are left out."""
-    if name == "positions":
-        return _positions(model, hay, texts, plan)
-    measured = _copies if name in COPIES else _retrieved
-    found = measured(name, model, hay, texts, plan)
-    found["protocol"] = (
-        f"{found['task']} {found['protocol']}. Held-out text: {hay.name}"
-        f"{', which comes again where a context is longer' * (len(hay) < max(plan.lengths))}; "
-        f"{plan.trials} trials a cell; segments by the rules of the data."
-    )
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Probe(Measurement):
+    """One probe. name: one of NAMES. lengths: in tokens; None: those of the subject."""
 
+    name: str
+    hay: Haystack
+    plan: Plan
+    lengths: Sequence[int] | None = None
 
-def _depths(name: str, plan: Plan) -> list[float] | None:
-    """The depths of a probe; None if it has none."""
-    deep = name == "copy" or (name in KINDS and KINDS[name].deep)
-    return list(plan.depths) if deep else None
+    def cells(self, subject: Subject) -> Iterator[Cell]:
+        """Yield a cell for each length and depth; one without room for the probe is left out."""
+        self._require_answerable(subject)
+        lengths = sorted(set(self.lengths or subject.lengths))
+        if self.name == POSITIONS:
+            yield self._cell(lengths[-1], None)
+            return
+        deep = self.name == "copy" or (self.name in KINDS and KINDS[self.name].deep)
+        for length in lengths:
+            for depth in self.plan.depths if deep else [None]:
+                yield self._cell(length, depth)
 
-
-def _cells(name: str, plan: Plan, length: int) -> list[tuple[float | None, list[Draw]]]:
-    depths: Sequence[float | None] = _depths(name, plan) or [None]
-    return [
-        (
-            depth,
-            [
-                Draw(plan.seed, name, length, -1 if depth is None else round(1000 * depth), number)
-                for number in range(plan.trials)
-            ],
+    def _cell(self, length: int, depth: float | None) -> Cell:
+        plan, texts = self.plan, self.hay.texts
+        place = "" if depth is None else f", depth {depth:g}"
+        numbers = [plan.trials, plan.candidates, sorted(plan.scoring), plan.seed]
+        cut = texts.segmenter.fingerprint()
+        return Cell(
+            name=f"in {self.hay.name} at {length} tokens{place}",
+            length=length,
+            depends_on=[self.name, length, depth, numbers, cut, self.hay.data.manifest],
+            cost=plan.trials * length,
+            measure=partial(self.rows, length=length, depth=depth),
         )
-        for depth in depths
-    ]
 
-
-def _retrieved(
-    name: str, model: Decoder, hay: Haystack, texts: Texts, plan: Plan
-) -> dict[str, Any]:
-    kind = KINDS[name]
-    table = _Table(name, plan, ("accuracy", "written"))
-    counts: set[tuple[int, int]] = set()
-    for length in plan.lengths:
-        cells = []
-        for depth, draws in _cells(name, plan, length):
-            trials = [
-                trial(kind, hay, texts, length=length, depth=depth,
-                      candidates=plan.candidates, draw=draw)
-                for draw in draws
-            ]  # fmt: skip
-            made = [each for each in trials if each is not None]
-            if len(made) < len(trials):
-                break
-            counts |= {(int(each.right.sum()), len(each.right)) for each in made}
-            cells.append((depth, made, _scores(model, made, kind, texts, plan)))
+    def rows(self, model: Decoder, *, length: int, depth: float | None) -> list[Row]:
+        """Return means of the trials of a length and depth, and each trial."""
+        of = partial(Row, task=self.name, source=self.hay.name, length=length, depth=depth)
+        draws = self._draws(length, depth)
+        if self.name == POSITIONS:
+            return list(self._positions(model, draws, of))
+        make: Callable[..., Trial | Repeat | None]
+        if self.name in COPIES:
+            make = COPIES[self.name]
         else:
-            table.add(length, cells)
-    answers, candidates = next(iter(counts), (0, 0))
-    return {
-        "task": kind.task,
-        "protocol": _protocol(kind, plan, answers, candidates),
-        **table.result(),
-        "chance": answers / candidates if counts else None,
-    }
+            make = partial(trial, KINDS[self.name], candidates=self.plan.candidates)
+        trials = [make(self.hay, length=length, depth=depth, draw=draw) for draw in draws]
+        made = [each for each in trials if each is not None]
+        if len(made) < len(trials):
+            return left_out(f"{length} tokens have no room for it", **of.keywords)
+        scores = [score for batch in self._batches(made) for score in self._scores(model, batch)]
+        one = made[0]
+        chance = float(one.right.sum() / len(one.right)) if isinstance(one, Trial) else None
+        return list(self._rows(made, scores, chance, of))
 
+    def _draws(self, length: int, depth: float | None) -> list[Draw]:
+        key: list[int | str] = [self.plan.seed, self.name, length]
+        if self.name != POSITIONS:
+            key.append(-1 if depth is None else round(1000 * depth))
+        return [Draw(*key, number) for number in range(self.plan.trials)]
 
-def _protocol(kind: Kind, plan: Plan, answers: int, candidates: int) -> str:
-    said = []
-    if "rank" in plan.scoring and candidates:
-        said.append(RANKED.format(candidates=candidates, chance=answers / candidates))
-    if "write" in plan.scoring:
-        rule = "one answer is enough" if kind.any_of else "share of the answers"
-        said.append(WRITTEN.format(max_new=kind.max_new, rule=rule))
-    return "; ".join(said)
+    def _batches(self, items: list[Any]) -> Iterator[list[Any]]:
+        """Yield items of one length, as many at once as the batch allows."""
+        size = max(1, self.plan.tokens_per_batch // len(items[0].tokens))
+        return (items[start : start + size] for start in range(0, len(items), size))
 
+    def _scores(self, model: Decoder, batch: list[Any]) -> list[dict[str, float | str]]:
+        """Return the scores of each trial, and the text that was written."""
+        if self.name in COPIES:
+            found = copied(model, batch)
+            return [{"accuracy": c.accuracy, "first": c.first, "second": c.second} for c in found]
+        scores: list[dict[str, float | str]] = [{} for _ in batch]
+        if "rank" in self.plan.scoring:
+            for score, share in zip(scores, shares_found(model, batch), strict=True):
+                score["accuracy"] = share
+        if "write" in self.plan.scoring:
+            kind, texts = KINDS[self.name], self.hay.texts
+            wrote = matches(model, batch, kind=kind, texts=texts)
+            for score, (share, text) in zip(scores, wrote, strict=True):
+                score |= {"written": share, "text": text}
+        return scores
 
-def _scores(
-    model: Decoder, trials: list[Trial], kind: Kind, texts: Texts, plan: Plan
-) -> list[dict[str, Any]]:
-    """accuracy and written of each trial, None where not asked for."""
-    scores: list[dict[str, Any]] = []
-    for batch in _batches(trials, plan):
-        ranked: list[Any] = [None] * len(batch)
-        wrote: list[Any] = [(None, None)] * len(batch)
-        if "rank" in plan.scoring:
-            ranked = list(shares_found(model, batch))
-        if "write" in plan.scoring:
-            wrote = list(matches(model, batch, kind=kind, texts=texts))
-        for accuracy, (share, text) in zip(ranked, wrote, strict=True):
-            scores.append({"accuracy": accuracy, "written": share, "text": text})
-    return scores
-
-
-def _copies(name: str, model: Decoder, hay: Haystack, texts: Texts, plan: Plan) -> dict[str, Any]:
-    table = _Table(name, plan, ("accuracy", "first", "second"))
-    for length in plan.lengths:
-        cells = []
-        for depth, draws in _cells(name, plan, length):
-            repeats = [
-                COPIES[name](hay, texts, length=length, depth=depth, draw=draw) for draw in draws
-            ]
-            made = [each for each in repeats if each is not None]
-            if len(made) < len(repeats):
-                break
-            scores = [
-                {"accuracy": one.accuracy, "first": one.first, "second": one.second}
-                for batch in _batches(made, plan)
-                for one in copied(model, batch)
-            ]
-            cells.append((depth, made, scores))
-        else:
-            table.add(length, cells)
-    return {
-        "task": _TASKS[name],
-        "protocol": COPIED.format(cue=CUE),
-        **table.result(),
-        "chance": None,
-    }
-
-
-def _positions(model: Decoder, hay: Haystack, texts: Texts, plan: Plan) -> dict[str, Any]:
-    length = max(plan.lengths)
-    curves = positions(
-        model,
-        hay,
-        texts,
-        length=length,
-        trials=plan.trials,
-        draw=lambda number: Draw(plan.seed, "positions", length, number),
-        rows=max(1, plan.tokens_per_batch // length),
-    )
-    told = f"{POSITIONS_TASK} Means in octaves over {plan.trials} texts of {hay.name}."
-    return {"task": POSITIONS_TASK, "protocol": told, "length": length, "curves": curves}
-
-
-def _batches(items: list[Any], plan: Plan) -> list[list[Any]]:
-    """All of one length, as many at once as the batch allows."""
-    size = max(1, plan.tokens_per_batch // len(items[0].tokens))
-    return [items[start : start + size] for start in range(0, len(items), size)]
-
-
-class _Table:
-    """Means by length and depth, and the trials behind them."""
-
-    def __init__(self, name: str, plan: Plan, scores: Sequence[str]) -> None:
-        self._depths, self._trials = _depths(name, plan), plan.trials
-        self._lengths: list[int] = []
-        self._grids: dict[str, list[list[float | None]]] = {
-            grid: [] for grid in (*scores, "distance_tokens", "distance_segments")
-        }
-        self._results: dict[str, list[Any]] = {}
-
-    def add(
+    def _rows(
         self,
-        length: int,
-        cells: Sequence[tuple[float | None, Sequence[Trial | Repeat], list[dict[str, Any]]]],
-    ) -> None:
-        """The cells of one length: depth, trials, and the scores of each."""
-        self._lengths.append(length)
-        rows = []
-        for depth, trials, scores in cells:
-            rows.append(
-                [
-                    {
-                        "length": length,
-                        "depth": depth,
-                        "distance_tokens": each.distance_tokens,
-                        "distance_segments": each.distance_segments,
-                        **score,
-                    }
-                    for each, score in zip(trials, scores, strict=True)
-                ]
+        trials: Sequence[Trial | Repeat],
+        scores: list[dict[str, float | str]],
+        chance: float | None,
+        of: partial[Row],
+    ) -> Iterator[Row]:
+        note = self._protocol(trials[0], chance)
+        texts = [str(score.pop("text", "")) for score in scores]
+        for each, score in zip(trials, scores, strict=True):
+            score["distance_tokens"] = each.distance_tokens
+            score["distance_segments"] = each.distance_segments
+        for name in scores[0]:
+            unit = _UNITS.get(name, "share")
+            values = [float(score[name]) for score in scores]
+            about = "" if name.startswith("distance") else note
+            yield of(measure=name, unit=unit, value=fmean(values), note=about)
+            for number, value in enumerate(values):
+                yield of(measure=f"trial_{name}", unit=unit, number=number, value=value,
+                         note=texts[number] if name == "written" else "")  # fmt: skip
+        if chance is not None:
+            yield of(measure="chance", unit="share", value=chance)
+        yield of(measure="trials", unit="trials", value=len(trials))
+
+    def _positions(self, model: Decoder, draws: list[Draw], of: partial[Row]) -> Iterator[Row]:
+        length = of.keywords["length"]
+        texts = [self.hay.take(draw, length)[0] for draw in draws]
+        marks = [self.hay.texts.marks(ids) for ids in texts]
+        rows = max(1, self.plan.tokens_per_batch // length)
+        note = f"{_TASKS[POSITIONS]} Means in octaves over {len(draws)} texts of {self.hay.name}."
+        for octave in by_position(model, texts, marks, rows=rows):
+            bin_ = partial(of, start=octave.start, stop=octave.stop)
+            measure = f"nll_by_{octave.level}"
+            yield bin_(measure=measure, unit="nats/token", value=octave.nll, note=note)
+            measure = f"tokens_by_{octave.level}"
+            yield bin_(measure=measure, unit="tokens", value=octave.tokens)
+
+    def _protocol(self, one: Trial | Repeat, chance: float | None) -> str:
+        if isinstance(one, Repeat):
+            how = f"{_TASKS[self.name]} {_COPIED}"
+        else:
+            kind = KINDS[self.name]
+            how = f"{kind.task} {self._scored(kind, len(one.right), chance)}"
+        again = ", which comes again where a context is longer" * (len(self.hay) < len(one.tokens))
+        return (
+            f"{how}. Held-out text: {self.hay.name}{again}; {self.plan.trials} trials of each "
+            "length and depth; segments by the rules of the data."
+        )
+
+    def _scored(self, kind: Kind, candidates: int, chance: float | None) -> str:
+        said = []
+        if "rank" in self.plan.scoring:
+            said.append(_RANKED.format(candidates=candidates, chance=chance))
+        if "write" in self.plan.scoring:
+            rule = "one answer is enough" if kind.any_of else "share of the answers"
+            said.append(_WRITTEN.format(max_new=kind.max_new, rule=rule))
+        return "; ".join(said)
+
+    def _require_answerable(self, subject: Subject) -> None:
+        """Refuse what no length can make answerable, before anything is measured."""
+        kind = KINDS.get(self.name)
+        if kind is None:
+            return
+        if "write" in self.plan.scoring and subject.run.bilevel:
+            followed(self.hay.texts)
+        texts = self.hay.texts
+        room = Room(tokens=4096, count=texts.count, candidates=self.plan.candidates)
+        draft = kind.draft(Draw("answerable"), room)
+        if draft is None:
+            return
+        spelt = {ids.tobytes() for ids in texts.answers(draft.question, draft.candidates)}
+        if len(spelt) < len(draft.candidates) or b"" in spelt:
+            raise DataError(
+                f"evaluate.probes: {self.name} cannot be asked with the tokenizer of this data, "
+                f"which has the same tokens for different answers, such as "
+                f"{draft.candidates[0].strip()}; leave it out: evaluate.probes=[]"
             )
-        for grid, held in self._grids.items():
-            held.append([_mean([one[grid] for one in row]) for row in rows])
-        for one in (one for row in rows for one in row):
-            for column, value in one.items():
-                self._results.setdefault(column, []).append(value)
-
-    def result(self) -> dict[str, Any]:
-        return {
-            "lengths": self._lengths,
-            "depths": self._depths,
-            "trials": self._trials,
-            **self._grids,
-            "results": self._results,
-        }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None

@@ -12,13 +12,9 @@ from safetensors.torch import load_file
 
 from bipe.layouts import from_official
 from segmenters import official_marks
-from train.evals.perplexity.bipe_blocks import BipeBlocks
-from train.evals.perplexity.full_context import FullContext
-from train.evals.perplexity.last_k import LastK
-from train.evals.perplexity.protocol import score
-from train.evals.perplexity.sliding import Sliding
-from train.evals.perplexity.texts import Stream
-from train.evals.perplexity.yarn import Yarn
+from train.evals.perplexity.losses import score
+from train.evals.perplexity.protocols import BipeBlocks, FullContext, LastK, Sliding, Yarn
+from train.evals.texts import Stream
 
 HERE = Path(__file__).parents[3] / "golden"
 FOLDER = Path(os.environ.get("BIPE_GOLDEN", HERE))

@@ -8,15 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bipe.conftest import small_decoder
-from train.evals.perplexity import PROTOCOLS, Measure
-from train.evals.perplexity.bipe_blocks import BipeBlocks
-from train.evals.perplexity.by_length import perplexity
-from train.evals.perplexity.last_k import LastK
-from train.evals.perplexity.protocol import Losses, score
-from train.evals.perplexity.sliding import Sliding
-from train.evals.perplexity.texts import Stream
-from train.evals.perplexity.windows import Windows
-from train.evals.perplexity.yarn import Yarn
+from train.errors import ConfigError
+from train.evals.perplexity.losses import score
+from train.evals.perplexity.measure import perplexity
+from train.evals.perplexity.protocols import (
+    PROTOCOLS,
+    BipeBlocks,
+    Choice,
+    LastK,
+    Losses,
+    Sliding,
+    Windows,
+    Yarn,
+)
+from train.evals.texts import Stream
 
 documents = st.lists(st.integers(1, 70), min_size=1, max_size=5)
 
@@ -38,8 +43,8 @@ def ends(sizes):
 @given(documents, st.sampled_from(PROTOCOLS), st.integers(4, 40), st.data())
 def test_no_token_is_scored_twice_and_all_windows_are_inside(sizes, name, length, data):
     stride = data.draw(st.integers(1, length - 1))
-    measure = Measure(protocol=name, row_length=8, stride=stride, last=min(3, length))
-    protocol = measure.at(length)
+    choice = Choice(protocol=name, stride=stride, last=min(3, length))
+    protocol = choice.at(length, row_length=8)
     seen = np.zeros(sum(sizes), int)
     for window in protocol.windows(ends(sizes)):
         assert 0 <= window.start <= window.first < window.stop <= sum(sizes)
@@ -92,7 +97,7 @@ def test_windows_score_the_same_at_every_length(sizes, row, factor):
 def test_batches_and_chunks_change_nothing(name, scheme):
     model = small_decoder(scheme).eval()
     text = stream([60, 33, 7], vocabulary=model.config.vocab_size)
-    protocol = Measure(protocol=name, row_length=8, stride=5, last=6, start_token=None).at(16)
+    protocol = Choice(protocol=name, stride=5, last=6).at(16, row_length=8)
     one = score(model, text, protocol, tokens_per_batch=1)
     many = score(model, text, protocol, tokens_per_batch=1000, one_pass=9)
     assert np.array_equal(one.window, many.window)
@@ -130,7 +135,7 @@ def test_the_averages_differ_where_windows_do():
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_protocol_that_scores_nothing_says_so(name):
     model = small_decoder("flat_rope").eval()
-    protocol = Measure(protocol=name, row_length=8).at(16)
+    protocol = Choice(protocol=name).at(16, row_length=8)
     losses = score(model, stream([1], vocabulary=5), protocol, tokens_per_batch=64)
     assert not losses.scored.any()
     assert math.isnan(losses.mean())
@@ -147,7 +152,7 @@ def test_a_protocol_that_scores_nothing_says_so(name):
     ],
 )
 def test_what_would_skip_tokens_is_refused(make):
-    with pytest.raises(ValueError, match="must be from 1 to"):
+    with pytest.raises(ConfigError, match="must be from 1 to"):
         make()
 
 

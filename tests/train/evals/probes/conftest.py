@@ -11,10 +11,8 @@ from bipe import Decoder
 from bipe.encodings import Flat, RoPE
 from segmenters import Lines, Newline, Sentences
 from train.data.tokenizing.vocabulary import TrainBPE
-from train.evals.passkey import WORDS
-from train.evals.probes.draw import Draw
-from train.evals.probes.haystack import Haystack
-from train.evals.probes.text import Texts
+from train.evals.probes.draws import WORDS, Draw
+from train.evals.probes.haystack import Haystack, Texts
 
 PHRASES = """Remember the pass key that is hidden in this text. The pass key is 12345. Remember it.
 What is the secret number of river-stone? The secret number of silver-garden is 7654321.
@@ -63,8 +61,9 @@ def haystack(texts, text, *, name="made up"):
     ids = np.append(ids, texts.tokenizer.eos_id)
     marks = texts.marks(ids)
     data = SimpleNamespace(
-        tokens=ids, marks=lambda start, stop: marks[start:stop], name=name, folder="made/up"
-    )
+        tokens=ids, marks=lambda start, stop: marks[start:stop], name=name, folder="made/up",
+        manifest={"name": name},
+    )  # fmt: skip
     return Haystack(data, texts=texts)
 
 

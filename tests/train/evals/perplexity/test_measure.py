@@ -1,0 +1,243 @@
+"""Perplexity against length is what a plain loop over windows and tokens gives."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bipe import Decoder, DecoderConfig, Positions
+from train.data.store.shards import open_dataset
+from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.errors import DataError
+from train.evals.loop import Subject
+from train.evals.perplexity import Choice, Perplexity
+from train.evals.perplexity.losses import score
+from train.evals.perplexity.measure import rows
+from train.evals.perplexity.protocols import Windows
+from train.evals.texts import Excerpts, HeldOut
+
+ROW, LENGTHS = 16, [16, 32, 64]
+PARTS = (slice(64), slice(64, 96))
+SCHEMES = {
+    "rope": {"_target_": "bipe.encodings.RoPE", "head_width": 8},
+    "bipe_alibi": {
+        "_target_": "bipe.encodings.Bilevel",
+        "intra": {"_target_": "bipe.encodings.Learned", "width": 16, "length": 32},
+        "inter": {"_target_": "bipe.encodings.ALiBi", "n_head": 2, "multiplier": 96.0},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def held_out(data):
+    return open_dataset(data / "proofs" / "test")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(data):
+    return LoadTokenizer(path=data, normaliser="drop").build()
+
+
+@pytest.fixture(scope="module")
+def cut(held_out, tokenizer):
+    """Excerpts of the held-out documents."""
+    made = HeldOut({"proofs": held_out}, tokenizer)
+    return lambda lengths, limit=2: made.excerpts("proofs", lengths=lengths, limit=limit)
+
+
+@pytest.fixture(scope="module")
+def texts(cut):
+    return cut(LENGTHS)
+
+
+def model_of(name, vocab_size, *, init_std=0.3):
+    config = DecoderConfig(
+        vocab_size=vocab_size,
+        width=16,
+        n_layer=2,
+        n_head=2,
+        mlp_width=24,
+        encoding=SCHEMES[name],
+        init_std=init_std,
+    )
+    model = Decoder(config).eval()
+    model.init_weights(seed=0)
+    return model
+
+
+def measured(model, texts, *, lengths=LENGTHS, row=ROW, tokens_per_batch=128):
+    """Values by measure, along the lengths."""
+    found = {}
+    for length in lengths:
+        protocol = Choice(protocol="windows").at(length, row_length=row)
+        for one in rows(
+            model, excerpts=texts, protocol=protocol, source="proofs", length=length,
+            tokens_per_batch=tokens_per_batch,
+        ):  # fmt: skip
+            found.setdefault(one.measure, []).append(one.value)
+            found["note"] = one.note or found["note"]
+    return found
+
+
+def window_nll(model, texts, *, length, tokens_per_batch):
+    """Loss of each token that is scored by windows of a length; 0 for the first of each."""
+    protocol = Windows(length=length, row_length=10**9)
+    losses = score(model, texts.stream, protocol, tokens_per_batch=tokens_per_batch)
+    return losses.nll.reshape(texts.tokens.shape)
+
+
+@torch.no_grad()
+def by_loop(model, texts, *, length):
+    """Mean loss by windows one after the other, each token from the logits before it."""
+    losses = []
+    for tokens, marks in zip(texts.tokens, texts.marks, strict=True):
+        for start in range(0, len(tokens), length):
+            window = torch.from_numpy(tokens[start : start + length])[None]
+            inside = torch.from_numpy(marks[start : start + length].copy())[None] & 0xFE
+            log_p = model.logits(window, Positions.from_marks(inside))[0].log_softmax(-1)
+            for place in range(1, length):
+                if (start + place) % ROW:
+                    losses.append(-float(log_p[place - 1, window[0, place]]))
+    return sum(losses) / len(losses), len(losses)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, held_out):
+    model = model_of(name, held_out.manifest["vocab_size"])
+    found = measured(model, texts)
+    for i, length in enumerate(LENGTHS):
+        mean, count = by_loop(model, texts, length=length)
+        assert found["nll"][i] == pytest.approx(mean, rel=1e-5)
+        assert found["perplexity"][i] == pytest.approx(math.exp(mean), rel=1e-5)
+        assert found["tokens_scored"][i] == count
+
+
+def test_the_same_tokens_are_scored_at_every_length(texts, held_out):
+    """A model that looks at the last token only cannot tell one length from another."""
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    for block in model.blocks:
+        torch.nn.init.zeros_(block.attention.output.weight)
+    found = measured(model, texts)
+    assert len(set(found["tokens_scored"])) == 1
+    assert found["nll"] == pytest.approx([found["nll"][0]] * len(LENGTHS), rel=1e-6)
+
+
+def test_the_first_window_is_the_same_at_every_length(texts, held_out):
+    """Only what a token may look back on changes."""
+    model = model_of("bipe_alibi", held_out.manifest["vocab_size"])
+    short, long = (window_nll(model, texts, length=n, tokens_per_batch=64) for n in (16, 64))
+    assert np.allclose(short[:, 1:16], long[:, 1:16], atol=1e-5)
+    assert not np.allclose(short[:, 17:32], long[:, 17:32], atol=1e-3)
+    assert (short[:, ::16] == 0).all()
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 64, 10_000])
+def test_the_size_of_a_batch_changes_nothing(tokens_per_batch, texts, held_out):
+    model = model_of("bipe_alibi", held_out.manifest["vocab_size"])
+    one = measured(model, texts, tokens_per_batch=128)["nll"]
+    assert measured(model, texts, tokens_per_batch=tokens_per_batch)["nll"] == pytest.approx(one)
+
+
+def test_bits_a_byte_count_the_bytes_of_the_text(texts, held_out, tokenizer):
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    found = measured(model, texts)
+    size = sum(len(tokenizer.decode(row).encode()) for row in texts.tokens)
+    assert texts.bytes == size
+    expected = found["nll"][0] / math.log(2) * texts.tokens.size / size
+    assert found["bits_per_byte"][0] == pytest.approx(expected)
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, held_out):
+    vocab_size = held_out.manifest["vocab_size"]
+    model = model_of("rope", vocab_size)
+    torch.nn.init.zeros_(model.head.weight)
+    found = measured(model, texts)
+    assert found["perplexity"] == pytest.approx([vocab_size] * 3, rel=1e-5)
+    by_position = [nll for nll in found["nll_by_position"] if nll is not None]
+    assert by_position == pytest.approx([math.log(vocab_size)] * len(by_position), rel=1e-5)
+
+
+def test_a_model_that_is_sure_and_wrong_has_an_infinite_perplexity(texts, held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    with torch.no_grad():
+        model.head.weight.mul_(1e6)
+    assert measured(model, texts)["perplexity"][0] == math.inf
+
+
+def test_the_loss_by_position_covers_the_longest_length_alone(texts, held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    found = measured(model, texts)
+    nll, tokens = found["nll_by_position"], found["tokens_by_position"]
+    assert sum(tokens) == found["tokens_scored"][0]
+    total = sum(n * t for n, t in zip(nll, tokens, strict=True) if t)
+    assert total / sum(tokens) == pytest.approx(found["nll"][-1])
+    protocol = Choice(protocol="windows").at(64, row_length=ROW)
+    made = rows(model, excerpts=texts, protocol=protocol, source="", length=64, tokens_per_batch=64)
+    bins = [(row.start, row.stop) for row in made if row.measure == "nll_by_position"]
+    assert (bins[0][0], bins[-1][1]) == (0, 64)
+    assert [stop for _, stop in bins[:-1]] == [start for start, _ in bins[1:]]
+
+
+def test_losses_of_documents_add_up_to_the_mean(texts, held_out):
+    found = measured(model_of("rope", held_out.manifest["vocab_size"]), texts, lengths=[64])
+    mean = sum(found["document_nll"]) / sum(found["document_tokens"])
+    assert found["nll"] == pytest.approx([mean])
+    assert found["documents"] == [2] and len(found["document_nll"]) == 2
+
+
+def test_the_protocol_is_noted_with_its_numbers(texts, held_out):
+    note = measured(model_of("rope", held_out.manifest["vocab_size"]), texts)["note"]
+    assert "first 64 tokens" in note and "multiples of 16" in note
+
+
+def test_lengths_beyond_the_texts_are_left_out_and_named(held_out, tokenizer):
+    made = Perplexity(choice=Choice(protocol="windows"), documents=2, tokens_per_batch=128)
+    subject = Subject(
+        run=None, row_length=16, lengths=(16, 64, 10**6),
+        held_out=HeldOut({"proofs": held_out}, tokenizer),
+    )  # fmt: skip
+    *_, last = made.cells(subject)
+    assert [cell.length for cell in made.cells(subject)] == [16, 64, None]
+    (row,) = last.measure
+    assert (row.measure, row.length) == ("left_out", 10**6)
+    assert row.note == "no document has 1000000 tokens"
+
+
+def test_a_length_that_does_not_divide_the_longest_leaves_a_shorter_window(held_out, cut):
+    texts = cut([96])
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    found = measured(model, texts, lengths=[16, 64, 96])
+    assert len(set(found["tokens_scored"])) == 1
+    nll = window_nll(model, texts, length=64, tokens_per_batch=64)
+    first, rest = (Excerpts(texts.tokens[:, part], texts.marks[:, part], 1) for part in PARTS)
+    whole = window_nll(model, first, length=64, tokens_per_batch=64)
+    end = window_nll(model, rest, length=32, tokens_per_batch=64)
+    assert np.allclose(nll, np.concatenate((whole, end), axis=1), atol=1e-6)
+
+
+def test_documents_are_taken_from_their_start_up_to_a_limit(held_out, cut):
+    all_of_them, two = cut([64], 99), cut([64], 2)
+    assert len(all_of_them.tokens) == len(held_out)
+    assert np.array_equal(two.tokens, all_of_them.tokens[:2])
+    start, _ = held_out.span(1)
+    assert np.array_equal(two.tokens[1], held_out.tokens[start : start + 64])
+
+
+def test_where_no_document_reaches_the_longest_length_the_next_is_taken(cut):
+    assert cut([16, 10**6]).tokens.shape == (2, 16)
+
+
+def test_no_long_document_at_all_is_told(cut):
+    with pytest.raises(DataError, match=r"no document has 100000 tokens \(row_length\)"):
+        cut([100_000])
+
+
+def test_what_a_text_was_packed_with_plays_no_part(held_out):
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    tokens = np.arange(64).reshape(1, 64) % 50
+    marks = np.zeros((1, 64), np.uint8)
+    marked = marks.copy()
+    marked[0, 20] = 1  # a document starts
+    plain, other = (measured(model, Excerpts(tokens, m, 64))["nll"] for m in (marks, marked))
+    assert plain == other

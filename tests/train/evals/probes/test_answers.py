@@ -1,0 +1,246 @@
+"""Scores of probes: who copies finds, who guesses finds by chance; chunks and caches agree."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from bipe import Decoder, DecoderConfig, Positions
+from segmenters import ArithmeticSteps, Lines, Mixed, Newline, Pattern, Sentences, Stride
+from tests.train.evals.probes.conftest import (
+    Cheat,
+    copies,
+    guesses,
+    hay_for,
+    haystack,
+    prose,
+)
+from train.data.tokenizing.vocabulary import TrainBPE
+from train.errors import DataError
+from train.evals.loop import Subject
+from train.evals.probes import NAMES, Plan, Probe, Texts
+from train.evals.probes.answers import log_likelihoods, shares_found
+from train.evals.probes.copies import CUE, by_position, copied, losses_through
+from train.evals.probes.draws import Draw
+from train.evals.probes.kinds import KINDS
+from train.evals.probes.measure import COPIES
+from train.evals.probes.trials import trial
+from train.tasks.arithmetic.symbols import Symbols
+
+ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
+ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 2}
+LEARNED = {"_target_": "bipe.encodings.Learned", "width": 16, "length": 64}
+ENCODINGS = {
+    "rope": ROPE,
+    "bipe_rope": {"_target_": "bipe.encodings.Bilevel", "intra": LEARNED, "inter": ROPE},
+    "bipe_alibi": {"_target_": "bipe.encodings.Bilevel", "intra": LEARNED, "inter": ALIBI},
+}
+
+
+def decoder(encoding, vocab_size):
+    sizes = {"vocab_size": vocab_size, "width": 16, "n_layer": 2, "n_head": 2, "mlp_width": 32}
+    model = Decoder(DecoderConfig(**sizes, encoding=ENCODINGS[encoding]))
+    model.init_weights(seed=1)
+    return model.eval()
+
+
+def trials(name, hay, count, *, length=300, depth=0.5):
+    kind = KINDS[name]
+    return [
+        trial(kind, hay, length=length, depth=depth if kind.deep else None,
+              candidates=6, draw=Draw(0, name, number))
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def probe(name, model, hay, *, lengths=(400,), **options):
+    """The rows of all cells of a probe."""
+    defaults = {"depths": [0.0, 1.0], "trials": 2, "candidates": 3}
+    rest = {"scoring": ["rank"], "tokens_per_batch": 800, "seed": 0}
+    made = Probe(name=name, hay=hay, plan=Plan(**(defaults | rest | options)), lengths=lengths)
+    run = SimpleNamespace(bilevel=False)
+    subject = Subject(run=run, row_length=1, lengths=(), held_out=None)
+    return [row for cell in made.cells(subject) for row in cell.measure(model)]
+
+
+def values(rows, measure):
+    return [row.value for row in rows if row.measure == measure]
+
+
+@pytest.fixture(scope="module", params=["newline", "stride"])
+def cut(request, texts, tokenizer):
+    """Texts whose answers go on with the segment of the question, or open segments of their own."""
+    return texts if request.param == "newline" else of(Stride(length=3), tokenizer)
+
+
+def of(segmenter, tokenizer):
+    return Texts(tokenizer=tokenizer, segmenter=segmenter)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("chunk", [64, 1000])
+def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
+    model = decoder(encoding, cut.tokenizer.vocab_size)
+    made = trials("niah_multikey", hay_for(cut), 2)
+    found = log_likelihoods(model, made, chunk=chunk)
+    for row, each in zip(found, made, strict=True):
+        for value, ids in zip(row, each.candidates, strict=True):
+            whole = np.concatenate([each.tokens, ids])
+            tokens, marks = torch.from_numpy(whole)[None], cut.marks(whole)
+            at = Positions.from_marks(torch.from_numpy(marks)[None], packed=False)
+            with torch.no_grad():
+                chances = model.logits(tokens, at)[0].log_softmax(-1)
+            expected = sum(float(chances[299 + i, id]) for i, id in enumerate(ids.tolist()))
+            assert value == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    "segmenter",
+    [Stride(length=3), Newline(), Sentences(), Sentences(backend="rules", next_word=True),
+     Lines(language="python"), Pattern(ends=r"\d\d"), Mixed()],
+    ids=lambda each: type(each).__name__,
+)  # fmt: skip
+def test_candidates_are_cut_as_the_text_that_goes_on_with_them(segmenter, tokenizer):
+    here = of(segmenter, tokenizer)
+    words = here.encode([" 1234567", ". So.\n It is", "12", "\n\n- a\n"])
+    for text in ("It is. The number is", "She said", "a. \u00e9\u4e2d\u3002", ""):
+        (ids,) = here.encode([text])
+        for word, found in zip(words, here.behind(ids, words), strict=True):
+            expected = here.marks(np.concatenate([ids, word]))[len(ids) :]
+            assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_losses_in_chunks_are_those_of_the_whole_text(encoding, hay, texts):
+    model = decoder(encoding, texts.tokenizer.vocab_size)
+    ids, _ = hay.take(Draw(1), 200)
+    tokens, marks = torch.from_numpy(ids)[None], torch.from_numpy(texts.marks(ids))[None] & 0xFE
+    losses, right = losses_through(model, tokens, marks, chunk=33)
+    with torch.no_grad():
+        logits = model.logits(tokens, Positions.from_marks(marks, packed=False))[0]
+    expected = torch.nn.functional.cross_entropy(logits[:-1], tokens[0, 1:], reduction="none")
+    np.testing.assert_allclose(losses[0, 1:], expected.numpy(), atol=2e-5)
+    assert losses[0, 0] == 0 and not right[0, 0]
+    assert np.array_equal(right[0, 1:], (logits[:-1].argmax(-1) == tokens[0, 1:]).numpy())
+
+
+@pytest.mark.parametrize("name", ["niah_single", "niah_multikey"])
+def test_who_copies_finds_every_needle(name, hay, texts):
+    model = Cheat(copies, texts.tokenizer.vocab_size)
+    assert shares_found(model, trials(name, hay, 3)) == [1.0] * 3
+
+
+def test_who_guesses_finds_by_chance(hay, texts):
+    model = Cheat(guesses(), texts.tokenizer.vocab_size)
+    made = trials("passkey", hay, 1, length=64)
+    found = np.array([shares_found(model, made)[0] for _ in range(100)])
+    assert abs(found.mean() - 1 / 6) < 4 * (1 / 6 * 5 / 6 / 100) ** 0.5
+
+
+def test_several_answers_count_by_their_share(hay, texts):
+    (made,) = trials("niah_multivalue", hay, 1)
+    model = Cheat(guesses(), texts.tokenizer.vocab_size)
+    row = np.where(made.right, 1.0, 0.0)
+    row[np.flatnonzero(made.right)[0]] = -9.0  # one of four is missed
+    best = np.argsort(-row, kind="stable")[:4]
+    assert made.right[best].mean() == 0.75
+    assert shares_found(model, [made])[0] in (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_who_copies_knows_the_second_appearance_alone(name, hay, texts):
+    made = [COPIES[name](hay, length=151, depth=0.5, draw=Draw(number)) for number in range(2)]
+    for each in made:
+        assert len(each.tokens) == len(each.marks) == 151
+        once = each.tokens[each.first : each.first + each.size]
+        assert np.array_equal(once, each.tokens[each.second :])
+        assert each.distance_tokens == each.second - each.first
+    known = copied(Cheat(copies, texts.tokenizer.vocab_size), made, chunk=50)
+    assert all(one.accuracy > 0.95 and one.second < 1 < one.first for one in known)
+    guessed = copied(Cheat(guesses(), texts.tokenizer.vocab_size), made)
+    assert all(one.accuracy < 0.2 for one in guessed)
+    assert made[0].size > CUE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_probe_is_the_same_every_time_whatever_the_batch(name, hay, texts):
+    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
+    one, two = probe(name, model, hay), probe(name, model, hay, tokens_per_batch=1)
+    other = probe(name, model, hay, seed=1)
+    assert rounded(one) == rounded(two) != rounded(other)
+
+
+def rounded(rows):
+    return [(row.measure, row.depth, row.start, None if row.value is None else round(row.value, 3))
+            for row in rows]  # fmt: skip
+
+
+def test_rows_have_their_places_their_distances_and_their_protocol(hay, texts):
+    model = decoder("rope", texts.tokenizer.vocab_size)
+    rows = probe("niah_multikey", model, hay, lengths=[500, 40, 300], candidates=5)
+    found = {(row.measure, row.length, row.depth): row for row in rows if row.number is None}
+    assert {row.source for row in rows} == {"made up"} and {row.task for row in rows} == {
+        "niah_multikey"
+    }
+    for length in (300, 500):
+        for measure in ("accuracy", "distance_tokens", "distance_segments", "chance", "trials"):
+            assert all((measure, length, depth) in found for depth in (0.0, 1.0))
+        near, far = (found["distance_tokens", length, depth].value for depth in (1.0, 0.0))
+        assert near <= far < length
+        assert found["chance", length, 0.0].value == 0.2
+        assert found["trials", length, 0.0].value == 2
+    assert all("no room" in found["left_out", 40, depth].note for depth in (0.0, 1.0))
+    assert len(values(rows, "trial_accuracy")) == len(values(rows, "trial_distance_tokens")) == 8
+    assert not values(rows, "written")
+    for part in ("5 candidates", "chance 0.20", "made up", "2 trials of each"):
+        assert part in found["accuracy", 300, 0.0].note
+
+
+def test_losses_by_position_hold_every_token_once(hay, texts):
+    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
+    taken = [hay.take(Draw("here", n), 300)[0] for n in range(3)]
+    curves = {}
+    for octave in by_position(model, taken, list(map(texts.marks, taken)), rows=2, chunk=64):
+        curves.setdefault(octave.level, []).append(octave)
+    for curve in curves.values():
+        assert sum(octave.tokens for octave in curve) == 3 * 299
+        assert [one.stop for one in curve[:-1]] == [one.start for one in curve[1:]]
+    means = [
+        sum(one.tokens * (one.nll or 0) for one in curve) / (3 * 299) for curve in curves.values()
+    ]
+    assert len({round(mean, 9) for mean in means}) == 1
+    assert [one.tokens for one in curves["token"][:5]] == [0, 3, 6, 12, 24]
+
+
+@pytest.mark.parametrize("name", ["niah_single", "niah_multiquery"])
+def test_who_copies_writes_the_answer(name, hay, texts):
+    model = Cheat(copies, texts.tokenizer.vocab_size)
+    rows = probe(name, model, hay, lengths=[300], depths=[0.5], scoring=["write"], trials=1)
+    (written,) = values(rows, "written")
+    assert written == 1.0 if name == "niah_single" else 0 <= written <= 1
+    assert not values(rows, "accuracy")
+    assert next(row.note for row in rows if row.measure == "trial_written")
+
+
+def test_a_bilevel_model_writes_along_the_rules_of_the_data(hay, texts):
+    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
+    rows = probe("variables", model, hay, lengths=[300], scoring=["rank", "write"])
+    assert values(rows, "written") and values(rows, "accuracy")
+
+
+@pytest.mark.parametrize("candidates", [2, 4, 10])
+def test_a_vocabulary_of_letters_tells_pass_keys_apart(candidates):
+    """Keys are ranked by all of their tokens, so that it does not matter where they begin."""
+    letters = TrainBPE(vocab_size=260).build(lambda _: ["The pass key is 1234567890."])
+    small = haystack(of(Newline(), letters), prose(40, joint="\n"))
+    model = Cheat(copies, letters.vocab_size)
+    rows = probe("passkey", model, small, lengths=[400], candidates=candidates, trials=1)
+    assert values(rows, "accuracy") == [1.0, 1.0]
+    assert values(rows, "chance") == [1 / candidates] * 2
+
+
+def test_a_vocabulary_that_cannot_spell_the_answers_is_refused_by_key():
+    symbols = of(ArithmeticSteps(), Symbols(modulus=7).build())
+    with pytest.raises(DataError, match=r"evaluate\.probes"):
+        probe("passkey", None, haystack(symbols, "1+2=3=3"))

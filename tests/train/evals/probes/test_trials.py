@@ -1,0 +1,180 @@
+"""Trials: of exact length, marked by the rules of the data, with what is asked for in them."""
+
+import hashlib
+import re
+
+import numpy as np
+import pytest
+
+from segmenters import anchors_from_offsets, mark
+from tests.train.evals.probes.conftest import SEGMENTERS, hay_for, haystack, prose
+from train.evals.probes.draws import Draw
+from train.evals.probes.haystack import Texts
+from train.evals.probes.kinds import KINDS
+from train.evals.probes.trials import Room, trial
+
+LENGTHS = [256, 700, 3000]
+
+
+@pytest.fixture(scope="module", params=SEGMENTERS)
+def texts(request, tokenizer):
+    return Texts(tokenizer=tokenizer, segmenter=SEGMENTERS[request.param])
+
+
+@pytest.fixture(scope="module")
+def hay(texts):
+    return hay_for(texts)
+
+
+def made(name, hay, *, length, depth=0.5, seed=0, candidates=10):
+    kind = KINDS[name]
+    depth = depth if kind.deep else None
+    return trial(
+        kind, hay, length=length, depth=depth, candidates=candidates,
+        draw=Draw(seed, name, length),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_trial_has_its_length_its_answers_and_the_marks_of_its_text(name, hay, texts):
+    for length in LENGTHS:
+        found = made(name, hay, length=length)
+        assert found is not None or length == LENGTHS[0]
+        if found is None:
+            continue
+        assert len(found.tokens) == len(found.marks) == length
+        text = texts.spelt(found.tokens).decode()
+        assert all(answer in text for answer in found.answers)
+        assert found.right.sum() == len(found.answers) < len(found.right)
+        ends = np.cumsum([len(texts.pieces[id]) for id in found.tokens])  # ASCII: bytes, characters
+        assert text.isascii()
+        offsets = np.stack([np.append(0, ends[:-1]), ends], 1)
+        expected = mark(anchors_from_offsets(text, offsets), [texts.segmenter.cut(text)])
+        assert np.array_equal(found.marks, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name].deep])
+@pytest.mark.parametrize("depth", [0.0, 0.3, 1.0])
+def test_the_needle_stands_at_its_depth_and_distance(name, depth, hay, texts):
+    found = made(name, hay, length=3000, depth=depth)
+    (answer,) = found.answers
+    before, told, behind = texts.spelt(found.tokens).decode().partition(answer)
+    assert answer not in behind
+    assert len(before) / len(before + told + behind) == pytest.approx(depth, abs=0.08)
+    if name == "qa":  # its answer stands inside the passage
+        behind = behind.partition("\n")[2]
+    # From the end of the statement (behind its number, a point, a line end or two words).
+    tokens = len(texts.encode([behind])[0])
+    assert found.distance_tokens == pytest.approx(tokens, abs=12)
+    segment = np.cumsum(found.marks >> 1 & 1)
+    assert found.distance_segments == segment[-1] - segment[len(segment) - found.distance_tokens]
+
+
+def test_statements_stand_before_segments_and_leave_the_text_as_it_was(hay, texts):
+    found = made("niah_multikey", hay, length=3000)
+    text = texts.spelt(found.tokens).decode()
+    stated = re.findall(r"[ \n]?The secret number of [a-z]+-[a-z]+ is \d{7}\.\n?", text)
+    assert len(stated) == 4
+    for each in stated:
+        text = text.replace(each, "\n" if each[0] == each[-1] == "\n" else "", 1)
+    whole = texts.spelt(hay.data.tokens).decode()  # it may come again
+    intro, _, rest = text.partition("\n")
+    assert intro.startswith("Remember")
+    assert rest.rpartition("\nWhat is")[0].strip() in whole + whole
+
+
+def test_variables_are_set_from_variables_that_are_set(hay, texts):
+    for seed in range(20):
+        found = made("variables", hay, length=700, seed=seed)
+        known = {}
+        text = texts.spelt(found.tokens).decode()
+        for name, value in re.findall(r"VAR ([A-Z]{5}) = (?:VAR )?(\w+)\.", text):
+            known[name] = known[value] if value.isalpha() else value
+        asked = re.search(r"value (\d+)\?", text)[1]
+        assert sorted(name for name in known if known[name] == asked) == sorted(found.answers)
+        assert len(known) == 2 * len(found.answers)
+
+
+def test_a_question_is_answered_by_one_passage_of_many(hay, texts):
+    asked = set()
+    for seed in range(12):
+        found = made("qa", hay, length=3000, seed=seed)
+        text = texts.spelt(found.tokens).decode()
+        told = re.findall(
+            r"(\w+) lies on the river (\w+)\. It was founded by (\w+)\. .* trade in (\w+)\.", text
+        )
+        assert len(told) > 10 and len({word for town in told for word in town}) == 4 * len(told)
+        question = text.rpartition("\n")[2]
+        (town,) = (town for town in told if town[0] in question)
+        (place,) = (i for i, word in enumerate(("lies", "river", "founded", "trade")) if
+                    i and re.search(rf"\b{word}\b", question))  # fmt: skip
+        assert found.answers == (town[place],)
+        words = {texts.spelt(ids).decode() for ids in found.candidates}
+        assert words <= {f" {other[place]}" for other in told} and len(words) == 10
+        asked.add(place)
+    assert asked == {1, 2, 3}
+
+
+@pytest.mark.parametrize(("name", "asked"), [("common_words", 10), ("frequent_words", 3)])
+def test_the_words_asked_for_come_most_often(name, asked, hay, texts):
+    for length in (700, 3000):
+        found = made(name, hay, length=length)
+        listed = texts.spelt(found.tokens).decode().partition("most often.")[2]
+        words = listed.rpartition("\nWhich")[0].split()
+        counts = {word: words.count(word) for word in set(words)}
+        most = sorted(counts, key=counts.__getitem__)[-asked:]
+        assert sorted(most) == sorted(found.answers)
+        others = [count for word, count in counts.items() if word not in most]
+        assert max(others) < min(counts[word] for word in most)
+
+
+def test_numbers_without_a_statement_are_nowhere_in_the_context(hay, texts):
+    found = made("niah_multivalue", hay, length=700, candidates=12)
+    text = texts.spelt(found.tokens).decode()
+    words = [texts.spelt(ids).decode() for ids in found.candidates]
+    assert len(set(words)) == 12
+    assert [word in text for word in words] == found.right.tolist()
+    assert all(re.fullmatch(r" \d{7}", word) for word in words)
+
+
+def test_what_has_no_room_is_no_trial(hay, texts):
+    assert all(made(name, hay, length=20) is None for name in KINDS)
+
+
+def test_short_text_comes_again_and_ends_of_documents_do_not(texts):
+    small = haystack(texts, prose(12, joint="\n"))
+    found = made("passkey", small, length=700)
+    assert texts.tokenizer.eos_id not in found.tokens
+    assert len(found.tokens) == 700 > 2 * len(small)
+
+
+def test_trials_are_functions_of_the_seed(hay, texts):
+    one, two = (made("niah_single", hay, length=700, seed=3) for _ in range(2))
+    other = made("niah_single", hay, length=700, seed=4)
+    assert np.array_equal(one.tokens, two.tokens) and one.answers == two.answers
+    assert not np.array_equal(one.tokens, other.tokens)
+
+
+def test_drafts_are_the_same_on_every_machine(texts):
+    """What a draw makes of its bits is part of the protocol: changing it changes results."""
+    room = Room(tokens=2000, count=lambda each: [len(text) for text in each], candidates=10)
+    drafted = [kind.draft(Draw(7, name), room) for name, kind in KINDS.items()]
+    digest = hashlib.sha256(repr(drafted).encode()).hexdigest()
+    assert digest == "2c1cd42efac306d1a635e50c08e7d38fe0ddbcde98b46f2781422385e136d15a"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_long_context_is_laid_out_as_well(name, hay, texts):
+    found = made(name, hay, length=32768)
+    assert len(found.tokens) == 32768
+
+
+def test_marks_of_broken_characters_and_of_any_text(texts):
+    for text in ("\u00e9t\u00e9. \u4e2d\u6587\u3002 \U0001f600 So. It is!\n", ""):
+        (ids,) = texts.encode([text])
+        anchors = texts.tokenizer.encode_batch([text])[0][1]
+        assert np.array_equal(texts.marks(ids), mark(anchors, texts.segmenter.levels(text)))
+    halves = np.array(
+        [i for i, piece in enumerate(texts.pieces) if piece in (b"\xc3", b"\xe4", b"a")]
+    )
+    assert len(texts.marks(np.tile(halves, 5))) == 15

@@ -1,0 +1,182 @@
+"""The loop: every cell once, whatever kills it, and nothing that was measured is lost."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from bipe import Decoder, DecoderConfig
+from bipe.checkpoint import save_model
+from train.evals.loop import Cell, Measurement, Subject, _Meter, _Planned, measure
+from train.evals.rows import FILE, Journal, Row, left_out
+from train.fit.trained_run import read_run
+
+ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 4}
+SIZES = {"vocab_size": 11, "width": 8, "n_layer": 1, "n_head": 2, "mlp_width": 8}
+
+
+class Norm(Measurement):
+    """The size of a model's weights, in several cells; counts what it is asked."""
+
+    def __init__(self, lengths=(4, 8, 16), *, stop_after=10**9, seconds=0.0):
+        self.lengths, self.stop_after, self.seconds = lengths, stop_after, seconds
+        self.asked = Counter()
+
+    def cells(self, subject):
+        for length in self.lengths:
+            yield Cell(
+                name=f"at {length}",
+                length=length,
+                depends_on=length,
+                cost=length,
+                measure=left_out("too long", length=length)
+                if length > 100
+                else lambda model, length=length: self.rows(model, length),
+            )
+
+    def rows(self, model, length):
+        time.sleep(self.seconds)
+        if self.asked.total() == self.stop_after:
+            raise KeyboardInterrupt
+        self.asked[length] += 1
+        norm = sum(float(p.detach().norm()) for p in model.parameters())
+        theta = model.config.encoding.get("theta", 10000.0)
+        for number in range(3):
+            yield Row(measure="norm", length=length, number=number, value=norm * length + theta)
+
+
+def trained(folder, seed=0):
+    model = Decoder(DecoderConfig(**SIZES, encoding=ROPE))
+    model.init_weights(seed=seed)
+    save_model(model, folder / "model")
+    return read_run(folder)
+
+
+def subject_of(run, **options):
+    return Subject(run=run, row_length=4, lengths=(4, 8, 16), held_out=None, **options)
+
+
+def table(run):
+    return Journal(run.folder / FILE).rows()
+
+
+@pytest.fixture
+def run(tmp_path):
+    return trained(tmp_path / "rope")
+
+
+def test_rows_know_their_run_and_a_known_cell_is_not_measured_again(run):
+    norm = Norm()
+    for _ in range(2):
+        measure([(subject_of(run), "norm", norm)])
+    assert norm.asked == {4: 1, 8: 1, 16: 1}
+    assert {(row.run, row.arm, row.variant) for row in table(run)} == {("rope", run.arm, "")}
+    assert len(table(run)) == 9
+    assert (run.folder / "environment.json").exists()
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_what_was_interrupted_after_any_cell_ends_as_if_it_had_not_been(after, tmp_path):
+    whole, cut = (trained(tmp_path / name / "rope") for name in "ab")
+    measure([(subject_of(whole), "norm", Norm())])
+    stopped, resumed = Norm(stop_after=after), Norm()
+    if after < 3:
+        with pytest.raises(KeyboardInterrupt):
+            measure([(subject_of(cut), "norm", stopped)])
+    measure([(subject_of(cut), "norm", resumed)])
+    assert stopped.asked + resumed.asked == {4: 1, 8: 1, 16: 1} if after < 3 else True
+    strip = [replace(row, arm="") for row in table(cut)]
+    assert strip == [replace(row, arm="") for row in table(whole)]
+
+
+KILLED = """
+from pathlib import Path
+from tests.train.evals.test_loop import Norm, measure, read_run, subject_of
+run = read_run(Path({folder!r}))
+measure([(subject_of(run), "norm", Norm(range(1, 41), seconds=0.05))])
+"""
+
+
+def test_after_kill_9_the_table_is_that_of_a_run_that_was_not_killed(tmp_path):
+    whole, killed = (trained(tmp_path / name / "rope") for name in "ab")
+    lengths = range(1, 41)
+    measure([(subject_of(whole), "norm", Norm(lengths))])
+    file = killed.folder / FILE
+    command = [sys.executable, "-c", KILLED.format(folder=str(killed.folder))]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while not (file.exists() and file.read_bytes().count(b"\n") > 6):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    done = {row.length for row in table(killed)}
+    assert 0 < len(done) < len(lengths)
+    rest = Norm(lengths)
+    measure([(subject_of(killed), "norm", rest)])
+    assert not done & set(rest.asked)
+    known = [(row.length, row.number, row.value) for row in table(killed)]
+    assert known == [(row.length, row.number, row.value) for row in table(whole)]
+
+
+def test_other_lengths_add_rows_and_equal_ones_are_not_measured_again(run):
+    measure([(subject_of(run), "norm", Norm((4, 8)))])
+    before, more = table(run), Norm((8, 16))
+    measure([(subject_of(run), "norm", more)])
+    assert more.asked == {16: 1}
+    assert table(run)[: len(before)] == before and len(table(run)) == 9
+
+
+def test_equal_models_are_measured_once_and_variants_have_their_rows(run):
+    norm, config = Norm(), subject_of(run).config
+    longer = replace(config, encoding=ROPE | {"theta": 7.0})
+    jobs = [
+        (subject_of(run), "norm", norm),
+        (subject_of(run, variant="none", configs=dict.fromkeys((4, 8, 16), config)), "norm", norm),
+        (subject_of(run, variant="far", configs={4: config, 8: longer, 16: longer}), "norm", norm),
+    ]
+    measure(jobs)
+    assert norm.asked == {4: 1, 8: 2, 16: 2}
+    values = {(row.variant, row.length): row.value for row in table(run)}
+    assert len(values) == 9
+    for length in (4, 8, 16):
+        assert values["none", length] == values["", length]
+        assert (values["far", length] == values["", length]) == (length == 4)
+
+
+def test_rows_of_weights_that_are_gone_are_not_kept(run):
+    measure([(subject_of(run), "norm", Norm())])
+    before = {row.value for row in table(run)}
+    again, norm = trained(run.folder, seed=1), Norm((4,))
+    measure([(subject_of(again), "norm", norm)])
+    assert norm.asked == {4: 1} and len(table(again)) == 3
+    assert not before & {row.value for row in table(again)}
+
+
+def test_what_is_left_out_is_named_and_never_tried_again(run, capsys):
+    for _ in range(2):
+        measure([(subject_of(run), "norm", Norm((4, 101)))])
+        assert "rope: norm at 101 is left out: too long\n" in capsys.readouterr().err
+    (row,) = (row for row in table(run) if row.measure == "left_out")
+    assert (row.length, row.value, row.note) == (101, None, "too long")
+
+
+def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys):
+    subject = subject_of(SimpleNamespace(name="r"))
+    cells = [
+        _Planned(subject=subject, kind=kind,
+                 cell=Cell(name="c", depends_on=0, measure=[], cost=cost, length=cost))
+        for kind, cost in (("a", 64), ("a", 64), ("a", 128), ("b", 128))
+    ]  # fmt: skip
+    with _Meter(cells) as meter:
+        meter.done(cells[0], 1.0)
+        assert meter.seconds_left() == pytest.approx(1 + 2 + 2)  # all at one speed so far
+        meter.done(cells[2], 8.0)
+        assert meter.seconds_left() == pytest.approx(1 + 128 * 9 / 192)
+        meter.done(cells[1], 3.0)
+        meter.done(cells[3], 4.0)
+        assert meter.seconds_left() == 0
+    assert "r: a c: 2 of 4 measured, 0:00:07 to go" in capsys.readouterr().err

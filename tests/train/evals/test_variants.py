@@ -1,0 +1,112 @@
+"""Variants of a model: which there are, and that a factor of 1 stretches nothing."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from bipe import Decoder
+from tests.bipe.conftest import random_batch, small_decoder, stretch
+from train.evals.variants import Ways, is_stretched, variants
+
+NOTES = {
+    "row_length": 16,
+    "positions": {"segment": {"counted": 1, "maximum": 6, "p99": 4, "p99.9": 5}},
+}
+METHODS = {
+    "none": None,
+    "linear": stretch("Linear", factor=16.0),
+    "ntk_aware": stretch("NTKAware", factor=16.0),
+    "dynamic_ntk": stretch("DynamicNTK", factor=2.0),
+    "yarn": stretch("YaRN", factor=16.0),
+}
+LENGTHS = [16, 32, 64]
+
+
+def made(config, *, factor=None, units=("tokens", "segments")):
+    ways = Ways(methods=METHODS, units=units, factor=factor)
+    found = variants(config, ways, notes=NOTES, lengths=LENGTHS, row_length=16)
+    return {one.name: one for one in found}
+
+
+def of(scheme, **options):
+    config = small_decoder(scheme).config
+    return config, made(config, **options)
+
+
+def rope_of(config):
+    encoding = config.encoding
+    return encoding.get("inter", encoding.get("encoding", encoding))
+
+
+def test_every_method_has_both_units_where_segments_drive_the_rotation():
+    _, found = of("bilevel_learned_rope")
+    assert list(found) == [
+        "none",
+        "linear",  # no original length: both units are one model
+        "ntk_aware",
+        "dynamic_ntk (tokens)",
+        "dynamic_ntk (segments)",
+        "yarn (tokens)",
+        "yarn (segments)",
+    ]
+    assert not any(one.left_out for one in found.values())
+
+
+def test_a_flat_encoding_counts_tokens():
+    _, found = of("flat_rope")
+    assert [name.partition(" (")[0] for name in found] == list(METHODS)
+    assert not any("segments" in name for name in found)
+
+
+def test_the_factor_is_that_of_the_length_and_the_unit_the_original_length():
+    _, found = of("bilevel_learned_rope")
+    for unit, original in (("tokens", 16), ("segments", 6)):
+        for length, factor in ((32, 2.0), (64, 4.0)):
+            stretched = rope_of(found[f"yarn ({unit})"].configs[length])["stretch"]
+            assert (stretched["factor"], stretched["original_length"]) == (factor, original)
+        # It measures the length itself.
+        dynamic = found[f"dynamic_ntk ({unit})"].configs[64]
+        assert rope_of(dynamic)["stretch"]["factor"] == 2.0
+
+
+def test_a_factor_can_be_fixed():
+    config, found = of("flat_rope", factor=8.0)
+    yarn = found["yarn (tokens)"].configs
+    assert yarn[16] == config
+    assert [rope_of(yarn[length])["stretch"]["factor"] for length in (32, 64)] == [8.0, 8.0]
+
+
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope"])
+@torch.no_grad()
+def test_at_a_factor_of_1_every_method_is_the_model_bit_for_bit(scheme):
+    """As planned, and as each strategy does with that factor."""
+    model = small_decoder(scheme).eval()
+    config, found = of(scheme)
+    assert all(one.configs[16] == config for one in found.values())
+    tokens, at = random_batch(2, 48, seed=0)
+    expected = model(tokens, at)
+    for name, one in found.items():
+        stretched = rope_of(one.configs[64]).get("stretch")
+        if stretched is None:
+            continue
+        rope_of(one.configs[64])["stretch"] = stretched | {"factor": 1.0}
+        same = Decoder(dataclasses.replace(config, encoding=one.configs[64].encoding)).eval()
+        same.load_state_dict(model.state_dict())
+        assert torch.equal(same(tokens, at), expected), name
+
+
+def test_what_cannot_be_stretched_is_left_out_with_the_reason():
+    _, found = of("flat_alibi")
+    assert not found.pop("none").left_out
+    assert set(found) == {f"{name} (tokens)" for name in METHODS if name != "none"}
+    assert all("cannot be stretched" in one.left_out for one in found.values())
+
+
+def test_a_model_that_was_stretched_is_measured_as_it_is():
+    config, found = of("flat_rope")
+    longer = found["yarn (tokens)"].configs[64]
+    assert is_stretched(longer.encoding) and not is_stretched(config.encoding)
+    again = made(longer, units=["tokens"])
+    assert again.pop("none").configs == dict.fromkeys(LENGTHS, longer)
+    assert {one.left_out for one in again.values()} == {"the model is stretched already"}

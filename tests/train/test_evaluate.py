@@ -1,0 +1,199 @@
+"""`bipe evaluate` on small runs: probes, ways to stretch, and a measurement of the user's own."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from tests.train.studies import composed, pretrain
+from train.cli import main, run_stage
+from train.evals.loop import Cell, Measurement
+from train.evals.rows import FILE, Journal, Row
+
+NAMES = ("alibi", "bipe_rope")
+METHODS = "evaluate.sweep.methods=[none,linear,yarn,dynamic_ntk]"
+
+
+@pytest.fixture(scope="module")
+def study(data, tmp_path_factory):
+    """Two runs, and words that evaluate them."""
+    out = tmp_path_factory.mktemp("evaluated")
+    for encoding in NAMES:
+        pretrain(f"data={data}", f"out={out}", f"encoding={encoding}", "steps=1")
+    return SimpleNamespace(out=out, words=(f"data={data}", f"out={out}"))
+
+
+def evaluated(study, *words):
+    """The rows of each run."""
+    run_stage("evaluate", composed(*study.words, *words))
+    return {name: Journal(study.out / name / FILE).rows() for name in NAMES}
+
+
+def values(rows, measure, **at):
+    """Values by length."""
+    return {
+        row.length: row.value
+        for row in rows
+        if row.measure == measure and all(getattr(row, name) == at[name] for name in at)
+    }
+
+
+def test_probes_are_rows_with_their_trials(study):
+    found = evaluated(
+        study, "evaluate.probes=[passkey,copy,positions]", "evaluate.probing.trials=2",
+        "evaluate.probing.lengths=[128,320]", "evaluate.probing.scoring=[rank,write]",
+        "evaluate.probing.depths=[0.0,1.0]",
+    )["bipe_rope"]  # fmt: skip
+    assert {row.task for row in found} == {"", "passkey", "copy", "positions"}
+    assert {row.source for row in found} == {"proofs"}
+    assert set(values(found, "accuracy", task="copy", depth=1.0)) == {128, 320}
+    trials = [row for row in found if row.measure.startswith("trial_") and row.task == "passkey"]
+    assert {row.number for row in trials} == {0, 1}
+    assert all(0 <= row.value <= 1 for row in trials if row.measure == "trial_written")
+    # Steps of arithmetic are shorter than statements: the distances differ.
+    most = {
+        unit: max(row.value for row in trials if row.measure == f"trial_distance_{unit}")
+        for unit in ("tokens", "segments")
+    }
+    assert most["segments"] < most["tokens"] <= 320
+
+
+@pytest.fixture(scope="module")
+def swept(study):
+    return evaluated(study, "sweep=stretch", METHODS)
+
+
+def test_every_method_unit_and_length_is_there(swept):
+    rows = swept["bipe_rope"]
+    variants = list(dict.fromkeys(row.variant for row in rows))
+    assert variants == [
+        "", "none", "linear", "yarn (tokens)", "yarn (segments)", "dynamic_ntk (tokens)",
+        "dynamic_ntk (segments)",
+    ]  # fmt: skip
+    for variant in variants:
+        perplexities = values(rows, "perplexity", variant=variant)
+        assert set(perplexities) == {64, 128, 256}
+        assert all(map(math.isfinite, perplexities.values()))
+        found = values(rows, "accuracy", variant=variant, task="passkey", depth=1.0)
+        assert set(found) >= {128, 256} and all(0 <= share <= 1 for share in found.values())
+    left_out = {row.variant for row in swept["alibi"] if row.measure == "left_out" and row.variant}
+    assert left_out >= {"yarn (tokens)", "linear (tokens)"}
+
+
+def test_none_and_every_method_at_the_training_length_are_the_model_as_it_is(swept):
+    rows = swept["bipe_rope"]
+    for measure in ("perplexity", "accuracy"):
+        plain = values(rows, measure, variant="")
+        assert values(rows, measure, variant="none") == {
+            length: value for length, value in plain.items() if length in (64, 128, 256)
+        }
+    first = {
+        variant: values(rows, "perplexity", variant=variant)[64]
+        for variant in {row.variant for row in rows if row.measure == "perplexity"}
+    }
+    assert len(set(first.values())) == 1
+
+
+def test_a_sweep_again_measures_nothing_and_another_protocol_gives_way(study, swept, capsys):
+    assert evaluated(study, "sweep=stretch", METHODS) == swept
+    assert "measured" not in capsys.readouterr().err
+    other = evaluated(study, "evaluate.protocol=last_k", "evaluate.last=8")["bipe_rope"]
+    assert set(values(other, "tokens_scored", variant="").values()) == {16.0}
+    assert "published_mean_of_documents" in {row.measure for row in other}
+    assert any(
+        row.note.startswith("last_k: The last 128 + 1 tokens") for row in other if not row.variant
+    )
+    again = evaluated(study, "sweep=stretch", METHODS)
+    assert sorted(map(repr, again["bipe_rope"])) == sorted(map(repr, swept["bipe_rope"]))
+
+
+class Spread(Measurement):
+    """The standard deviation of the weights of the head, times a number."""
+
+    def __init__(self, *, times):
+        self.times = times
+
+    def cells(self, subject):
+        for length in subject.lengths:
+            yield Cell(
+                name=f"at {length} tokens",
+                length=length,
+                depends_on=self.times,
+                measure=lambda model, length=length: [
+                    Row(
+                        measure="spread",
+                        length=length,
+                        value=self.times * float(model.head.weight.std()),
+                    )
+                ],
+            )
+
+
+OWN = "evaluate.measurements={{spread: {{_target_: {}.Spread, times: {}}}}}"
+
+
+def own(times):
+    return OWN.format(__name__, times), f"allowed_targets=[{__name__}]"
+
+
+def test_a_measurement_of_ones_own_is_a_class_and_a_line(study, capsys):
+    found = evaluated(study, *own(3.0))
+    for rows in found.values():
+        spread = values(rows, "spread")
+        assert set(spread) == {64, 128, 256} and len(set(spread.values())) == 1
+    assert "spread" in capsys.readouterr().out
+    doubled = evaluated(study, *own(6.0))["alibi"]
+    assert values(doubled, "spread")[64] == 2 * values(found["alibi"], "spread")[64]
+
+
+@pytest.mark.parametrize(("word", "rule"), [
+    ("evaluate.probes=[pass_key]", "evaluate.probes: 'pass_key' is no probe; .*passkey"),
+    ("evaluate.probing.source=prose", "evaluate.probing.source: 'prose' is no source"),
+    ("evaluate.probing.depths=[2.0]", "evaluate.probing.depths must be shares from 0 to 1"),
+    ("evaluate.probing.scoring=[spell]", "evaluate.probing.scoring must be some of rank, write"),
+    ("evaluate.split=tests", "evaluate.split must be one of train, validation, test"),
+    ("evaluate.sources=[prose]", "evaluate.sources: 'prose' is no source"),
+    ("evaluate.measurements={x: {_target_: bipe.encodings.RoPE, head_width: 4}}",
+     "evaluate.measurements.x must be a Measurement"),
+    ("evaluate.measurements={passkey: {_target_: bipe.encodings.RoPE, head_width: 4}}",
+     "evaluate.measurements.passkey: bipe has a measurement of this name"),
+    ("sweep=stretch evaluate.sweep.methods=[none,yarm]", "there is no method 'yarm'"),
+    ("sweep=stretch evaluate.sweep.methods=[]", "at least one, each once"),
+    ("sweep=stretch evaluate.sweep.units=[tokens,tokens]", "each once"),
+    ("sweep=stretch evaluate.sweep.factor=0.5", "must be at least 1"),
+])  # fmt: skip
+def test_what_cannot_be_measured_is_refused_by_its_key(study, word, rule):
+    words = word.split() if word.startswith("sweep") else [word]
+    with pytest.raises(ValueError, match=rule):
+        evaluated(study, *words)
+
+
+def test_statistics_of_two_folders_side_by_side(data, tmp_path, capsys):
+    folders = f"data={{one: {data}, two: {data}}}"
+    status = main(["evaluate", "statistics", "experiment=smoke", folders, f"out={tmp_path}"])
+    assert status == 0
+    shown = capsys.readouterr().out
+    assert "one/proofs" in shown and "ArithmeticSteps" in shown
+    found = json.loads((tmp_path / "segment_statistics.json").read_text())["sources"]
+    assert list(found) == ["one/proofs", "two/proofs"]
+    told = json.loads((data / "statistics.json").read_text())["sources"]["proofs"]
+    assert found["one/proofs"]["tokens_per_segment"] == told["tokens_per_segment"]
+    ends = {
+        row["character"]: row["share"] for row in found["one/proofs"]["separators"]["characters"]
+    }
+    assert max(ends, key=ends.__getitem__) == "="
+    page = (tmp_path / "segment_statistics.html").read_text()
+    assert "two/proofs" in page and "<script" not in page
+
+
+@pytest.mark.parametrize(("word", "told"), [
+    ("statistics.splits=[tests]", "statistics.splits"),
+    ("statistics.sources=[prose]", "statistics.sources: 'prose' is no source"),
+    ("statistics.documents=0", "statistics.documents must be at least 1"),
+])  # fmt: skip
+def test_statistics_of_what_is_not_there_are_refused(word, told, data, tmp_path, capsys):
+    words = ["experiment=smoke", f"data={data}", f"out={tmp_path}", word]
+    assert main(["evaluate", "statistics", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

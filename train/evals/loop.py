@@ -1,0 +1,257 @@
+"""The loop of every evaluation: models x measurements x cells, into RUN/evaluation.jsonl.
+
+    for each run, as it is and in each variant          Subject
+        for each measurement, each of its cells         Measurement, Cell
+            rows = cell.measure(model)                  Row, appended as soon as they are known
+
+A cell whose key is in the journal is not measured again, so a run that was killed goes on where it
+was, and other lengths add to what is there. Cells that measure equal models are measured once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from bipe import Decoder, DecoderConfig
+from bipe.build import ALLOWED
+from bipe.checkpoint import load_model
+from train.disk.files import write_whole
+from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out
+from train.evals.texts import HeldOut
+from train.fit.machine import environment
+from train.fit.runs import ENVIRONMENT, MODEL
+from train.fit.trained_run import TrainedRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is measured: a trained run as it is, or a variant of it.
+
+    row_length: of its first training, in tokens. lengths: of context at which it is measured, in
+    tokens. variant: its name; configs: its configuration at each length.
+    """
+
+    run: TrainedRun
+    row_length: int
+    lengths: tuple[int, ...]
+    held_out: HeldOut
+    variant: str = ""
+    configs: Mapping[int, DecoderConfig] = field(default_factory=dict)
+
+    @cached_property
+    def config(self) -> DecoderConfig:
+        """The configuration of the run as it is."""
+        return DecoderConfig(**self.run.model)
+
+    def config_at(self, length: int | None) -> DecoderConfig:
+        return self.config if length is None else self.configs.get(length, self.config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What is measured at once: one length of one source, one number of operators.
+
+    name: unique in its measurement; a later cell of this name takes the place of this one.
+    depends_on: plain values on which the rows depend, besides name and model. cost: tokens that are
+    read, for the time left. length: at which a variant is made, in tokens. measure: of a model to
+    rows, or the rows themselves where no model is needed; run, arm, seed and variant are filled in.
+    """
+
+    name: str
+    depends_on: Any
+    measure: Callable[[Decoder], Iterable[Row]] | Sequence[Row]
+    cost: float = 0
+    length: int | None = None
+
+
+class Measurement(ABC):
+    """Something that is measured of models, cell by cell.
+
+    >>> class Entropy(Measurement):
+    ...     def cells(self, subject):
+    ...         for length in subject.lengths:
+    ...             yield Cell(name=f"at {length} tokens", depends_on=length, length=length,
+    ...                        measure=lambda model: [Row(measure="entropy", value=...)])
+    """
+
+    @abstractmethod
+    def cells(self, subject: Subject) -> Iterable[Cell]:
+        """Yield the cells of a subject; nothing is measured yet."""
+
+
+Job = tuple[Subject, str, Measurement]  # the name of the measurement is part of those of its cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planned:
+    subject: Subject
+    kind: str
+    cell: Cell
+
+    @property
+    def name(self) -> str:
+        variant = f"{self.subject.variant}: " if self.subject.variant else ""
+        return f"{variant}{self.kind} {self.cell.name}".rstrip()
+
+    @cached_property
+    def measured(self) -> str:
+        """Equal for cells that measure the same of equal models."""
+        cell, weights = self.cell, self.subject.run.weights
+        config = asdict(self.subject.config_at(cell.length))
+        return key_of([weights, config, self.kind, cell.name, cell.depends_on])
+
+    @cached_property
+    def key(self) -> str:
+        return key_of([self.measured, self.subject.variant])
+
+    def filled(self, rows: Iterable[Row]) -> list[Row]:
+        """Return rows with what the subject knows; a cell without any is left out."""
+        run, variant = self.subject.run, self.subject.variant
+        return [
+            replace(row, run=run.name, arm=run.arm, seed=run.seed, variant=variant)
+            for row in list(rows) or left_out("there is nothing to measure")
+        ]
+
+
+class _Run:
+    """The cells of a run, its journal, and its model while that is needed."""
+
+    def __init__(self, cells: Sequence[_Planned], allowed: tuple[str, ...]) -> None:
+        self.cells, self._run, self._allowed = cells, cells[0].subject.run, allowed
+        self.journal = Journal(self._run.folder / FILE)
+        self.journal.forget_others(self._run.weights)
+        self._alike: dict[str, list[_Planned]] = defaultdict(list)
+        for one in cells:
+            self._alike[one.measured].append(one)
+
+    def known(self, one: _Planned) -> list[Row] | None:
+        """Return what was measured of an equal model, whatever it is called there."""
+        keys = (each.key for each in self._alike[one.measured])
+        return next((self.journal[key] for key in keys if key in self.journal), None)
+
+    def missing(self) -> list[_Planned]:
+        """Return what a model is needed for, equal cells once."""
+        firsts = (alike[0] for alike in self._alike.values())
+        return [one for one in firsts if callable(one.cell.measure) and self.known(one) is None]
+
+    @cached_property
+    def _trained(self) -> Decoder:
+        place = self._run.folder / ENVIRONMENT
+        write_whole(place, json.dumps(environment(), indent=1) + "\n")
+        model, _ = load_model(self._run.folder / MODEL, allowed=self._allowed)
+        return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+    def measured(self, one: _Planned) -> Iterable[Row]:
+        if not callable(one.cell.measure):
+            return one.cell.measure
+        config = one.subject.config_at(one.cell.length)
+        model = self._trained
+        if config != one.subject.config:
+            model = Decoder(config, allowed=self._allowed)
+            # The tensors of the run's own model: no copy for each variant.
+            model.load_state_dict(self._trained.state_dict(), assign=True)
+            model.eval().to(self._trained.head.weight.device)
+        with torch.no_grad():
+            return list(one.cell.measure(model))
+
+
+def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
+    """Measure all cells of all jobs that are not in the journals of their runs yet.
+
+    All cells are planned before the first is measured, so that what cannot be measured is refused
+    at once. allowed: see `bipe.build.build`.
+    """
+    planned: dict[Path, list[_Planned]] = defaultdict(list)
+    for subject, kind, measurement in jobs:
+        planned[subject.run.folder] += [
+            _Planned(subject=subject, kind=kind, cell=cell) for cell in measurement.cells(subject)
+        ]
+    made = {folder: _Run(cells, allowed) for folder, cells in planned.items() if cells}
+    with _Meter([one for run in made.values() for one in run.missing()]) as meter:
+        for folder in list(made):
+            run = made.pop(folder)  # with its model
+            for one in run.cells:
+                if one.key in run.journal:
+                    run.journal.renew(one.key)
+                else:
+                    begin, known = time.monotonic(), run.known(one)
+                    rows = one.filled(run.measured(one) if known is None else known)
+                    weights = one.subject.run.weights
+                    run.journal.append(one.key, rows, name=one.name, weights=weights)
+                    if known is None and callable(one.cell.measure):
+                        meter.done(one, time.monotonic() - begin)
+                meter.note(one, run.journal[one.key])
+
+
+class _Meter:
+    """Progress over all cells on stderr, with the time left: a bar on a terminal, or lines.
+
+    Cells of one kind and length take as long as their cost; those of which none is done yet go by
+    the others of their kind, or of any.
+    """
+
+    def __init__(self, todo: Sequence[_Planned]) -> None:
+        self._left = {id(one): one for one in todo}
+        self._total = len(todo)
+        self._spent: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            BarColumn(bar_width=24), TextColumn("{task.description}"), console=self._console,
+            disable=not self._console.is_terminal or not todo,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=self._total)
+
+    def __enter__(self) -> _Meter:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def done(self, one: _Planned, seconds: float) -> None:
+        """Show that a cell took so many seconds, and how many the others will."""
+        del self._left[id(one)]
+        for place in _alike(one):
+            spent = self._spent[place]
+            spent[0], spent[1] = spent[0] + seconds, spent[1] + one.cell.cost
+        left = datetime.timedelta(seconds=round(self.seconds_left()))
+        done = self._total - len(self._left)
+        shown = (
+            f"{one.subject.run.name}: {one.name}: {done} of {self._total} measured, {left} to go"
+        )
+        self._bar.update(self._task, completed=done, description=shown)
+        if self._bar.disable:
+            self._print(shown)
+
+    def seconds_left(self) -> float:
+        return sum(one.cell.cost * self._speed(one) for one in self._left.values())
+
+    def _speed(self, one: _Planned) -> float:
+        known = (self._spent[place] for place in _alike(one) if place in self._spent)
+        return next((seconds / cost for seconds, cost in known if cost), 0.0)
+
+    def note(self, one: _Planned, rows: Iterable[Row]) -> None:
+        """Print what is left out, and why."""
+        for row in rows:
+            if row.measure == LEFT_OUT:
+                self._print(f"{row.run}: {one.name} is left out: {row.note}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _alike(one: _Planned) -> list[tuple[Any, ...]]:
+    return [(one.kind, one.cell.length), (one.kind,), ()]

@@ -1,0 +1,384 @@
+"""Protocols of perplexity: which windows are read, and which tokens are scored there.
+
+    tokens    0 1 2 3 4 5 6 7 8 9
+    windows   [       ]                read 0-4, scored from 1 on
+                    [       ]          read 3-7, scored from 5 on: what was not scored yet
+
+No token is scored twice. Whatever the protocol, the mean over all scored tokens is reported; the
+averages by which its source reports are kept beside it where they differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from train.errors import ConfigError
+
+_NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Tokens of a stream: `start` to `stop` are read, `first` to `stop` are scored."""
+
+    start: int
+    stop: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """The losses of a model on a stream. *Shape:* ``(time)`` each.
+
+    nll: nats, 0 where not scored. window: which one scored the token, -1: none did. document:
+    index of the document.
+    """
+
+    nll: np.ndarray
+    window: np.ndarray
+    document: np.ndarray
+
+    @property
+    def scored(self) -> np.ndarray:
+        return np.asarray(self.window != _NOWHERE)
+
+    def by(self, group: np.ndarray, *, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return sums of losses, and scored tokens, of each of `count` groups of tokens."""
+        inside = group[self.scored]
+        sums = np.bincount(inside, weights=self.nll[self.scored], minlength=count)
+        return sums, np.bincount(inside, minlength=count)
+
+    def window_means(self) -> np.ndarray:
+        """Return the mean loss of each window that scored any token, in their order."""
+        sums, counts = self.by(self.window, count=int(self.window.max(initial=0)) + 1)
+        return np.asarray(sums[counts > 0] / counts[counts > 0])
+
+    def mean(self) -> float:
+        """Return the mean over all scored tokens, every token weighing the same."""
+        return _mean(self.nll[self.scored])
+
+
+class Protocol(ABC):
+    """A protocol: a frozen, keyword-only dataclass.
+
+    start_token: an id that is put before every window, where a protocol has one; it is read in
+    the segment that it is put before, and never scored.
+    """
+
+    name: ClassVar[str]
+    start_token: int | None = None
+
+    @property
+    @abstractmethod
+    def definition(self) -> str:
+        """The whole of it in a sentence, with its numbers."""
+
+    @abstractmethod
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        """Return the windows over documents that end at `ends` (tokens of the stream)."""
+
+    def spares(self, place: np.ndarray) -> np.ndarray:
+        """Return which tokens, by their place in a document, are never scored; default: none."""
+        return np.zeros(len(place), bool)
+
+    def averages(self, losses: Losses) -> Mapping[str, float]:
+        """Return the mean losses by which the source of the protocol reports, by name."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows(Protocol):
+    """Windows that do not overlap; the same tokens are scored at every length.
+
+        training row 4       . x x x . x x x      x is scored, . is not
+        length 4             [     ] [     ]
+        length 8             [             ]
+
+    Tokens at multiples of the training row have no context at the shortest length, and are scored
+    at none: so only how far the model may look back changes from one length to the next.
+    length: tokens of a window. row_length: of training, in tokens.
+    """
+
+    name: ClassVar[str] = "windows"
+
+    length: int
+    row_length: int
+
+    @property
+    def definition(self) -> str:
+        return (
+            f"Windows of {self.length} tokens that do not overlap (the last of a document may be "
+            f"shorter); scored are all tokens but those at multiples of {self.row_length} in "
+            "their document."
+        )
+
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        return [
+            Window(start=start, stop=min(start + self.length, end), first=start)
+            for begin, end in _documents(ends)
+            for start in range(begin, end, self.length)
+        ]
+
+    def spares(self, place: np.ndarray) -> np.ndarray:
+        return np.asarray(place % self.row_length == 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sliding(Protocol):
+    """Sliding windows with a stride: each scores only the tokens that no window before it scored.
+
+    A token has a context of length - stride tokens at least, but for the first window. The common
+    recipe of Hugging Face ("Perplexity of fixed-length models") has had two averages, both
+    reported: the mean over windows, which overweights a short last one, and a sum weighted by one
+    token too few for every window but the first, because a shift of labels is taken off where
+    there is none. length: tokens of a window. stride: tokens from one window to the next.
+    """
+
+    name: ClassVar[str] = "sliding"
+
+    length: int
+    stride: int
+
+    def __post_init__(self) -> None:
+        _require_stride(self.stride, self.length)
+
+    @property
+    def definition(self) -> str:
+        return (
+            f"Windows of {self.length} tokens, each {self.stride} tokens behind the last, to the "
+            "end of the document; each scores the tokens that none before it scored, the first "
+            "all but its first."
+        )
+
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        return _sliding(ends, length=self.length, stride=self.stride)
+
+    def averages(self, losses: Losses) -> Mapping[str, float]:
+        scored = losses.scored
+        found, first, counts = np.unique(
+            losses.window[scored], return_index=True, return_counts=True
+        )
+        if not len(found):
+            return {"mean_of_windows": math.nan, "one_token_too_few": math.nan}
+        means = losses.window_means()
+        # Where nothing is before what is new in a window, its first token was lost already.
+        alone = np.diff(losses.document[scored][first], prepend=-1) != 0
+        weights = np.where(alone | (self.stride == self.length), counts, counts - 1)
+        weighted = float((weights * means).sum())
+        return {
+            "mean_of_windows": float(means.mean()),
+            "one_token_too_few": weighted / weights.sum() if weights.any() else math.nan,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastK(Protocol):
+    """The last tokens of each document behind a context of growing length (ReRoPE's eval_loss.py).
+
+        last 3, length 5     . . . [ . . x x x ]      the same tokens are scored at every length
+
+    The window has one token more than the length: as many are read before the last one. last:
+    tokens scored, at most the length. `mean_of_documents`: they weigh the same, however short.
+    """
+
+    name: ClassVar[str] = "last_k"
+
+    length: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.last <= self.length:
+            raise ConfigError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
+
+    @property
+    def definition(self) -> str:
+        return (
+            f"The last {self.length} + 1 tokens of each document, of which the last {self.last} "
+            "are scored."
+        )
+
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        found = []
+        for begin, end in _documents(ends):
+            start = max(begin, end - self.length - 1)
+            found.append(Window(start=start, stop=end, first=max(start, end - self.last)))
+        return found
+
+    def averages(self, losses: Losses) -> Mapping[str, float]:
+        return {"mean_of_documents": _mean(losses.window_means())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullContext(Protocol):
+    """Every document in one pass: each token looks back on all before it. It has no length."""
+
+    name: ClassVar[str] = "full_context"
+
+    @property
+    def definition(self) -> str:
+        return "Each document whole; all tokens but the first are scored."
+
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        return [Window(start=begin, stop=end, first=begin) for begin, end in _documents(ends)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BipeBlocks(Protocol):
+    """The protocol of the released BiPE (eval.py): documents joined, then cut to blocks.
+
+        blocks of b tokens over the joined text, b - 1 of each scored; the rest at the end, and the
+        last full block too, are dropped
+        perplexity = exp(mean over batches of the mean loss of a batch)
+
+    So the blocks of a short last batch weigh more. Its training code keeps the last full block.
+    length: tokens of a block. batch: blocks of a batch. drop_last: drop the last full block.
+    """
+
+    name: ClassVar[str] = "bipe_blocks"
+
+    length: int
+    batch: int = 8
+    drop_last: bool = True
+
+    @property
+    def definition(self) -> str:
+        dropped = " and the last full block" if self.drop_last else ""
+        return (
+            f"Documents joined and cut to blocks of {self.length} tokens, whatever document they "
+            f"are of; the rest{dropped} dropped, the first token of a block not scored (eval.py "
+            f"of the released BiPE, which takes the mean over batches of {self.batch} blocks)."
+        )
+
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        blocks = (ends[-1] if ends else 0) // self.length - self.drop_last
+        starts = range(0, max(0, blocks) * self.length, self.length)
+        return [Window(start=start, stop=start + self.length, first=start) for start in starts]
+
+    def averages(self, losses: Losses) -> Mapping[str, float]:
+        means = losses.window_means()
+        starts = range(0, len(means), self.batch)
+        batches = [means[start : start + self.batch].mean() for start in starts]
+        return {"mean_of_batches": _mean(np.array(batches))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yarn(Protocol):
+    """The protocol of the YaRN release (eval/perplexity.py): sliding windows behind a start token.
+
+        perplexity = exp(mean over all windows of all documents of the mean loss of a window)
+
+    So a short last window weighs as much as a whole one. Without a start token windows have one
+    token more, and the first of a document is not scored. length: of what is read at once, the
+    start token included; stride: both in tokens. truncate: only the first window of each document.
+    """
+
+    name: ClassVar[str] = "yarn"
+
+    length: int
+    stride: int
+    start_token: int | None = None
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        _require_stride(self.stride, self._text)
+
+    @property
+    def _text(self) -> int:
+        return self.length - (self.start_token is not None)
+
+    @property
+    def definition(self) -> str:
+        behind = "" if self.start_token is None else f" behind token {self.start_token}"
+        slides = "only the first of a document" if self.truncate else f"stride {self.stride}"
+        return (
+            f"Windows of {self._text} tokens{behind}, {slides}, each scoring the tokens that none "
+            "before it scored (eval/perplexity.py of the YaRN release, which takes the mean over "
+            "windows)."
+        )
+
+    def windows(self, ends: Sequence[int]) -> list[Window]:
+        if not self.truncate:
+            return _sliding(ends, length=self._text, stride=self.stride)
+        return [
+            Window(start=begin, stop=min(begin + self._text, end), first=begin)
+            for begin, end in _documents(ends)
+        ]
+
+    def averages(self, losses: Losses) -> Mapping[str, float]:
+        return {"mean_of_windows": _mean(losses.window_means())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A protocol by its name, and the numbers (tokens) that it takes besides the length.
+
+    stride, last: None for half a training row.
+    """
+
+    protocol: str
+    stride: int | None = None
+    last: int | None = None
+    start_token: int | None = None
+
+    def at(self, length: int, *, row_length: int) -> Protocol:
+        """Return the protocol at a length of context, for a model trained on rows of a length."""
+        half = max(1, row_length // 2)
+        stride = half if self.stride is None else self.stride
+        match self.protocol:
+            case Windows.name:
+                return Windows(length=length, row_length=row_length)
+            case Sliding.name:
+                return Sliding(length=length, stride=stride)
+            case LastK.name:
+                return LastK(length=length, last=half if self.last is None else self.last)
+            case FullContext.name:
+                return FullContext()
+            case BipeBlocks.name:
+                return BipeBlocks(length=length)
+            case Yarn.name:
+                return Yarn(length=length, stride=stride, start_token=self.start_token)
+        raise ConfigError(f"protocol must be one of {', '.join(PROTOCOLS)}, was: {self.protocol!r}")
+
+
+PROTOCOLS = tuple(kind.name for kind in (Windows, Sliding, LastK, FullContext, BipeBlocks, Yarn))
+
+
+def _documents(ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each document that has tokens, in tokens of the stream."""
+    return ((begin, end) for begin, end in itertools.pairwise([0, *ends]) if end > begin)
+
+
+def _sliding(ends: Sequence[int], *, length: int, stride: int) -> list[Window]:
+    """Return windows that each score what those before them in their document did not.
+
+    The last one of a document ends with it, and may be shorter.
+    """
+    found = []
+    for begin, end in _documents(ends):
+        scored = begin
+        for start in range(begin, end, stride):
+            stop = min(start + length, end)
+            found.append(Window(start=start, stop=stop, first=scored))
+            scored = stop
+            if stop == end:
+                break
+    return found
+
+
+def _require_stride(stride: int, length: int) -> None:
+    if not 1 <= stride <= length:
+        raise ConfigError(
+            f"stride must be from 1 to the {length} tokens of text in a window, for tokens between "
+            f"two windows would not be read, was: {stride}"
+        )
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else math.nan

@@ -1,0 +1,182 @@
+"""Copying: what came once in the context and comes again is known from then on.
+
+    induction   A B C ... A B C ...    random tokens twice: the second time, each can be known
+    copy        hay  A B C  hay  A B C   a few random tokens at a depth, and at the end again
+
+Tokens are drawn from the vocabulary, so that nothing but the context tells them (Olsson et al.,
+2209.11895). Scored are the second appearances but for their first tokens, which show what is
+repeated. The loss of plain text by the place of its tokens is here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bipe import Decoder, Positions
+from train.evals.probes.answers import CHUNK, filled_cache
+from train.evals.probes.draws import Draw
+from train.evals.probes.haystack import Haystack, Texts
+
+BLOCK = 32  # tokens of what is copied
+CUE = 2  # tokens of a second appearance that say what comes
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """tokens: int64 [length]. marks: uint8 [length]. first, second: where the copies begin."""
+
+    tokens: np.ndarray
+    marks: np.ndarray
+    first: int
+    second: int
+    size: int
+
+    @property
+    def distance_tokens(self) -> int:
+        return self.second - self.first
+
+    @property
+    def distance_segments(self) -> int:
+        segment = np.cumsum(self.marks >> 1 & 1)
+        return int(segment[self.second] - segment[self.first])
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Losses in nats per token of both appearances, and the share of the second that is right."""
+
+    first: float
+    second: float
+    accuracy: float
+
+
+def induction(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
+    """Return half of the context, twice; None if there is too little room."""
+    texts = hay.texts
+    del depth
+    size = length // 2
+    if size <= CUE:
+        return None
+    block = _random(texts, size, draw)
+    tokens = np.concatenate([_random(texts, length % 2, draw), block, block])
+    return Repeat(tokens, texts.marks(tokens), length % 2, length % 2 + size, size)
+
+
+def copy(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
+    """Return a block at `depth` of held-out text, and again at the end; None without room."""
+    texts = hay.texts
+    room = length - 2 * BLOCK
+    if room < 0:
+        return None
+    block = _random(texts, BLOCK, draw)
+    text, starts = hay.take(draw, room)
+    place = int(starts[np.abs(starts - (depth or 0.0) * room).argmin()])
+    tokens = np.concatenate([text[:place], block, text[place:], block])
+    return Repeat(tokens, texts.marks(tokens), place, length - BLOCK, BLOCK)
+
+
+def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:
+    """Return drawn tokens that have some text, each as likely as the others."""
+    known = texts.telling
+    return known[[draw.below(len(known)) for _ in range(count)]] if count else known[:0]
+
+
+def copied(model: Decoder, repeats: Sequence[Repeat], *, chunk: int = CHUNK) -> list[Copied]:
+    """Return how well each second appearance is known, beside the first."""
+    tokens = torch.from_numpy(np.stack([each.tokens for each in repeats]))
+    marks = torch.from_numpy(np.stack([each.marks for each in repeats]) & 0xFE)
+    losses, right = losses_through(model, tokens, marks, chunk=chunk)
+    found = []
+    for row, known, each in zip(losses, right, repeats, strict=True):
+        begin, end = each.second + CUE, each.second + each.size
+        once = row[each.first + CUE : each.first + each.size]
+        found.append(
+            Copied(
+                first=float(once.mean()),
+                second=float(row[begin:end].mean()),
+                accuracy=float(known[begin:end].mean()),
+            )
+        )
+    return found
+
+
+@torch.no_grad()
+def losses_through(
+    model: Decoder, tokens: torch.Tensor, marks: torch.Tensor, *, chunk: int = CHUNK
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the loss of each token in nats, and whether it was likeliest: ``(row, time)`` each.
+
+    Read in chunks through a cache: memory grows with the length alone. The first token is asked
+    of nobody; its loss is 0.
+    """
+    device = model.head.weight.device
+    cache = filled_cache(model, marks, room=0)
+    losses = np.zeros(tokens.shape)
+    right = np.zeros(tokens.shape, dtype=bool)
+    following = torch.nn.functional.pad(tokens[:, 1:], (0, 1))
+    for at in range(0, tokens.shape[1], chunk):
+        part = slice(at, at + chunk)
+        now = cache.next(marks[:, part].to(device))
+        logits = model.head(model(tokens[:, part].to(device), now, cache=cache)).float()
+        wanted = following[:, part].to(device)
+        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted, reduction="none")
+        stop = min(at + chunk, tokens.shape[1] - 1)  # behind the last token nothing is asked
+        losses[:, at + 1 : stop + 1] = loss[:, : stop - at].double().cpu().numpy()
+        right[:, at + 1 : stop + 1] = (logits.argmax(-1) == wanted)[:, : stop - at].cpu().numpy()
+    return losses, right
+
+
+LEVELS = ("token", "inter", "intra")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Octave:
+    """Mean loss in nats of the tokens whose id at a level is from start to below stop."""
+
+    level: str
+    start: int
+    stop: int
+    nll: float | None
+    tokens: int
+
+
+def by_position(
+    model: Decoder,
+    texts: Sequence[np.ndarray],
+    marks: Sequence[np.ndarray],
+    *,
+    rows: int,
+    chunk: int = CHUNK,
+) -> Iterator[Octave]:
+    """Yield the loss in octaves of the place of a token: in its document, of its segment, in it.
+
+    A model that uses what it read long ago keeps falling along the first two; the third shows what
+    the start of a segment costs, where only the inter level tells tokens apart. rows: texts that
+    are read at once.
+    """
+    sums = {level: np.zeros(64) for level in LEVELS}
+    counts = {level: np.zeros(64, np.int64) for level in LEVELS}
+    for start in range(0, len(texts), rows):
+        tokens = torch.from_numpy(np.stack(texts[start : start + rows]))
+        cuts = torch.from_numpy(np.stack(marks[start : start + rows]) & 0xFE)
+        losses, _ = losses_through(model, tokens, cuts, chunk=chunk)
+        at = Positions.from_marks(cuts, packed=False)
+        for level in LEVELS:
+            # 0 | 1 | 2 3 | 4 .. 7 | ...: the first token of a text is not scored
+            bins = np.frexp(getattr(at, level).numpy()[:, 1:])[1].ravel()
+            sums[level] += np.bincount(bins, losses[:, 1:].ravel(), 64)
+            counts[level] += np.bincount(bins, minlength=64)
+    for level in LEVELS:
+        for power in range(int(np.flatnonzero(counts[level])[-1]) + 1):
+            tokens_inside = int(counts[level][power])
+            yield Octave(
+                level=level,
+                start=2 ** (power - 1) if power else 0,
+                stop=2**power,
+                nll=float(sums[level][power] / tokens_inside) if tokens_inside else None,
+                tokens=tokens_inside,
+            )

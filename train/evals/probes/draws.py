@@ -1,0 +1,86 @@
+"""Draws that are the same on every machine and with every version of every library (SplitMix64)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TypeVar
+
+from segmenters.random_numbers import stream
+
+T = TypeVar("T")
+
+_WHOLE = 2**64
+_PLAIN = (
+    "river stone bread water house mother silver garden mountain window morning winter summer "
+    "letter number table field horse iron gold paper light night city road tree fire king door "
+    "ship voice heart hand tower bridge island forest valley castle village"
+)
+WORDS = _PLAIN.split()
+_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+
+
+class Draw:
+    """A stream of draws that is a function of its key: numbers and names, in their order."""
+
+    def __init__(self, *key: int | str) -> None:
+        digest = hashlib.sha256(json.dumps(key).encode()).digest()
+        self._bits = stream(int.from_bytes(digest[:8], "little"))
+
+    def below(self, stop: int) -> int:
+        """Return a number from 0 to below `stop`, each as likely as the others."""
+        if not 1 <= stop <= _WHOLE:
+            raise ValueError(f"stop must be from 1 to 2**64, was: {stop}")
+        limit = _WHOLE - _WHOLE % stop
+        while (found := next(self._bits)) >= limit:
+            pass
+        return found % stop
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """Return the items in another order (Fisher and Yates)."""
+        made = list(items)
+        for last in range(len(made) - 1, 0, -1):
+            other = self.below(last + 1)
+            made[last], made[other] = made[other], made[last]
+        return made
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """Return different items, `count` of them, in the order drawn."""
+        if count > len(items):
+            raise ValueError(f"count must be at most {len(items)}, the items there are: {count}")
+        made = list(items)
+        for place in range(count):
+            other = place + self.below(len(made) - place)
+            made[place], made[other] = made[other], made[place]
+        return made[:count]
+
+    def numbers(self, count: int, *, digits: int) -> list[str]:
+        """Return different numbers of so many digits."""
+        low, found = 10 ** (digits - 1), dict[str, None]()
+        while len(found) < count:
+            found[str(low + self.below(9 * low))] = None
+        return list(found)
+
+    def letters(self, count: int, *, length: int, alphabet: str) -> list[str]:
+        """Return different strings of so many letters."""
+        found = dict[str, None]()
+        while len(found) < count:
+            found["".join(alphabet[self.below(len(alphabet))] for _ in range(length))] = None
+        return list(found)
+
+
+def names(draw: Draw, count: int) -> list[str]:
+    """Return different names that statements are about: two plain words with a hyphen."""
+    found = dict[str, None]()
+    while len(found) < count:
+        found["-".join(draw.sample(WORDS, 2))] = None
+    return list(found)
+
+
+def made_up_words(draw: Draw, count: int) -> list[str]:
+    """Return different words of three syllables."""
+    found = dict[str, None]()
+    while len(found) < count:
+        found["".join(draw.sample(_SYLLABLES, 3))] = None
+    return list(found)

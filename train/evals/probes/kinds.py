@@ -1,0 +1,328 @@
+"""The kinds of probes that are laid among held-out text, or fill the context, and are asked for.
+
+    passkey        a number among text that has nothing to do with it (Mohtashami, 2305.16300)
+    niah_...       needles in a haystack, with distractors
+    variables      which variables have a value, through a chain of others
+    ..._words      words that are counted: the context is nothing but words
+    qa             questions about passages that tell the same of other towns
+
+The tasks are RULER's (Hsieh et al., 2404.06654). The wording is ours, and shorter, so that contexts
+of a few hundred tokens have room for it. Words are made of syllables, so that there is no end of
+them, no language has an advantage, and no model can know them beforehand.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+
+from train.evals.probes.draws import Draw, made_up_words, names
+from train.evals.probes.trials import Draft, Kind, Piece, Room, choices
+
+_KEY_DIGITS, _NEEDLE_DIGITS = 5, 7
+SEVERAL = 4  # needles of the kinds with several
+HOPS, CHAINS = 4, 2  # of variables
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+COMMON, MOST, RATIO = 10, 30, 10
+FREQUENT, RANKS = 3, 10
+_SAMPLE = 50  # words or passages from which it is known how many tokens one has
+
+
+def _passkey(draw: Draw, room: Room) -> Draft:
+    key, *others = draw.numbers(room.candidates, digits=_KEY_DIGITS)
+    return Draft(
+        intro="Remember the pass key that is hidden in this text.",
+        needles=(Piece(f"The pass key is {key}. Remember it.", sought=True),),
+        question="What is the pass key? The pass key is",
+        answers=(key,),
+        candidates=choices(draw, [key], others),
+    )
+
+
+_NUMBERS_INTRO = "Remember the secret numbers that are hidden in this text."
+
+
+def _stated(name: str, number: str) -> str:
+    return f"The secret number of {name} is {number}."
+
+
+def _asked(name: str) -> str:
+    return f"What is the secret number of {name}? {_stated(name, '')[:-2]}"
+
+
+def _one_of(draw: Draw, room: Room, *, stated: int) -> Draft:
+    """Draft some names with their numbers, of which one is asked for."""
+    called = names(draw, stated)
+    numbers = draw.numbers(max(room.candidates, stated + 1), digits=_NEEDLE_DIGITS)
+    needles = [
+        Piece(_stated(name, number), sought=name == called[0])
+        for name, number in zip(called, numbers[:stated], strict=True)
+    ]
+    return Draft(
+        intro=_NUMBERS_INTRO,
+        needles=tuple(draw.shuffled(needles)),
+        question=_asked(called[0]),
+        answers=(numbers[0],),
+        candidates=choices(draw, numbers[:1], numbers[1:]),
+    )
+
+
+def _needles(draw: Draw, room: Room) -> Draft | None:
+    """Draft nothing but names with their numbers, as many as there is room for."""
+    name = names(draw, 1)[0]
+    number = draw.numbers(1, digits=_NEEDLE_DIGITS)[0]
+    sought = Piece(f"\n{_stated(name, number)}", sought=True)
+    around = [f"\n{_NUMBERS_INTRO}", f"\n{_asked(name)}", sought.text]
+    left = room.tokens - sum(room.count(around))
+    lines = _filling(draw, room, left, taken=(name, number))
+    if not lines:
+        return None
+    stated = [line.text[:-1].rpartition(" ")[2] for line in lines[: room.candidates - 1]]
+    fresh = draw.numbers(room.candidates, digits=_NEEDLE_DIGITS)
+    others = [*stated, *(each for each in fresh if each not in (number, *stated))]
+    return Draft(
+        intro=_NUMBERS_INTRO,
+        lines=(sought, *lines),
+        question=_asked(name),
+        answers=(number,),
+        candidates=choices(draw, [number], others[: room.candidates - 1]),
+    )
+
+
+def _filling(draw: Draw, room: Room, left: int, *, taken: Sequence[str]) -> list[Piece]:
+    """Return as many needles that are not sought as `left` tokens hold; names may come again."""
+    found: list[Piece] = []
+    seen = set(taken)
+    while left > 0:
+        batch: list[str] = []
+        while len(batch) < 64:
+            (name,), (number,) = names(draw, 1), draw.numbers(1, digits=_NEEDLE_DIGITS)
+            if name not in taken and number not in seen:
+                seen.add(number)
+                batch.append(f"\n{_stated(name, number)}")
+        for text, tokens in zip(batch, room.count(batch), strict=True):
+            left -= max(1, tokens)  # also where a vocabulary has none of the letters
+            if left < 0:
+                return found
+            found.append(Piece(text))
+    return found
+
+
+def _multivalue(draw: Draw, room: Room) -> Draft:
+    (name,) = names(draw, 1)
+    return _all_of(draw, room, [name] * SEVERAL, f"Name all secret numbers of {name}. They are")
+
+
+def _multiquery(draw: Draw, room: Room) -> Draft:
+    called = names(draw, SEVERAL)
+    listed = f"{', '.join(called[:-1])} and {called[-1]}"
+    return _all_of(draw, room, called, f"Name the secret numbers of {listed}. They are")
+
+
+def _all_of(draw: Draw, room: Room, called: Sequence[str], question: str) -> Draft:
+    numbers = draw.numbers(max(room.candidates, 2 * len(called)), digits=_NEEDLE_DIGITS)
+    answers, others = numbers[: len(called)], numbers[len(called) :]
+    return Draft(
+        intro=_NUMBERS_INTRO,
+        needles=tuple(Piece(_stated(*both), True) for both in zip(called, answers, strict=True)),
+        question=question,
+        answers=tuple(answers),
+        candidates=choices(draw, answers, others),
+    )
+
+
+def _variables(draw: Draw, room: Room) -> Draft:
+    """Draft two chains; the candidates are the variables of both.
+
+    VAR ABCDE = 12345.  ...  VAR FGHIJ = VAR ABCDE.  ...  VAR KLMNO = VAR FGHIJ.
+    """
+    called = draw.letters((HOPS + 1) * CHAINS, length=5, alphabet=_LETTERS)
+    values = draw.numbers(CHAINS, digits=5)
+    chains = [called[i::CHAINS] for i in range(CHAINS)]
+    needles = []
+    # Each statement of a chain comes behind the one that it refers to; chains mix as they fall.
+    turns = draw.shuffled([i for i in range(CHAINS) for _ in range(HOPS + 1)])
+    done = [0] * CHAINS
+    for i in turns:
+        name, before = chains[i][done[i]], done[i] - 1
+        value = values[i] if before < 0 else f"VAR {chains[i][before]}"
+        needles.append(Piece(f"VAR {name} = {value}.", sought=i == 0))
+        done[i] += 1
+    others = [name for chain in chains[1:] for name in chain]
+    return Draft(
+        intro="Remember the variables that are set in this text.",
+        needles=tuple(needles),
+        question=f"Which variables have the value {values[0]}? They are",
+        answers=tuple(chains[0]),
+        candidates=choices(draw, chains[0], others),
+    )
+
+
+_WORDS_INTRO = "Remember the words of this list that come most often."
+
+
+def _left(room: Room, question: str) -> tuple[int, int]:
+    """Return the tokens left for words, and those of the longest of a sample of words."""
+    sample = [f" {word}" for word in made_up_words(Draw("tokens of words"), _SAMPLE)]
+    around = sum(room.count([f"\n{_WORDS_INTRO}", f"\n{question}"]))
+    return room.tokens - around, max(room.count(sample))
+
+
+def _common(draw: Draw, room: Room) -> Draft | None:
+    """Draft ten words that come up to 30 times, all others a tenth as often.
+
+    Contexts too short for 30 times have fewer, in the same proportion as far as it goes.
+    """
+    question = f"Which {COMMON} words are the most common in the list? They are"
+    left, each = _left(room, question)
+    often = min(MOST, left // (2 * COMMON * each))  # half of the room at most
+    rarely = max(1, often // RATIO)
+    others = (left // each - COMMON * often) // rarely
+    if often < 2 or others < COMMON:
+        return None
+    words = made_up_words(draw, COMMON + others)
+    common, rare = words[:COMMON], words[COMMON:]
+    listed = [Piece(f" {word}", sought=True) for word in common for _ in range(often)]
+    listed += [Piece(f" {word}") for word in rare for _ in range(rarely)]
+    return Draft(
+        intro=_WORDS_INTRO,
+        lines=tuple(draw.shuffled(listed)),
+        question=question,
+        answers=tuple(common),
+        candidates=choices(draw, common, rare[:COMMON]),
+    )
+
+
+def _frequent(draw: Draw, room: Room) -> Draft | None:
+    """Draft words whose counts fall with the square of their rank (zeta, 2)."""
+    question = f"Which {FREQUENT} words are the most frequent in the list? They are"
+    left, each = _left(room, question)
+    weights = [10**6 // (rank * rank) for rank in range(1, RANKS + 1)]
+    often = [max(1, left // each * weight // sum(weights)) for weight in weights]
+    if often[FREQUENT - 1] == often[FREQUENT] or sum(often) * each > left:
+        return None
+    words = made_up_words(draw, RANKS)
+    listed = [
+        Piece(f" {word}", sought=rank < FREQUENT)
+        for rank, word in enumerate(words)
+        for _ in range(often[rank])
+    ]
+    return Draft(
+        intro=_WORDS_INTRO,
+        lines=tuple(draw.shuffled(listed)),
+        question=question,
+        answers=tuple(words[:FREQUENT]),
+        candidates=choices(draw, words[:FREQUENT], words[FREQUENT:]),
+    )
+
+
+_TOWNS_INTRO = "Read these passages about towns."
+_PASSAGE = (
+    "\n{town} lies on the river {river}. It was founded by {founder}. Its people trade in {ware}."
+)
+_FIELDS = ("town", "river", "founder", "ware")
+_QUESTIONS = {
+    "river": "On which river does {town} lie? {town} lies on the river",
+    "founder": "Who founded {town}? {town} was founded by",
+    "ware": "In what do the people of {town} trade? The people of {town} trade in",
+}
+
+
+def _towns(draw: Draw, count: int) -> list[dict[str, str]]:
+    """Return the facts of so many towns; no word comes twice."""
+    words = iter(made_up_words(draw, count * len(_FIELDS)))
+    return [
+        {field: word.capitalize() for field, word in zip(_FIELDS, words, strict=False)}
+        for _ in range(count)
+    ]
+
+
+def _passages(draw: Draw, room: Room) -> Draft | None:
+    """Draft passages of which each tells the same of another town, and one is asked for one thing.
+
+    RULER asks questions of SQuAD and HotpotQA among their paragraphs. Here neither the subject nor
+    the question alone finds the answer, and no data set is needed.
+    """
+    sample = _towns(Draw("tokens of passages"), _SAMPLE)
+    asked = sorted(_QUESTIONS)[draw.below(len(_QUESTIONS))]
+    questions = room.count([f"\n{_QUESTIONS[asked].format(**town)}" for town in sample])
+    left = room.tokens - sum(room.count([f"\n{_TOWNS_INTRO}"])) - max(questions)
+    if left < 0:
+        return None
+    fewest = min(room.count([_PASSAGE.format(**town) for town in sample]))
+    towns = _towns(draw, max(left // fewest + 1, room.candidates))
+    sizes = room.count([_PASSAGE.format(**town) for town in towns])
+    count = sum(stop <= left for stop in itertools.accumulate(sizes))
+    if count < 2:
+        return None
+    sought = draw.below(count)
+    others = [town[asked] for i, town in enumerate(towns) if i != sought]
+    lines = [
+        Piece(_PASSAGE.format(**town), sought=i == sought) for i, town in enumerate(towns[:count])
+    ]
+    return Draft(
+        intro=_TOWNS_INTRO,
+        lines=tuple(lines),
+        question=_QUESTIONS[asked].format(**towns[sought]),
+        answers=(towns[sought][asked],),
+        candidates=choices(draw, [towns[sought][asked]], others[: room.candidates - 1]),
+    )
+
+
+_needle_kind = partial(Kind, max_new=128)
+KINDS: dict[str, Kind] = {
+    "passkey": Kind(
+        task="A number is hidden in held-out text and asked for at the end.",
+        draft=_passkey,
+        max_new=20,
+        deep=True,
+    ),
+    "niah_single": _needle_kind(
+        task="The number of a name is hidden in held-out text and asked for at the end.",
+        draft=partial(_one_of, stated=1),
+        deep=True,
+    ),
+    "niah_multikey": _needle_kind(
+        task=f"The numbers of {SEVERAL} names are hidden in held-out text; one is asked for.",
+        draft=partial(_one_of, stated=SEVERAL),
+        deep=True,
+    ),
+    "niah_needles": _needle_kind(
+        task="The context is nothing but names with their numbers; one is asked for.",
+        draft=_needles,
+        deep=True,
+    ),
+    "niah_multivalue": _needle_kind(
+        task=f"{SEVERAL} numbers of one name are hidden in held-out text; all are asked for.",
+        draft=_multivalue,
+    ),
+    "niah_multiquery": _needle_kind(
+        task=f"The numbers of {SEVERAL} names are hidden in held-out text; all are asked for.",
+        draft=_multiquery,
+    ),
+    "variables": Kind(
+        task=f"A value is handed on by {HOPS} variables in held-out text; all that have it are "
+        "asked for.",
+        draft=_variables,
+        max_new=30,
+    ),
+    "common_words": Kind(
+        task=f"The {COMMON} words that come most often in a list of words are asked for.",
+        draft=_common,
+        max_new=120,
+    ),
+    "frequent_words": Kind(
+        task=f"The {FREQUENT} most frequent words of a list, whose counts follow a power law, are "
+        "asked for.",
+        draft=_frequent,
+        max_new=50,
+    ),
+    "qa": Kind(
+        task="The context is passages that tell the same of one town each; one is asked about.",
+        draft=_passages,
+        max_new=32,
+        deep=True,
+        any_of=True,
+    ),
+}

@@ -1,0 +1,295 @@
+"""How documents fall into segments: figure 1 of the BiPE paper (2401.16421), and what it claims.
+
+Segments of prepared data are counted from their marks: no model, one pass. Tokens are read in
+pieces of a mapped file, so that memory grows with the documents (two integers each) and with the
+distinct lengths of segments, not with the tokens.
+
+    growth       segments against tokens of a document: a line by least squares, and an exponent
+    distance     between the segment lengths of short and long documents: Jensen-Shannon,
+                 JS(p, q)^2 = (KL(p | m) + KL(q | m)) / 2,  m = (p + q) / 2,  base 2: from 0 to 1
+                 (Endres and Schindelin, 2003), beside what chance alone gives
+    separators   which characters end segments, and how often a segment ends at them
+"""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from train.data.preparing.statistics import DOCUMENT_EDGES, Lengths
+from train.data.store.shards import DataSet
+from train.evals.spelled import spelled
+
+PIECE = 1 << 22  # tokens
+_SPELLED_PIECE = 1 << 20  # tokens
+_BITS = 40  # of a length, in a key that holds the bin of the document above it
+_DRAWS = 20
+_SHOWN = 12  # characters
+_SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
+
+
+def source_statistics(
+    splits: Sequence[DataSet],
+    *,
+    pieces: Sequence[bytes] | None,
+    separator_tokens: int | None,
+    least: int,
+) -> dict[str, Any]:
+    """Return lengths, growth, distances and separators of a source.
+
+    pieces: the bytes of each id; None leaves separators out. separator_tokens: of each split, how
+    many are looked at for them. least: documents without which a bin is not compared.
+    """
+    counted = Counted()
+    for data in splits:
+        counted.add(data)
+    lengths = Lengths()
+    lengths.merge(counted.state())
+    separators = None
+    if pieces is not None:
+        separators = Separators(pieces)
+        for data in splits:
+            separators.add(data, limit=separator_tokens)
+    return {
+        "documents": len(counted.tokens),
+        "tokens": int(counted.tokens.sum()),
+        "segments": int(counted.segments.sum()),
+        **lengths.summary(),
+        "growth": growth(counted.tokens, counted.segments) if len(counted.tokens) else None,
+        "distance": _distances(counted, least),
+        "separators": separators.summary() if separators is not None else None,
+    }
+
+
+def _distances(counted: Counted, least: int) -> dict[str, Any]:
+    """Return those of every two bins of document length with at least so many documents."""
+    documents = [number for number, _ in counted.state()]
+    compared = [index for index, number in enumerate(documents) if number >= least]
+    rows = histograms([counted.lengths[index] for index in compared])
+    pairs: list[dict[str, Any]] = [
+        {
+            "bins": [DOCUMENT_EDGES[compared[i]], DOCUMENT_EDGES[compared[j]]],
+            "distance": js_distance(rows[i], rows[j]),
+            "by_chance": by_chance(rows[i], rows[j]),
+        }
+        for i, j in itertools.combinations(range(len(compared)), 2)
+    ]
+    found = [pair["distance"] for pair in pairs]
+    return {
+        "least_documents": least,
+        "bins": [DOCUMENT_EDGES[index] for index in compared],
+        "pairs": pairs,
+        "mean": sum(found) / len(found) if found else None,
+        "largest": max(found) if found else None,
+    }
+
+
+@dataclass(slots=True)
+class Counted:
+    """tokens, segments: int64 [documents]. lengths: for each bin, how often each length came.
+
+    Lengths are in tokens, the end-of-document token included; bins are those of DOCUMENT_EDGES.
+    """
+
+    tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    segments: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    lengths: list[Counter[int]] = field(default_factory=lambda: [Counter() for _ in DOCUMENT_EDGES])
+
+    @property
+    def bins(self) -> np.ndarray:
+        """The bin of each document."""
+        return np.searchsorted(DOCUMENT_EDGES, self.tokens, side="right") - 1
+
+    def add(self, data: DataSet, *, piece: int = PIECE) -> None:
+        """Count all documents of a split."""
+        if not len(data.tokens):
+            return
+        ends = np.asarray(data.document_ends)
+        tokens = np.diff(ends, prepend=0)
+        own = np.searchsorted(DOCUMENT_EDGES, tokens, side="right") - 1
+        segments = np.zeros(len(ends), np.int64)
+        found: Counter[int] = Counter()
+        for starts, lengths in _segments(data, piece):
+            documents = np.searchsorted(ends, starts, side="right")
+            first = int(documents[0])
+            counts = np.bincount(documents - first)
+            segments[first : first + len(counts)] += counts
+            keys, times = np.unique(own[documents] << _BITS | lengths, return_counts=True)
+            found.update(dict(zip(keys.tolist(), times.tolist(), strict=True)))
+        for key, number in found.items():
+            self.lengths[key >> _BITS][key & (1 << _BITS) - 1] += number
+        there = tokens > 0
+        self.tokens = np.concatenate([self.tokens, tokens[there]])
+        self.segments = np.concatenate([self.segments, segments[there]])
+
+    def state(self) -> list[Any]:
+        """Return for each bin its documents and lengths, as `Lengths` has them."""
+        documents = np.bincount(self.bins, minlength=len(DOCUMENT_EDGES)).tolist()
+        return [
+            [number, sorted(lengths.items())]
+            for number, lengths in zip(documents, self.lengths, strict=True)
+        ]
+
+
+def _segments(data: DataSet, piece: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield places and lengths of segments; one that goes on waits for its end."""
+    total, opened = len(data.tokens), 0
+    for begin in range(0, total, piece):
+        stop = min(begin + piece, total)
+        starts = np.flatnonzero(data.marks(begin, stop) & 3) + begin
+        starts = np.append(opened, starts[starts > opened])
+        opened = int(starts[-1])
+        if len(starts) > 1:
+            yield starts[:-1], np.diff(starts)
+    yield np.array([opened]), np.array([total - opened])
+
+
+def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:
+    """Return segments = slope * tokens + intercept, its R^2, and a of segments ~ tokens^a.
+
+    An exponent of 1 is growth in proportion. All are None where documents do not differ in length.
+    """
+    line = _line(tokens.astype(np.float64), segments.astype(np.float64))
+    powers = _line(np.log(tokens), np.log(np.maximum(segments, 1)))
+    return {
+        "documents": len(tokens),
+        "slope": line[0],
+        "intercept": line[1],
+        "r2": line[2],
+        "exponent": powers[0],
+    }
+
+
+def _line(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, float | None]:
+    if len(x) < 2 or x.min() == x.max():
+        return None, None, None
+    dx, dy = x - x.mean(), y - y.mean()
+    slope = float((dx * dy).sum() / (dx * dx).sum())
+    spread = float((dy * dy).sum())
+    left = float(((dy - slope * dx) ** 2).sum())
+    r2 = 1 - left / spread if spread else 1.0
+    return slope, float(y.mean() - slope * x.mean()), r2
+
+
+def js_distance(p: np.ndarray, q: np.ndarray) -> float:
+    """Return the distance of two histograms over the same lengths, from 0 to 1."""
+    p, q = p / p.sum(), q / q.sum()
+    middle = (p + q) / 2
+    return float(max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2) ** 0.5)
+
+
+def _divergence(p: np.ndarray, q: np.ndarray) -> float:
+    held = p > 0
+    return float((p[held] * np.log2(p[held] / q[held])).sum())
+
+
+def by_chance(p: np.ndarray, q: np.ndarray, *, seed: int = 0) -> float:
+    """Return the mean distance of two samples of these sizes from the two together.
+
+    Segments are drawn one by one, as if those of a document had nothing to do with each other.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    pooled = (p + q) / (p + q).sum()
+    drawn = [
+        js_distance(*(generator.multinomial(int(each.sum()), pooled) for each in (p, q)))
+        for _ in range(_DRAWS)
+    ]
+    return float(np.mean(drawn))
+
+
+def histograms(counts: Sequence[Counter[int]]) -> np.ndarray:
+    """Return the counts of each length that any of them has, ``(distribution, length)``."""
+    lengths = sorted(set().union(*counts))
+    return np.array([[each[length] for length in lengths] for each in counts], dtype=np.int64)
+
+
+class Separators:
+    """Counts ends of segments by their characters; pieces: the bytes of each id.
+
+    share: of the segments, those whose last visible character it is. hit rate: of its appearances,
+    those at the end of a segment. A line end is a gap of white space that holds one.
+    """
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+        self._sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
+        self._ends: Counter[int] = Counter()
+        self._all: Counter[int] = Counter()
+        self.segments = self.tokens = self._blank = 0
+        self._lines = self._line_ends = 0
+
+    def add(self, data: DataSet, *, limit: int | None, piece: int = _SPELLED_PIECE) -> None:
+        """Count the first `limit` tokens of a split, to the end of a segment."""
+        total = len(data.tokens) if limit is None else min(limit, len(data.tokens))
+        begin = 0
+        while begin < total:
+            stop = min(begin + piece, total)
+            starts = np.flatnonzero(data.marks(begin, stop) & 3)
+            if stop < len(data.tokens):  # the last segment may go on: it waits, or is left out
+                if len(starts) < 2:
+                    if stop == total:
+                        return
+                    piece *= 2
+                    continue
+                stop = begin + int(starts[-1])
+                starts = starts[:-1]
+            self._count(np.asarray(data.tokens[begin:stop]).astype(np.int64), starts)
+            begin = stop
+
+    def _count(self, ids: np.ndarray, starts: np.ndarray) -> None:
+        found = spelled(ids, self._pieces, self._sizes)
+        visible = np.flatnonzero(~np.isin(found.characters, _SPACES))
+        self.tokens += len(ids)
+        self.segments += len(starts)
+        stops = np.append(found.first[starts[1:]], len(found.characters))
+        # The token that opens a segment may begin with the space before it: no visible character.
+        last = np.searchsorted(visible, stops) - 1
+        first = np.searchsorted(visible, found.first[starts])
+        there = last >= first
+        self._blank += int((~there).sum())
+        last = last[there]
+        self._tally(self._ends, found.characters[visible[last]])
+        self._tally(self._all, found.characters[visible])
+        lines = np.cumsum(found.characters == 0x0A)
+        behind = np.append(visible[1:], len(found.characters) - 1)
+        gaps = lines[behind] > lines[visible] if len(visible) else np.zeros(0, bool)
+        self._lines += int(gaps.sum())
+        self._line_ends += int(gaps[np.unique(last)].sum())
+
+    @staticmethod
+    def _tally(counter: Counter[int], characters: np.ndarray) -> None:
+        codes, times = np.unique(characters, return_counts=True)
+        counter.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the characters that end most segments, and line ends."""
+        segments = max(1, self.segments)
+        return {
+            "segments": self.segments,
+            "tokens": self.tokens,
+            "blank_share": self._blank / segments,
+            "line_end": _ends(self._line_ends, self._lines, segments),
+            "characters": [
+                {
+                    "character": chr(code),
+                    "name": unicodedata.name(chr(code), f"U+{code:04X}"),
+                    **_ends(ends, self._all[code], segments),
+                }
+                for code, ends in sorted(self._ends.items(), key=lambda c: (-c[1], c[0]))[:_SHOWN]
+            ],
+        }
+
+
+def _ends(ends: int, appearances: int, segments: int) -> dict[str, Any]:
+    return {
+        "ends": ends,
+        "share": ends / segments,
+        "appearances": appearances,
+        "hit_rate": ends / appearances if appearances else None,
+    }

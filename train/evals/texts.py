@@ -1,0 +1,87 @@
+"""The held-out text that measurements read: beginnings of long documents, cut and marked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from train.data.store.shards import DataSet
+from train.data.store.windows import LongDocuments
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.errors import DataError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Documents one after the other. tokens, marks: ``(time)``; ends: tokens up to each end."""
+
+    tokens: np.ndarray
+    marks: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def document(self) -> np.ndarray:
+        """Index of the document of each token."""
+        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
+
+    @property
+    def place(self) -> np.ndarray:
+        """Tokens of its document before each token."""
+        starts = np.concatenate(([0], self.ends[:-1])).astype(np.int64)
+        return np.arange(len(self.tokens)) - starts[self.document]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpts:
+    """Beginnings of documents. tokens, marks: ``(document, time)``; bytes: UTF-8 of all text."""
+
+    tokens: np.ndarray
+    marks: np.ndarray
+    bytes: int
+
+    @property
+    def stream(self) -> Stream:
+        count, size = self.tokens.shape
+        ends = size * np.arange(1, count + 1)
+        return Stream(tokens=self.tokens.reshape(-1), marks=self.marks.reshape(-1), ends=ends)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest that is equal for equal excerpts."""
+        whole = hashlib.sha256(self.tokens.tobytes())
+        whole.update(self.marks.tobytes())
+        return f"{self.tokens.shape} {self.bytes} {whole.hexdigest()}"
+
+
+class HeldOut:
+    """A held-out split of each source, and the tokenizer of all of them."""
+
+    def __init__(self, splits: Mapping[str, DataSet], tokenizer: Tokenizer) -> None:
+        self.splits, self.tokenizer = splits, tokenizer
+        self._read: dict[tuple[str, tuple[int, ...], int], Excerpts] = {}
+
+    def excerpts(self, source: str, *, lengths: Sequence[int], limit: int) -> Excerpts:
+        """Cut up to `limit` documents to the greatest of `lengths` (tokens) that any reaches.
+
+        Raises DataError if no document reaches even the smallest.
+        """
+        asked = source, tuple(sorted(lengths)), limit
+        if asked not in self._read:
+            self._read[asked] = self._cut(self.splits[source], lengths, limit)
+        return self._read[asked]
+
+    def _cut(self, data: DataSet, lengths: Sequence[int], limit: int) -> Excerpts:
+        for length in sorted(lengths, reverse=True):
+            documents = LongDocuments(data, at_least=length, limit=limit)
+            if len(documents):
+                tokens, marks = documents.beginnings(length)
+                texts = (self.tokenizer.decode(row) for row in tokens)
+                size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+                return Excerpts(tokens, marks, size)
+        raise DataError(
+            f"{data.folder}: no document has {min(lengths)} tokens (row_length); evaluate on "
+            "longer documents, or train and evaluate with a smaller row_length"
+        )

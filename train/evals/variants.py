@@ -1,0 +1,134 @@
+"""Variants of a trained model: ways to stretch it, without training, at each length of context.
+
+A method that has a factor gets that of the length: length / training row. A method that measures
+the length itself (dynamic) keeps its own. Nothing is stretched where the factor is 1: there every
+method is the model as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bipe.build import ALLOWED, PARTIAL, TARGET, find
+from bipe.decoder import DecoderConfig
+from bipe.encodings import Bilevel
+from bipe.encodings.base import Chain
+from bipe.extension import extend_config
+
+_FACTOR = "factor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """Which ways to stretch are compared.
+
+    methods: descriptions by name; None for the model as it is. units: what the original length
+    counts. factor: of the methods that have one; None: that of each length.
+    """
+
+    methods: Mapping[str, Mapping[str, Any] | None]
+    units: Sequence[str]
+    factor: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A method with one unit, named "yarn (segments)", or "rerope" where it has none.
+
+    configs: the model at each length, in tokens. left_out: why the model does not take it.
+    """
+
+    name: str
+    configs: Mapping[int, DecoderConfig] = field(default_factory=dict)
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    config: DecoderConfig
+    notes: Mapping[str, Any]
+    row_length: int
+    allowed: tuple[str, ...]
+
+
+def variants(
+    config: DecoderConfig,
+    ways: Ways,
+    *,
+    notes: Mapping[str, Any],
+    lengths: Sequence[int],
+    row_length: int,
+    allowed: tuple[str, ...] = ALLOWED,
+) -> Iterator[Variant]:
+    """Yield the variants of a model; one that was stretched and trained so takes none but itself.
+
+    notes: of its training. Where both units give equal models (the method asks for no original
+    length), there is one variant without a unit.
+    """
+    model = _Model(config=config, notes=notes, row_length=row_length, allowed=allowed)
+    for name, description in ways.methods.items():
+        if description is None:
+            yield Variant(name=name, configs=dict.fromkeys(lengths, config))
+            continue
+        if is_stretched(config.encoding):
+            yield Variant(name=name, left_out="the model is stretched already")
+            continue
+        made: dict[str, Mapping[int, DecoderConfig]] = {}
+        for unit in ways.units if _has_segments(config.encoding, allowed) else ["tokens"]:
+            try:
+                made[unit] = _stretched(model, description, unit, ways.factor, lengths)
+            except ValueError as reason:
+                yield Variant(name=f"{name} ({unit})", left_out=str(reason))
+        first = next(iter(made.values()), {})
+        if len(made) > 1 and all(each == first for each in made.values()):
+            made = {"": first}
+        for unit, configs in made.items():
+            yield Variant(name=f"{name} ({unit})" if unit else name, configs=configs)
+
+
+def is_stretched(encoding: Any) -> bool:
+    """Return whether a description holds a stretch or a far method."""
+    if isinstance(encoding, Mapping):
+        own = any(encoding.get(key) is not None for key in ("stretch", "far"))
+        return own or any(map(is_stretched, encoding.values()))
+    return isinstance(encoding, (list, tuple)) and any(map(is_stretched, encoding))
+
+
+def _stretched(
+    model: _Model,
+    description: Mapping[str, Any],
+    unit: Any,
+    factor: float | None,
+    lengths: Sequence[int],
+) -> dict[int, DecoderConfig]:
+    configs = {}
+    for length in lengths:
+        own = factor if factor is not None else max(1.0, length / model.row_length)
+        if length <= model.row_length:
+            own = 1.0
+        described = {key: value for key, value in description.items() if key != PARTIAL}
+        if _scales(described, model.allowed):
+            described[_FACTOR] = own
+        # Also where nothing is stretched: what cannot be is refused at every length.
+        done = extend_config(
+            model.config, described, notes=model.notes, unit=unit, allowed=model.allowed
+        )
+        configs[length] = done.config if own > 1 else model.config
+    return configs
+
+
+def _scales(description: Mapping[str, Any], allowed: tuple[str, ...]) -> bool:
+    """Return whether a method takes the factor of a length."""
+    kind = find(description[TARGET], allowed=allowed)
+    dynamic = bool(getattr(kind, "dynamic", False))
+    return _FACTOR in inspect.signature(kind).parameters and not dynamic
+
+
+def _has_segments(node: Any, allowed: tuple[str, ...]) -> bool:
+    kind = find(node[TARGET], allowed=allowed)
+    if kind is Chain:
+        return any(_has_segments(link, allowed) for link in node["links"])
+    return kind is Bilevel
