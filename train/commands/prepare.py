@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ def prepare_again(config: DictConfig) -> bool:
         if config.if_exists != "resume" or config.dry_run or not (out / folder.MANIFEST).exists():
             return False
         described = OmegaConf.to_container(config.corpus, resolve=True)
-        if not all(str(target).startswith(_LIGHT) for target in _targets(described)):
+        targets = re.findall(r'"_target_": "([^"]*)', json.dumps(described))
+        if not all(target.startswith(_LIGHT) for target in targets):
             return False
         corpus = instantiate(described, _convert_="all")
         _print(prepare(corpus, out=out, if_exists="resume", limit=config.limit, progress=False))
@@ -60,14 +62,6 @@ def prepare_again(config: DictConfig) -> bool:
             return False
         raise
     return True
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-        if key == "_target_":
-            yield value
-        elif isinstance(value, dict | list):
-            yield from _targets(value)
 
 
 def _print(prepared: Prepared) -> Prepared:

@@ -47,8 +47,7 @@ def train_tokenizer(study: Config, *, progress: bool = True) -> Path:
         made = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
         meter.finish(f"{made.vocab_size} pieces")
     seconds = time.monotonic() - began
-    # Measured before it is written: what is there is complete.
-    measured = _measured(made, corpus)
+    measured = _measured(made, corpus)  # before it is written: what is there is complete
     _write(file, made, trainer)
     print(f"{file}: {made.vocab_size:,} pieces, {measured}, trained in {seconds:.1f} s")
     return file
