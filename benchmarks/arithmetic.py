@@ -2,7 +2,7 @@
 
     python -m benchmarks.arithmetic [RUNS] [--json FILE]
 
-Reads the evaluation.json of the runs of `make arithmetic` (trained on 1 to 4 operators). It fails
+Reads the evaluation.jsonl of the runs of `make arithmetic` (trained on 1 to 4 operators). It fails
 unless every seed of BiPE-RoPE has more right tokens at 6 operators than every seed of RoPE; of
 other comparisons at this scale nothing is claimed.
 """
@@ -17,58 +17,60 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from train.disk.files import read_json
+from train.evals.arithmetic import TASK
+from train.evals.rows import FILE, Journal, Row
+from train.fit.runs import ENVIRONMENT
+from train.fit.trained_run import read_run
+
 AT = 6  # operators
 MEASURES = ("answer", "steps", "tokens")
 
 
-def collected(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
-    """The arithmetic of each model and seed."""
-    found: dict[str, dict[int, dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*/evaluation.json")):
-        held = json.loads(path.read_text(encoding="utf-8"))
-        if held.get("arithmetic"):
-            told = held["arithmetic"] | {"environment": held["environment"]}
-            found.setdefault(held["model"]["name"], {})[held["training"]["seed"]] = told
+def collected(folder: Path) -> dict[str, dict[int, list[Row]]]:
+    """Return the rows of arithmetic of each model and seed."""
+    found: dict[str, dict[int, list[Row]]] = {}
+    for path in sorted(folder.glob(f"*/{FILE}")):
+        if rows := [row for row in Journal(path).rows() if row.task == TASK]:
+            run = read_run(path.parent)
+            found.setdefault(run.model_name, {})[run.seed or 0] = rows
     return found
 
 
-def ahead(found: Mapping[str, Mapping[int, Any]]) -> bool:
-    """Whether each seed of BiPE-RoPE has more right tokens at AT operators than each of RoPE."""
-    shares = {
-        name: [one["tokens"]["share"][one["operators"].index(AT)] for one in seeds.values()]
+def shares(rows: Sequence[Row], measure: str) -> dict[int, float]:
+    """Return the share right, or another measure, by number of operators."""
+    found = {row.operators or 0: row.value or 0.0 for row in rows if row.measure == measure}
+    return dict(sorted(found.items()))
+
+
+def ahead(found: Mapping[str, Mapping[int, Sequence[Row]]]) -> bool:
+    """Return whether each seed of BiPE-RoPE has more right tokens at AT operators than any RoPE."""
+    at = {
+        name: [shares(rows, "tokens")[AT] for rows in seeds.values()]
         for name, seeds in found.items()
     }
-    return min(shares["BiPE-RoPE"]) > max(shares["RoPE"])
+    return min(at["BiPE-RoPE"]) > max(at["RoPE"])
 
 
-def summary(found: Mapping[str, Mapping[int, Any]]) -> dict[str, Any]:
-    """Shares of every seed and their mean, by model, measure and number of operators."""
-    first = next(one for seeds in found.values() for one in seeds.values())
-    return {
-        "environment": first["environment"],
-        "protocol": first["protocol"],
-        "operators": first["operators"],
-        "problems": first["problems"],
-        "models": {
-            name: {
-                measure: {
-                    "seeds": {seed: _shares(one, measure) for seed, one in sorted(seeds.items())},
-                    "mean": [
-                        round(fmean(column), 4)
-                        for column in zip(
-                            *(_shares(one, measure) for one in seeds.values()), strict=True
-                        )
-                    ],
-                }
-                for measure in MEASURES
+def summary(found: Mapping[str, Mapping[int, Sequence[Row]]]) -> dict[str, Any]:
+    """Return the shares of every seed and their mean, by model, measure and operators."""
+    first = next(rows for seeds in found.values() for rows in seeds.values())
+    models: dict[str, Any] = {}
+    for name, seeds in found.items():
+        models[name] = {}
+        for measure in MEASURES:
+            by_seed = {
+                seed: [round(share, 4) for share in shares(rows, measure).values()]
+                for seed, rows in sorted(seeds.items())
             }
-            for name, seeds in found.items()
-        },
+            means = [round(fmean(column), 4) for column in zip(*by_seed.values(), strict=True)]
+            models[name][measure] = {"seeds": by_seed, "mean": means}
+    return {
+        "protocol": next(row.note for row in first if row.measure == MEASURES[0]),
+        "operators": list(shares(first, MEASURES[0])),
+        "problems": list(shares(first, "problems").values()),
+        "models": models,
     }
-
-
-def _shares(one: Mapping[str, Any], measure: str) -> list[float]:
-    return [round(share, 4) for share in one[measure]["share"]]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -81,7 +83,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if not {"RoPE", "BiPE-RoPE"} <= set(found):
         print(f"{given.runs}: holds no evaluated RoPE and BiPE-RoPE; make arithmetic trains them")
         return 2
-    told = summary(found)
+    measured_on = next(map(read_json, sorted(given.runs.glob(f"*/{ENVIRONMENT}"))), None)
+    told = {"environment": measured_on, **summary(found)}
     print(f"share right at {told['operators']} operators, mean over seeds")
     for name, measures in told["models"].items():
         cells = "   ".join(

@@ -3,24 +3,35 @@
 import json
 
 import pytest
+import yaml
 
 from benchmarks.arithmetic import main
+from bipe import Decoder, DecoderConfig
+from bipe.checkpoint import save_model
+from train.evals.rows import FILE, Journal, Row
+from train.fit.runs import CONFIG
+
+ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 4}
+LEARNED = {"_target_": "bipe.encodings.Learned", "width": 8, "length": 4}
+ENCODINGS = {
+    "RoPE": ROPE,
+    "BiPE-RoPE": {"_target_": "bipe.encodings.Bilevel", "intra": LEARNED, "inter": ROPE},
+}
 
 
 def run(folder, name, seed, shares):
-    held = {
-        "model": {"name": name},
-        "training": {"seed": seed},
-        "environment": {"torch": "2.13.0"},
-        "arithmetic": {
-            "protocol": "made up by a test",
-            "operators": [4, 6],
-            "problems": [5, 5],
-            **{measure: {"share": shares} for measure in ("answer", "steps", "tokens")},
-        },
-    }
-    (folder / f"{name}_{seed}").mkdir()
-    (folder / f"{name}_{seed}" / "evaluation.json").write_text(json.dumps(held))
+    sizes = {"vocab_size": 11, "width": 8, "n_layer": 1, "n_head": 2, "mlp_width": 8}
+    here = folder / f"{name}_{seed}"
+    save_model(Decoder(DecoderConfig(**sizes, encoding=ENCODINGS[name])), here / "model")
+    (here / CONFIG).write_text(yaml.safe_dump({"seed": seed}))
+    Journal(here / FILE).append(
+        "made up by a test",
+        [
+            Row(task="arithmetic", measure=measure, operators=operators, value=value, note="so")
+            for measure in ("answer", "steps", "tokens")
+            for operators, value in zip((4, 6), shares, strict=True)
+        ],
+    )
 
 
 @pytest.mark.parametrize(("worst", "status"), [(0.5, 0), (0.3, 1), (0.2, 1)])
