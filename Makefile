@@ -36,7 +36,7 @@ segmentation: .venv/demo.done
 		$(cut)=runs/segmentation/$(cut)_0,runs/segmentation/$(cut)_1,runs/segmentation/$(cut)_2)
 
 test: .venv/dev.done
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: .venv/dev.done
 	$(BIN)/ruff check .
