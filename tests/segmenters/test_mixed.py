@@ -1,7 +1,6 @@
 """Documents of several kinds of text. In a marked text, '@@' stands where a segment ends."""
 
 import json
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, Mixed, Sentences
 from segmenters.documents.mixed import FORMATS
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, grows_too_fast
 
 _PIECES = [
     *("```", "~~~", "````", "```python\n", "\n", "\n", "\n\n", "# ", "- ", "1. ", "| a |", "---"),
@@ -135,15 +134,6 @@ def test_an_unknown_format_is_named():
         Mixed(format="word")
 
 
-def seconds(segmenter, text):
-    took = []
-    for _ in range(2):
-        start = time.process_time()
-        segmenter.cut(text)
-        took.append(time.process_time() - start)
-    return min(took)
-
-
 HOSTILE = [
     *(
         "```\n",
@@ -212,11 +202,6 @@ HOSTILE = [
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_hostile_documents_take_linear_time(format):
-    segmenter, slow = Mixed(format=format), {}
     for piece in HOSTILE:
-        half, whole = (
-            seconds(segmenter, piece * (size // len(piece))) for size in (15_000, 30_000)
-        )
-        if whole > 2.5 * half + 0.05:
-            slow[piece] = (half, whole)
-    assert slow == {}
+        texts = (piece * (size // len(piece)) for size in (15_000, 30_000))
+        assert not grows_too_fast(Mixed(format=format).cut, *texts, most=2.5, slack=0.05), piece

@@ -1,4 +1,6 @@
-"""Texts that segmenters find hard: strategies for hypothesis."""
+"""Texts that segmenters find hard: strategies for hypothesis, and a clock."""
+
+import time
 
 from hypothesis import strategies as st
 
@@ -22,3 +24,20 @@ few = st.lists(st.sampled_from(_PIECES), min_size=2, max_size=5, unique=True).fl
 any_text = st.one_of(soup, few, st.text(st.characters(codec=None), max_size=60))
 # What a tokenizer can read: no lone surrogates.
 utf8_text = any_text.map(lambda text: text.encode("utf-8", "replace").decode())
+
+
+def grows_too_fast(cut, short, long, *, most, slack):
+    """Whether the long text takes more than `most` times the seconds of the short one, and `slack`.
+
+    The best of three runs each, in turns, so that a busy machine disturbs both; a time below the
+    slack decides at once.
+    """
+    best = [float("inf")] * 2
+    for _ in range(3):
+        for which, text in ((1, long), (0, short)):
+            start = time.process_time()
+            cut(text)
+            best[which] = min(best[which], time.process_time() - start)
+            if best[1] <= slack:
+                return False
+    return best[1] > most * best[0] + slack

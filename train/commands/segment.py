@@ -21,7 +21,7 @@ from segmenters.align import anchors_from_offsets
 from segmenters.base import SegmenterError
 from segmenters.registry import SEGMENTERS
 from segmenters.show import CutText, page, shown, statistics, tokens_of, visible
-from segmenters.show.measures import rows_of_lengths, rows_of_separators
+from segmenters.show.measures import Integers, rows_of_lengths, rows_of_separators
 from train.commands.segment_choice import Choice
 from train.errors import UserError
 
@@ -77,13 +77,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Row(NamedTuple):
-    """One document of the table of many; `units` are tokens, or words without a tokenizer."""
-
     name: str
     label: str
     note: str
     segments: int
-    units: int
+    units: int  # tokens, or words without a tokenizer
 
 
 class _Run:
@@ -91,8 +89,7 @@ class _Run:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        asked = {name: getattr(options, name) for name in ("segmenter", "kind", "language")}
-        self.choice = Choice(**asked)
+        self.choice = Choice(options.segmenter, options.kind, options.language)
         self.count = _counter(options.tokenizer) if options.tokenizer else None
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
@@ -153,10 +150,7 @@ class _Run:
 
 
 def colours_of(wish: str, *, is_terminal: bool) -> int:
-    """Return how many colours to use: 256, 16 or none. `wish`: "auto", "always" or "never".
-
-    By NO_COLOR, TERM and COLORTERM, as rich reads them.
-    """
+    """Return how many colours to use, 256, 16 or none, by NO_COLOR, TERM and COLORTERM."""
     if wish == "never" or (wish == "auto" and not is_terminal):
         return 0
     from rich.console import Console
@@ -168,27 +162,19 @@ def colours_of(wish: str, *, is_terminal: bool) -> int:
 
 
 def _files(names: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the files of all names in order, those of folders sorted, and whether from a folder.
-
-    Hidden files and folders of packages are left out of folders.
-    """
+    """Yield files and whether from a folder, whose hidden files and packages are left out."""
     for name in names:
         if name == STDIN or not Path(name).is_dir():
             yield name, False
             continue
         for folder, folders, files in os.walk(name):
-            kept = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
-            folders[:] = kept
-            yield from (
-                (str(Path(folder) / file), True) for file in sorted(files) if file[0] != "."
-            )
+            folders[:] = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
+            for file in sorted(file for file in files if file[0] != "."):
+                yield str(Path(folder) / file), True
 
 
 def _read(name: str) -> str:
-    """Return the text of a file, with a warning if some of it is not UTF-8.
-
-    Raises UserError, with the name and the rule, for what is no text.
-    """
+    """Return the text of a file, with a warning if some of it is not UTF-8."""
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as fault:
@@ -211,7 +197,7 @@ def _read(name: str) -> str:
     return text
 
 
-def _counter(path: str) -> Callable[[CutText], Any]:
+def _counter(path: str) -> Callable[[CutText], Integers]:
     """Return what counts the tokens of each segment by a tokenizer."""
     import tokenizers
 
@@ -225,7 +211,7 @@ def _counter(path: str) -> Callable[[CutText], Any]:
     fast.no_truncation()
     fast.no_padding()
 
-    def count(cut: CutText) -> Any:
+    def count(cut: CutText) -> Integers:
         offsets = fast.encode(cut.text, add_special_tokens=False).offsets
         return tokens_of(cut.cuts, anchors_from_offsets(cut.text, offsets))
 
@@ -254,9 +240,8 @@ def _tables(cut: CutText) -> Iterator[Any]:
 
 def _summary(rows: list[_Row], *, unit: str) -> Iterator[Any]:
     """Yield many documents, a line each, and all together by what cut them."""
-    head = ["document", "segments", f"{unit}/segment", "by"]
     lines = [[row.name, str(row.segments), _mean([row]), row.note] for row in rows]
-    yield _table([head, *lines])
+    yield _table([["document", "segments", f"{unit}/segment", "by"], *lines])
     yield ""
     labels = sorted({row.label for row in rows})
     groups = [(label, [row for row in rows if row.label == label]) for label in labels]

@@ -12,23 +12,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from segmenters import Auto, Lines, Segmenter
+from segmenters import Auto, Lines, Segmenter, registry
 from segmenters.documents.router import decide
-from segmenters.registry import (
-    ROUTES,
-    SEGMENTERS,
-    language_named,
-    language_of_script,
-    make,
-    route_of_language,
-    segmenter_class,
-)
-from train.errors import UserError, nearest
+from train.errors import UserError, as_config_error, nearest
 
-_KINDS = ("code", "proof", "prose", "text", *ROUTES)
+_KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """What the command line says about the segmenter; checked before a file is read."""
 
@@ -41,30 +32,26 @@ class Choice:
             built(self.segmenter)
         if self.kind is not None and self.kind not in _KINDS:
             raise UserError(f"--kind: there is no {self.kind!r}; {nearest(self.kind, _KINDS)}")
-        if self.language and route_of_language(self.language, is_code=True) is None:
-            try:
-                language_named(self.language)
-            except ValueError as fault:
-                raise UserError(f"--language: {fault}") from None
+        if self.language and registry.route_of_language(self.language, is_code=True) is None:
+            with as_config_error("--language: "):
+                registry.language_named(self.language)
 
     def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
         """Return what is chosen for a text, why, and the segmenter, with two levels if it has."""
         meta = {"language": self.language} if self.language else {}
         kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
-            own = built(self.segmenter)
-            return (
-                self.segmenter,
-                "as asked",
-                own.choose(text=text, kind=kind, name=path, meta=meta),
-            )
+            asked = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
+            return self.segmenter, "as asked", asked
         if self.language:  # decides before the name of the file
             kind, path = kind or "code", None
         decision = decide(text=text, kind=kind, name=path, meta=meta)
         chosen = Auto(granularity="logical").of_route(decision.route, name=path, meta=meta)
         label = decision.route
         if isinstance(chosen, Lines):
-            language = chosen.language if chosen.language != "auto" else language_of_script(text)
+            language = (
+                chosen.language if chosen.language != "auto" else registry.language_of_script(text)
+            )
             label = f"{label} ({language})" if language else label
             if chosen.granularity == "logical":
                 chosen = dataclasses.replace(chosen, granularity="block")
@@ -74,10 +61,10 @@ class Choice:
 def built(wish: str) -> Segmenter:
     """Return the segmenter of a name with its parameters, as given on the command line."""
     name, _, rest = wish.partition(":")
-    if name not in SEGMENTERS:
-        raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, SEGMENTERS)}")
+    if name not in registry.SEGMENTERS:
+        raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
     given: dict[str, Any] = {}
-    known = [field.name for field in dataclasses.fields(segmenter_class(name))]
+    known = [field.name for field in dataclasses.fields(registry.segmenter_class(name))]
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
@@ -90,7 +77,5 @@ def built(wish: str) -> Segmenter:
             given[key] = built(value) if key == "of" else json.loads(value)
         except json.JSONDecodeError:
             given[key] = value
-    try:
-        return make(name, **given)
-    except (TypeError, ValueError) as fault:
-        raise UserError(f"--segmenter {name}: {fault}") from None
+    with as_config_error(f"--segmenter {name}: ", TypeError):
+        return registry.make(name, **given)

@@ -1,7 +1,5 @@
 """Laws of the dialects of proofs, on texts made of what each dialect looks at."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +14,7 @@ from segmenters import (
     Metamath,
     Mizar,
 )
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, grows_too_fast
 
 WORDS = [
     "a",
@@ -192,26 +190,12 @@ HOSTILE = [
 ]
 
 
-def seconds(segmenter, text):
-    took = []
-    for _ in range(2):
-        start = time.process_time()
-        segmenter.cut(text)
-        took.append(time.process_time() - start)
-    return min(took)
-
-
 @each
 def test_hostile_text_takes_linear_time(segmenter):
-    slow = {}
+    """Twice the text, 2.5 times the time at most; times of a few milliseconds are noise."""
     for piece in HOSTILE:
-        half, whole = (
-            seconds(segmenter, piece * (size // len(piece))) for size in (40_000, 80_000)
-        )
-        # Times of a few milliseconds are noise.
-        if whole > 2.5 * half + 0.05:
-            slow[piece] = (half, whole)
-    assert slow == {}
+        texts = (piece * (size // len(piece)) for size in (40_000, 80_000))
+        assert not grows_too_fast(segmenter.cut, *texts, most=2.5, slack=0.05), piece
 
 
 @each
