@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -301,16 +300,13 @@ def test_what_would_steer_a_screen_or_tangle_a_line_is_made_visible():
 
 def test_the_command_is_quick_and_loads_nothing_heavy(file):
     program = (
-        f"from train.cli import main; main(['segment', {str(file)!r}]); import sys;"
+        f"from train.cli import main; main(['segment', {str(file)!r}]); import sys, time;"
         "print(sorted({'torch', 'hydra', 'spacy', 'lightning', 'tree_sitter', 'rich', 'tokenizers'}"
-        " & set(sys.modules)))"
+        " & set(sys.modules)), time.process_time(), sep='\\n')"
     )
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        seconds.append(time.perf_counter() - begin)
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert min(seconds) < 1.5  # a third of a second on an idle machine
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    *_, heavy, seconds = done.stdout.splitlines()
+    assert heavy == "[]"
+    assert float(seconds) < 1.5  # of the processor, which others may use: a third on an idle one

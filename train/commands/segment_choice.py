@@ -49,9 +49,8 @@ class Choice:
         chosen = Auto(granularity="logical").of_route(decision.route, name=path, meta=meta)
         label = decision.route
         if isinstance(chosen, Lines):
-            language = (
-                chosen.language if chosen.language != "auto" else registry.language_of_script(text)
-            )
+            script = registry.language_of_script(text)
+            language = chosen.language if chosen.language != "auto" else script
             label = f"{label} ({language})" if language else label
             if chosen.granularity == "logical":
                 chosen = dataclasses.replace(chosen, granularity="block")
