@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from train.cli import _spelled, main
+from train.cli import _without_options, main
 
 
 @pytest.fixture
@@ -72,4 +72,4 @@ def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):
 
 def test_options_are_keys():
     words = ["--dry-run", "--limit=4", "a=b", "--limit", "5", "--cfg", "job"]
-    assert _spelled(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]
+    assert _without_options(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]
