@@ -1,18 +1,16 @@
-"""Prepared data in the formats of other programs, one file a format.
+"""Prepared data in the formats of other programs.
 
-Megatron-LM's IndexedDataset: SPLIT.bin, the ids back to back, and SPLIT.idx over it.
-
-The index, little-endian and without gaps: the magic word, version (uint64), a code for the type of
-the ids (uint8), the number of sequences and of document indices (uint64 both), then the length of
-each sequence in ids (int32), where it starts in SPLIT.bin in bytes (int64), and the document
-indices (int64): the sequence with which each document starts, and at last the number of sequences.
+Megatron-LM's IndexedDataset: SPLIT.bin, the ids back to back, and SPLIT.idx over it. The index,
+little-endian and without gaps: the magic word, version (uint64), a code for the type of the ids
+(uint8), the number of sequences and of document indices (uint64 both), then the length of each
+sequence in ids (int32), where it starts in SPLIT.bin in bytes (int64), and the document indices
+(int64): the sequence with which each document starts, and at last the number of sequences.
 
 A sequence is a document, as GPT wants it, or a segment: so Megatron splits sentences for BERT, and
 the segments of the first level are kept. A document ends with its end-of-document id either way.
 There is no type for uint32; ids below 2 ** 31 are the same bytes as int32.
 
-
-Parquet: SPLIT-00000-of-00001.parquet, one file a shard, one row a document.
+Parquet: SPLIT-00000-of-00001.parquet, one file per shard, one row per document.
 
     id                  string
     bytes               int64: its size in UTF-8
@@ -21,7 +19,7 @@ Parquet: SPLIT-00000-of-00001.parquet, one file a shard, one row a document.
                         the ids. segment_lengths_1 and so on: of further levels
 
 The metadata of the schema hold the fingerprints of the tokenizer and the segmenter as JSON under
-"bipe". `datasets` reads the folder of a source as it lies, the splits by the names of the files.
+"bipe". `datasets` reads the folder of a source as it is, the splits by the names of the files.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ import io
 import json
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -41,14 +39,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from train.data.store.folder import TOKENIZER, read_top
+from train.data.store.folder import TOKENIZER, clear, read_top
 from train.data.store.shards import DataSet, Shard, open_dataset
-from train.disk.files import Output, sync_folder, writing
+from train.disk.files import Output, sync_folder, write_whole, writing
 from train.errors import DataError, nearest
 
-__all__ = ["FORMATS", "SEQUENCES", "Exported", "export"]
-
 FORMATS = ("megatron", "parquet")
+SEQUENCES = ("documents", "segments")
+_MAGIC = b"MMIDIDX\x00\x00"
+_VERSION = 1
+_TYPES = {2: 8, 4: 4}  # bytes of an id -> code of uint16, of int32
+_LARGEST = 2**31 - 1
+_BLOCK = 1 << 20
+_GROUP_TOKENS = 1 << 20
+
+Places = npt.NDArray[np.int64]
+Create = Callable[[Path], Output]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,97 +77,61 @@ def export(
     or data that is damaged; nothing is left of the attempt.
     """
     out = Path(out)
-    if format not in FORMATS:
-        raise DataError(f"format: there is no {format!r}; {nearest(format, FORMATS)}")
-    if sequences not in SEQUENCES:
-        raise DataError(f"sequences: there is no {sequences!r}; {nearest(sequences, SEQUENCES)}")
+    for key, value, known in (("format", format, FORMATS), ("sequences", sequences, SEQUENCES)):
+        if value not in known:
+            raise DataError(f"{key}: there is no {value!r}; {nearest(value, known)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"out={out} must be a new or empty folder")
     sources = read_top(folder)["sources"]
-    with _Outputs.of(out) as outputs:
-        tokenizer = outputs.create(out / TOKENIZER)
-        tokenizer.write((folder / TOKENIZER).read_bytes())
-        outputs.commit()
+    with _empty_on_failure(out):
+        write_whole(out / TOKENIZER, (folder / TOKENIZER).read_text(encoding="utf-8"))
         for source, entry in sources.items():
+            with writing(out / source):
+                (out / source).mkdir()
             for split in entry["splits"]:
                 data = open_dataset(folder / source / split)
-                if len(data) and format == "megatron":
-                    write_megatron(
-                        data, stem=out / source / split, create=outputs.create, sequences=sequences
-                    )
-                elif len(data):
-                    write_parquet(data, stem=out / source / split, create=outputs.create)
-                yield Exported(
-                    source=source, split=split, documents=len(data), files=outputs.commit()
-                )
+                files = _write(data, out / source / split, format, sequences) if len(data) else []
+                yield Exported(source=source, split=split, documents=len(data), files=files)
 
 
-class _Outputs:
-    """Files of an export: each whole before the next split, and none after a fault."""
+def _write(data: DataSet, stem: Path, format: str, sequences: str) -> list[Path]:
+    """Write the files of a split, all of them whole before the first is in its place."""
+    created: list[Output] = []
+    with ExitStack() as stack:
 
-    def __init__(self) -> None:
-        self._open: list[Output] = []
-        self._done: list[Output] = []
-        self._folders: list[Path] = []
+        def create(path: Path) -> Output:
+            created.append(Output(path))
+            stack.callback(created[-1].discard, committed=False)
+            return created[-1]
 
-    @classmethod
-    @contextmanager
-    def of(cls, out: Path) -> Iterator[_Outputs]:
-        """Remove everything again if the export fails."""
-        outputs = cls()
-        try:
-            outputs._make(out)
-            yield outputs
-        except BaseException:
-            outputs._discard()
-            raise
-
-    def create(self, path: Path) -> Output:
-        """A new file, in a folder that is made where it is missing."""
-        self._make(path.parent)
-        output = Output(path)
-        self._open.append(output)
-        return output
-
-    def commit(self) -> list[Path]:
-        """Put what was created in its place."""
-        committed = self._open
-        for output in committed:
+        if format == "megatron":
+            write_megatron(data, stem=stem, create=create, sequences=sequences)
+        else:
+            write_parquet(data, stem=stem, create=create)
+        for output in created:
             output.commit()
-        for folder in {output.path.parent for output in committed}:
-            with writing(folder):
-                sync_folder(folder)
-        self._done += committed
-        self._open = []
-        return [output.path for output in committed]
+    with writing(stem.parent):
+        sync_folder(stem.parent)
+    return [output.path for output in created]
 
-    def _make(self, folder: Path) -> None:
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        for path in reversed(missing):
-            with writing(path):
-                path.mkdir()
-            self._folders.append(path)
 
-    def _discard(self) -> None:
-        for output in (*self._open, *self._done):
-            output.discard()
-        for folder in reversed(self._folders):
-            with suppress(OSError):
+@contextmanager
+def _empty_on_failure(out: Path) -> Iterator[None]:
+    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):
+            clear(out)
+            for folder in missing:
                 folder.rmdir()
-
-
-SEQUENCES = ("documents", "segments")
-_MAGIC = b"MMIDIDX\x00\x00"
-_VERSION = 1
-_TYPES = {2: 8, 4: 4}  # bytes of an id -> code of uint16, of int32
-_LARGEST = 2**31 - 1
-_BLOCK = 1 << 20
-
-Places = npt.NDArray[np.int64]
+        raise
 
 
 def write_megatron(
-    data: DataSet, *, stem: Path, create: Callable[[Path], Output], sequences: str = "documents"
+    data: DataSet, *, stem: Path, create: Create, sequences: str = "documents"
 ) -> None:
     """Write STEM.bin and STEM.idx; DataError for what the format cannot hold."""
     width = data.tokens.dtype.itemsize
@@ -185,7 +155,7 @@ def write_megatron(
 
 
 def _starts(data: DataSet, by_segment: bool) -> Iterator[Places]:
-    """Where sequences start, in tokens, in blocks."""
+    """Yield where sequences start, in tokens, in blocks."""
     if by_segment:
         for start in range(0, len(data.tokens), _BLOCK):
             stop = min(start + _BLOCK, len(data.tokens))
@@ -206,7 +176,7 @@ def _lengths(blocks: Iterator[Places], tokens: int) -> Iterator[Places]:
 
 
 def _document_indices(data: DataSet, by_segment: bool) -> Iterator[Places]:
-    """The first sequence of each document, and behind them the number of sequences."""
+    """Yield the first sequence of each document, and at last the number of sequences."""
     yield np.zeros(1, np.int64)
     if not by_segment:
         for start in range(0, len(data), _BLOCK):
@@ -220,11 +190,8 @@ def _document_indices(data: DataSet, by_segment: bool) -> Iterator[Places]:
         before += len(starts)
 
 
-_GROUP_TOKENS = 1 << 20
-
-
-def write_parquet(data: DataSet, *, stem: Path, create: Callable[[Path], Output]) -> None:
-    """Write one file a shard, in row groups of a bounded number of tokens."""
+def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
+    """Write one file per shard, in row groups of a bounded number of tokens."""
     schema = _schema(data)
     for number, shard in enumerate(data.shards):
         name = f"{stem.name}-{number:05d}-of-{len(data.shards):05d}.parquet"
@@ -268,7 +235,7 @@ def _column(level: int) -> str:
 
 
 def _groups(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Documents first to last of each row group: as many as fit, and one at least."""
+    """Yield documents first to last of each row group: as many as fit, and one at least."""
     first = begin = 0
     while first < len(ends):
         last = int(np.searchsorted(ends, begin + _GROUP_TOKENS, side="right"))
