@@ -1,16 +1,14 @@
-"""Rows cut from documents that stand back to back, in the order of the file or another.
+"""Where the tokens of each row come from: documents back to back, or bins of whole documents.
 
-Rows as bins of whole documents: best fit decreasing, or one document a row.
+Stream and Bins give the spans of any row, and count targets, inputs and pieces without them.
 
-A document longer than a row is cut into full rows, which share a token with the next, and an end
+Bins cut a document longer than a row into full rows, which share a token with the next, and an end
 that is packed like a document. Documents are taken in windows: each window is packed for itself,
 so memory beyond the result does not grow with the corpus, and a row holds documents that are near
-in it.
-
-Best fit decreasing puts each document, longest first, into the fullest row that still has room.
-Only how much room rows have left decides, so all documents of a length and all rows of equal room
-are handled at once, as ranges: the time is that of sorting, and grows with the number of different
-lengths instead of the number of documents.
+in it. Best fit decreasing puts each document, longest first, into the fullest row that still has
+room. Only how much room rows have left decides, so all documents of a length and all rows of equal
+room are handled at once, as ranges: the time is that of sorting, and grows with the number of
+different lengths instead of the number of documents.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ class Stream:
         return min(self._total, (len(self) if rows is None else rows) * self._row_length)
 
     def long_inputs(self, rows: int, *, at_least: int) -> int:
-        """Inputs of the first rows that come from documents of at least so many tokens."""
+        """Count the inputs of the first rows in documents of at least so many tokens."""
         lengths = np.diff(self._bounds, prepend=0)
         inside = np.clip(self.inputs(rows) - (self._bounds - lengths), 0, lengths)
         return int(inside[lengths >= at_least].sum())
@@ -159,7 +157,7 @@ class Bins:
         return int(np.minimum(self._filled[:rows], self._row_length).sum(dtype=np.int64))
 
     def long_inputs(self, rows: int, *, at_least: int) -> int:
-        """Inputs of the first rows that come from documents of at least so many tokens."""
+        """Count the inputs of the first rows in documents of at least so many tokens."""
         last = self._first[rows]
         of = np.searchsorted(self._ends, self._starts[:last], side="right")
         inside = self._lengths[:last].astype(np.int64)
@@ -202,7 +200,7 @@ class _Packer:
         self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents to each
 
     def rows(self) -> Integers:
-        """The row of each document, in the order in which they came."""
+        """Return the row of each document, in the order in which they came."""
         if not self._runs:
             return np.empty(0, np.int64)
         first, rows, each = np.array(self._runs, np.int64).T

@@ -40,7 +40,7 @@ _LOCK = "lock"
 
 
 def finished(out: Path) -> dict[str, Any] | None:
-    """The manifest of the data set in a folder, None if there is no data set.
+    """Return the manifest of the data set in a folder, None if there is no data set.
 
     Raises DataError if the folder holds anything that `prepare` did not write.
     """
@@ -60,7 +60,7 @@ def finished(out: Path) -> dict[str, Any] | None:
 
 
 def read_top(out: Path) -> dict[str, Any]:
-    """The manifest of a prepared data set; DataError if there is none."""
+    """Return the manifest of a prepared data set; DataError if there is none."""
     return load(out / MANIFEST, format=FORMAT, version=VERSION, what="prepared data")
 
 

@@ -1,19 +1,17 @@
-"""Whether the files of a data set are those that its manifest lists: there, whole, unchanged.
-
-Data sets on disk: tokens, document ends, one bitmap a level, and a manifest that vouches.
+"""Data sets on disk: tokens, document ends, one bitmap per level, and a manifest of checksums.
 
     NAME.00000.bin           ids, uint16 (uint32 where the vocabulary needs it), back to back
     NAME.00000.documents     int64 [documents]: where each ends, in tokens of this shard
     NAME.00000.bytes         int64 [documents]: its size in UTF-8 bytes, for bits per byte
-    NAME.00000.ids           one JSON string a line: its id
-    NAME.00000.level0.bits   one bit a token, lowest bit first: a segment starts; level1 and so on
+    NAME.00000.ids           one JSON string per line: its id
+    NAME.00000.level0.bits   one bit per token, lowest bit first: a segment starts; level1 and so on
     NAME.00001.bin           the next shard; no document is in two
     manifest.json            fingerprints, counts, size and checksums of every file
 
 A bitmap costs 1/16 of the tokens where stored position ids would cost 4 to 8 times them. The
 manifest is written last: a folder without one is not a data set. Mark bit 0 (a document starts)
 follows from the ends and is not stored. Positions are not known here: bipe.positions derives them.
-This file reads; writer.py writes. docs/shards.md tells other programs how to.
+This file reads; writer.py writes. docs/shards.md describes the format for other programs.
 """
 
 from __future__ import annotations
@@ -91,19 +89,19 @@ _KEYS |= {"shards": list, "files": dict}
 
 
 def shard_file(name: str, number: int, suffix: str) -> str:
-    """The name of a file of a shard."""
+    """Return the name of a file of a shard."""
     return f"{name}.{number:05d}.{suffix}"
 
 
 def suffixes(levels: int) -> list[str]:
-    """The files of a shard."""
+    """Return the files of a shard."""
     return ["bin", "documents", "bytes", "ids", *(f"level{level}.bits" for level in range(levels))]
 
 
 class Shard:
     """One shard, mapped into memory; everything counts from its own first token.
 
-    tokens: uint16 or uint32 [tokens]. ends, sizes: int64 [documents]. bits: uint8 a level.
+    tokens: uint16 or uint32 [tokens]. ends, sizes: int64 [documents]. bits: uint8 per level.
     """
 
     def __init__(self, *, folder: Path, manifest: dict[str, Any], number: int) -> None:
@@ -177,11 +175,11 @@ class DataSet:
             self.document_bytes = np.concatenate([shard.sizes for shard in self.shards])
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return len(self.document_ends)
 
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        """Marks of the tokens from start to stop: uint8 [stop - start]."""
+        """Return the marks of the tokens from start to stop: uint8 [stop - start]."""
         marks = self.starts(start, stop) << np.uint8(1)
         for level in range(1, self.manifest["levels"]):
             marks |= self.starts(start, stop, level=level) << np.uint8(1 + level)
@@ -212,11 +210,11 @@ class DataSet:
         return self.tokens[start:stop], self.marks(start, stop)
 
     def document_ids(self) -> list[str]:
-        """The ids of all documents, in their order."""
+        """Return the ids of all documents, in their order."""
         return [json.loads(line) for line in self.id_lines()]
 
     def id_lines(self) -> Iterator[bytes]:
-        """The ids as they are stored: one line a document."""
+        """Return the ids as they are stored: one line a document."""
         for shard in self.shards:
             with shard.paths["ids"].open("rb") as lines:
                 yield from lines
@@ -236,7 +234,7 @@ def open_dataset(folder: str | Path, *, verify: bool = True) -> DataSet:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a split; DataError if there is none or it is of another format."""
+    """Return the manifest of a split; DataError if there is none or it is of another format."""
     path = folder / MANIFEST
     manifest = load(path, format=FORMAT, version=VERSION, what="shards")
     for key, kind in _KEYS.items():

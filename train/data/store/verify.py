@@ -2,15 +2,11 @@
 
 The top manifest is sealed and holds the checksums of the manifests of the splits, which hold those
 of all other files: so any byte that changed is found. Beyond that the manifests must agree with
-each other and with the tokenizer, and (`structure`) the shards with the format.
-
-
-Whether the bytes of a shard make sense: what must hold of the format, whatever its checksums.
-
-For each rule that is broken, the first place is told and how many there are. The rules: ids are
-below vocab_size; document ends rise and the last is the number of tokens; a document starts a
-segment of every level; no bit stands beyond the last token; the ids file has a JSON string on a
-line for each document; and all is as many as the manifest counts.
+each other and with the tokenizer, and (`structure`) the shards with the format: ids are below
+vocab_size; document ends rise and the last is the number of tokens; a document starts a segment of
+every level; no bit is set beyond the last token; the ids file has a JSON string on a line for each
+document; and all is as many as the manifest counts. Of each rule that is broken, the first place is
+reported and how many there are.
 """
 
 from __future__ import annotations
@@ -38,16 +34,16 @@ def data_faults(
     structure: bool = True,
     advance: Advance = lambda _: None,
 ) -> Iterator[Fault]:
-    """What is wrong with a prepared data set.
+    """Yield what is wrong with a prepared data set.
 
     sources: look at these only. structure: look into the shards as well, and for files that do
-    not belong there. advance: is told of every piece read for a checksum, in bytes.
+    not belong there. advance: gets the bytes of every piece read for a checksum.
     """
     manifest: dict[str, Any] | None = None
     try:
         manifest = top.read_top(folder)
     except DataError as fault:
-        yield _told(folder / top.MANIFEST, fault)
+        yield _as_fault(folder / top.MANIFEST, fault)
     else:
         yield from _top_faults(folder, manifest, sources)
         if structure:
@@ -63,12 +59,12 @@ def data_faults(
 def split_faults(
     folder: Path, *, structure: bool = True, advance: Advance = lambda _: None
 ) -> Iterator[Fault]:
-    """What is wrong with one split of one source."""
+    """Yield what is wrong with one split of one source."""
     path = folder / MANIFEST
     try:
         manifest = read_manifest(folder)
     except DataError as fault:
-        yield _told(path, fault)
+        yield _as_fault(path, fault)
         return
     yield from file_faults(folder, manifest["files"], advance=advance)
     if structure:
@@ -85,7 +81,7 @@ def split_faults(
 
 
 def splits_of(folder: Path, *, sources: Sequence[str] | None = None) -> list[Path]:
-    """The folders of the splits that are there or that the manifest lists, in their order."""
+    """Return the folders of the splits that are there or that the manifest lists."""
     there = {path.parent for path in folder.glob(f"*/*/{MANIFEST}")}
     try:
         told = top.read_top(folder)["sources"]
@@ -112,11 +108,11 @@ def _top_faults(
 
 
 def _disagreements(split: Path, manifest: dict[str, Any]) -> Iterator[Fault]:
-    """What the manifest of a split says otherwise than the one of the whole."""
+    """Yield where the manifest of a split disagrees with the one of the whole."""
     try:
         own = read_manifest(split)
     except DataError:
-        return  # told of elsewhere
+        return  # reported elsewhere
     source = manifest["sources"].get(split.parent.name, {})
     expected = {
         "tokenizer": manifest["tokenizer"],
@@ -141,7 +137,7 @@ def _files_of(manifest: dict[str, Any], number: int) -> dict[str, Any]:
     return {name: file for name, file in manifest["files"].items() if name.startswith(begin)}
 
 
-def _told(path: Path, fault: DataError) -> Fault:
+def _as_fault(path: Path, fault: DataError) -> Fault:
     return Fault(path=path, what=str(fault).removeprefix(f"{path}: "))
 
 
@@ -150,7 +146,7 @@ _INT64 = 8
 
 
 def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -> Iterator[Fault]:
-    """What is wrong inside a shard whose files have the sizes that its counts give them.
+    """Yield what is wrong inside a shard whose files have the sizes that its counts give them.
 
     counts: documents, tokens and segments, as the manifest has them.
     """
@@ -200,9 +196,9 @@ def _documents(shard: Shard) -> Iterator[Fault]:
 def _bitmap(shard: Shard, level: int) -> Iterator[Fault]:
     path, bits, tokens = shard.paths[f"level{level}.bits"], shard.bits[level], len(shard.tokens)
     if tokens % 8 and bits[-1] >> (tokens % 8):
-        yield _at(path, "bits stand beyond the last token", np.array([len(bits) - 1]), 1)
+        yield _at(path, "bits are set beyond the last token", np.array([len(bits) - 1]), 1)
     starts = np.concatenate(([0], shard.ends[:-1]))[: len(shard.ends)]
-    starts = starts[(starts >= 0) & (starts < tokens)]  # others are told of elsewhere
+    starts = starts[(starts >= 0) & (starts < tokens)]  # others are reported elsewhere
     unset = starts[(bits[starts >> 3] >> (starts & 7) & 1) == 0]
     if len(unset):
         yield _at(path, "a document must start a segment", unset >> 3, 1)

@@ -1,14 +1,11 @@
-"""Marks of many stretches of a data set at once, for batches whose rows lie in it as they are.
+"""Many stretches of a data set at once, and whole long documents in a fixed order.
 
-Bytes of the bitmaps are gathered for all windows together, shifted to begin with their windows,
-and unpacked in one call: no Python per row. `DataSet.marks` of each window is the same, slower.
+Marks of windows, for batches whose rows are contiguous in the file: bytes of the bitmaps are
+gathered for all windows together, shifted to begin with their windows, and unpacked in one call.
+`DataSet.marks` of each window is the same, slower.
 
-
-Whole long documents in a fixed order: what is held out for measuring length.
-
-Documents that are long enough are taken as they come in the file, each from its first token, so
-that two models, or one model at two lengths, read the same text. Reading is by chunks of mapped
-memory, whatever the length of a document.
+Long documents, held out for measuring length, are taken as they come in the file, each from its
+first token, so that two models, or one model at two lengths, read the same text.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def window_marks(data: DataSet, starts: Integers, length: int) -> Marks:
-    """Marks of the tokens from each start on: uint8 [windows, length]; none may pass the end."""
+    """Return marks from each start on: uint8 [windows, length]; none may pass the end."""
     if len(data.shards) == 1:
         marks = _segments(data.shards[0], starts, length)
     else:
@@ -52,7 +49,7 @@ def _segments_over_shards(data: DataSet, starts: Integers, length: int) -> Marks
 
 
 def _segments(shard: Shard, starts: Integers, length: int) -> Marks:
-    """Marks without those of documents, inside one shard."""
+    """Return marks without those of documents, inside one shard."""
     gathered = (starts >> 3)[:, None] + np.arange(-(-length // 8) + 1)
     shift = (starts & 7).astype(np.uint8)[:, None]
     marks: Marks | None = None
@@ -67,7 +64,7 @@ def _segments(shard: Shard, starts: Integers, length: int) -> Marks:
 
 
 def _document_starts(ends: Integers, starts: Integers, length: int) -> tuple[Integers, Integers]:
-    """Window and place in it of every document that starts inside a window."""
+    """Return window and place in it of every document that starts inside a window."""
     first = np.searchsorted(ends, starts)
     counts = np.searchsorted(ends, starts + length) - first
     window = np.repeat(np.arange(len(starts)), counts)
@@ -105,17 +102,17 @@ class LongDocuments:
         self.lengths = self.lengths[self.documents]
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return len(self.documents)
 
     def beginnings(self, length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """The first `length` tokens of each and their marks: [documents, length] both."""
+        """Return the first `length` tokens of each and their marks: [documents, length] both."""
         starts = [self.data.span(index)[0] for index in self.documents.tolist()]
         tokens = [self.data.tokens[at : at + length].astype(np.int64) for at in starts]
         return np.stack(tokens), np.stack([self.data.marks(at, at + length) for at in starts])
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All tokens of all of them, `size` at most at once, documents one after the other."""
+        """Yield all tokens of all of them, `size` at most at once, one document after the other."""
         if size < 1:
             raise DataError(f"a chunk must have at least 1 token, was: {size}")
         for index in self.documents.tolist():

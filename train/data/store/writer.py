@@ -150,7 +150,7 @@ class ShardWriter:
             raise
 
     def _room(self) -> _OpenShard:
-        """The shard that takes the next document."""
+        """Return the shard that takes the next document."""
         if self._shards[-1].counts["tokens"] >= self.shard_tokens:
             self._files |= self._shards[-1].commit()
             self._begin()
@@ -256,7 +256,7 @@ def _copy(part: DataSet, first: int, last: int, *, lines: Iterator[bytes], to: _
 
 
 def _remove_leftovers(folder: Path, name: str) -> None:
-    """What a writer left that was killed: files of shards, whole or in parts, and no manifest."""
+    """Remove what a killed writer left: files of shards, whole or in parts, and no manifest."""
     ours = re.compile(rf"\.?{re.escape(name)}\.\d{{5,}}\..+|\.{re.escape(MANIFEST)}\.part")
     for path in folder.iterdir():
         if ours.fullmatch(path.name):

@@ -19,7 +19,7 @@ _LONGEST = 4000
 
 
 def postprocessed(prediction: str) -> str:
-    """The prediction as RULER scores it: control characters are line ends, ends are stripped."""
+    """Return the prediction as RULER scores it: control characters are line ends, ends stripped."""
     return _CONTROL.sub("\n", prediction.strip()).strip()
 
 
@@ -34,7 +34,7 @@ def string_match_part(predictions: Sequence[str], references: Sequence[Sequence[
 
 
 def passkey_found(response: str) -> int | None:
-    """The first number of a response, None without one."""
+    """Return the first number of a response, None without one."""
     match = _NUMBER.search(response)
     return int(match.group()) if match and len(match.group()) <= _LONGEST else None
 

@@ -3,7 +3,7 @@
     (7+5)*3  ->  1*3  ->  3        modulo 11
 
 A reduction carries out one operation whose operands are both numbers. Operators of one level group
-to the left, and brackets stand only where they are needed, so that a spelling and its tree
+to the left, and brackets are only where they are needed, so that a spelling and its tree
 determine each other. a / b = a * b^-1; there is none for a b of 0.
 """
 
@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from train.errors import DataError
+
 OPERATORS = "+-*/"
 _LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
 class ExpressionError(ValueError):
-    """A text that is no expression in its only spelling; says where and why."""
+    """A text that is not an expression in its one spelling; names the place and the reason."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,13 +31,14 @@ class Node:
     parts: list[Node] = field(default_factory=list)
 
 
-def is_prime(number: int) -> bool:
-    """Whether a modulus lets every number but 0 divide."""
-    return number >= 2 and all(number % d for d in range(2, int(number**0.5) + 1))
+def require_prime(modulus: int) -> None:
+    """Raise DataError for a modulus by which some number but 0 cannot divide."""
+    if modulus < 2 or not all(modulus % d for d in range(2, int(modulus**0.5) + 1)):
+        raise DataError(f"modulus must be a prime, so that division works, was: {modulus}")
 
 
 def joined(operator: str, left: Node, right: Node, *, modulus: int) -> Node:
-    """The operation over two parts, with its value."""
+    """Return the operation over two parts, with its value."""
     value = _apply(operator, left.value, right.value, modulus)
     return Node(value=value, operator=operator, parts=[left, right])
 
@@ -49,7 +52,7 @@ def _apply(operator: str, left: int, right: int, modulus: int) -> int:
 
 
 def reducible(node: Node) -> Iterator[Node]:
-    """The operations that can be carried out now, left to right."""
+    """Yield the operations that can be carried out now, left to right."""
     if node.parts and not any(part.parts for part in node.parts):
         yield node
     for part in node.parts:
@@ -62,7 +65,7 @@ def reduce(node: Node) -> None:
 
 
 def spell(node: Node) -> str:
-    """The expression as it is written, without spaces."""
+    """Return the expression as it is written, without spaces."""
     if not node.parts:
         return str(node.value)
     left, right = node.parts
@@ -79,7 +82,7 @@ def _bracket(node: Node, *, unless: bool) -> str:
 
 
 def parse(text: str, *, modulus: int) -> Node:
-    """The tree of an expression. Raises ExpressionError unless it is spelled as `spell` does."""
+    """Return the tree of an expression; ExpressionError unless `spell` spells it so."""
     reader = _Reader(text, modulus)
     node = reader.sum()
     if reader.at < len(text):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,10 +20,10 @@ from train.errors import DataError
 from train.tasks.arithmetic.expression import (
     OPERATORS,
     Node,
-    is_prime,
     joined,
     reduce,
     reducible,
+    require_prime,
     spell,
 )
 
@@ -68,28 +68,27 @@ class Problems:
 
     def __post_init__(self) -> None:
         check_mix(self.operators)
-        if not is_prime(self.modulus):
-            raise DataError(f"modulus must be a prime, so that division works, was: {self.modulus}")
+        require_prime(self.modulus)
         if self.order not in ORDERS:
             raise DataError(f"order must be {' or '.join(ORDERS)}, was: {self.order}")
 
     def __getitem__(self, number: int) -> Problem:
-        """The problem of a number, from 0."""
+        """Return the problem of a number, from 0."""
         draw = random.Random(f"{self.seed}:{number}")
-        node = _tree(draw, _pick(draw, self.operators), self.modulus)
-        steps = [spell(node)]
-        while node.parts:
-            ready = [*reducible(node)]
-            reduce(ready[0 if self.order == "leftmost" else _below(draw, len(ready))])
-            steps.append(spell(node))
-        return Problem(steps=tuple(steps))
+
+        def below(size: int) -> int:
+            return int(draw.random() * size)
+
+        operators = _pick(draw, self.operators)
+        node = tree(operators, modulus=self.modulus, below=below)
+        return Problem(steps=steps(node, below=below if self.order == "random" else None))
 
     def __iter__(self) -> Iterator[Problem]:
-        """All problems, without an end."""
+        """Yield all problems, without an end."""
         return map(self.__getitem__, itertools.count())
 
     def held_out(self, count: int, *, split: Split, name: str) -> list[Problem]:
-        """The first `count` problems, no two alike, whose expression is in a split.
+        """Return the first `count` problems, no two alike, whose expression is in a split.
 
         Fewer where the split has no more of so few operators. Raises DataError if it has none.
         """
@@ -120,22 +119,29 @@ def check_mix(operators: Mapping[int, float]) -> None:
         raise DataError(f"operators must have a weight above 0, was: {dict(operators)}")
 
 
-def _tree(draw: random.Random, operators: int, modulus: int) -> Node:
+def tree(operators: int, *, modulus: int, below: Callable[[int], int]) -> Node:
+    """Draw an expression; below: draws a number from 0 to below its argument."""
     if operators == 0:
-        return Node(value=_below(draw, modulus))
-    left_share = _below(draw, operators)
-    left = _tree(draw, left_share, modulus)
-    right = _tree(draw, operators - 1 - left_share, modulus)
+        return Node(value=below(modulus))
+    left_share = below(operators)
+    left = tree(left_share, modulus=modulus, below=below)
+    right = tree(operators - 1 - left_share, modulus=modulus, below=below)
     allowed = OPERATORS if right.value else OPERATORS.replace("/", "")
-    return joined(allowed[_below(draw, len(allowed))], left, right, modulus=modulus)
+    return joined(allowed[below(len(allowed))], left, right, modulus=modulus)
 
 
-def _below(draw: random.Random, size: int) -> int:
-    return int(draw.random() * size)
+def steps(node: Node, *, below: Callable[[int], int] | None = None) -> tuple[str, ...]:
+    """Return the spellings of an expression, one reduction after the other: leftmost or drawn."""
+    found = [spell(node)]
+    while node.parts:
+        ready = [*reducible(node)]
+        reduce(ready[below(len(ready)) if below else 0])
+        found.append(spell(node))
+    return tuple(found)
 
 
 def _pick(draw: random.Random, weights: Mapping[int, float]) -> int:
-    """A number of operators by its weight, whatever the order in which they are named."""
+    """Draw a number of operators by its weight, whatever the order in which they are named."""
     at = draw.random() * math.fsum(weights.values())
     counts = sorted(count for count, weight in weights.items() if weight)
     for count in counts:

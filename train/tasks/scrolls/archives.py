@@ -1,21 +1,17 @@
-"""Rows of a task's split: from its zip archive on disk, at an address, or from a folder.
+"""The seven tasks of SCROLLS (Shaham et al., 2022, arXiv 2201.03533), and all tasks by name.
 
-The official archives hold ``<task>/<split>.jsonl``; official.py has the format. An
-archive at an address (hf://, https://, s3://) is downloaded once, by `datasets`, into its cache.
+The archives hold ``<task>/<split>.jsonl``. A row is {id, pid, input, output}. Where a task has a
+question, it is before the document, a blank line between them; in QuALITY its four options, (A) to
+(D), belong to it. Several references are several rows of one id, each with a pid of its own.
+Outputs of test splits are not public.
+
+An archive at an address (hf://, https://, s3://) is downloaded once, by `datasets`, into its cache.
 Nothing is unpacked to disk, and a member that is damaged is a fault, never a shorter split.
-
-
-The seven tasks of SCROLLS in the official format (Shaham et al., 2022, arXiv 2201.03533).
-
-A row is {id, pid, input, output}. Where a task has a question, it stands before the document, a
-blank line between them; in QuALITY its four options, (A) to (D), belong to it. Several references
-are several rows of one id, each with a pid of its own. Outputs of test splits are not public.
-
-
-The tasks by name: each is a file of conf/task, which says what can be set of it."""
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import zipfile
@@ -40,15 +36,13 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 
 def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row of a split, with where it stands: file, member and row number (from 1).
+    """Yield each row of a split, with its place: file, member and row number (from 1).
 
     path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or an address of
-    either. Raises DataError for what is not there, cannot be read, or is no JSON object.
+    either. Raises DataError for what is not there, cannot be read, or is not a JSON object.
     """
     with _opened(path, task=task, split=split) as (name, lines):
-        number = 0
-        while True:
-            number += 1
+        for number in itertools.count(1):
             where = f"{name}, row {number}"
             try:
                 line = lines.readline()
@@ -73,7 +67,7 @@ def _object(line: bytes, *, where: str) -> dict[str, Any]:
         row = json.loads(line.decode("utf-8"), object_pairs_hook=once)
     except DataError:
         raise
-    # Numbers of thousands of digits are a ValueError, as what is no JSON or no UTF-8.
+    # A number of thousands of digits is a ValueError too, like text that is not JSON or UTF-8.
     except (ValueError, RecursionError) as fault:
         raise DataError(f"{where}: must be a JSON object in UTF-8: {fault}") from None
     if not isinstance(row, dict):
@@ -83,7 +77,7 @@ def _object(line: bytes, *, where: str) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: str, *, task: str, split: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """The lines of a split, with the name of the file for messages."""
+    """Open the lines of a split, with the name of the file for messages."""
     if split not in SPLITS:
         raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
     place = _downloaded(path, task=task) if "://" in path else Path(path)
@@ -113,7 +107,7 @@ def _opened(path: str, *, task: str, split: str) -> Iterator[tuple[str, IO[bytes
 
 
 def _downloaded(path: str, *, task: str) -> Path:
-    """The archive at an address, in the cache of `datasets`."""
+    """Return the archive at an address, in the cache of `datasets`."""
     import datasets
 
     address = path if path.partition("?")[0].endswith(".zip") else f"{path.rstrip('/')}/{task}.zip"
@@ -144,12 +138,12 @@ _OPTIONS = re.compile(r"\(A\).*?\(B\).*?\(C\).*?\(D\)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrollsTask:
-    """One official task.
+    """One of the seven tasks.
 
-    path: its zip, a folder of zips or of unpacked tasks, or an address of one (archive.py).
-    prompt, instruction: the template and its fixed instruction (prompt.py).
+    path: its zip, a folder of zips or of unpacked tasks, or an address of one.
+    prompt, instruction: the template and its fixed instruction (`Prompt`).
     output_tokens: most tokens of an output. last_tokens: tokens at the end of a prompt that
-    truncation keeps (truncation.py).
+    truncation keeps (`Truncation`).
     """
 
     name: str
@@ -173,14 +167,14 @@ class ScrollsTask:
         return TASKS[self.name][0]
 
     def template(self) -> Prompt:
-        """The template of prompts, checked."""
+        """Return the template of prompts, checked."""
         needs = ("document",) if self.layout == "document" else ("question", "document")
         return Prompt(
             task=self.name, template=self.prompt, needs=needs, instruction=self.instruction
         )
 
     def examples(self, split: str) -> Sequence[Example]:
-        """See `example.Task.examples`; the whole split is read and checked first.
+        """Return the examples, once the whole split is read and checked (`Task.examples`).
 
         Raises DataError naming file, row and field: for a split that is missing, a damaged
         archive, a field that is missing or empty, a pid that comes twice, outputs of some rows
@@ -232,7 +226,7 @@ class Row:
 
 
 def split_input(text: str, *, layout: Layout, where: str) -> tuple[str, str]:
-    """The question ("" for a task without one) and the document of an input.
+    """Return the question ("" for a task without one) and the document of an input.
 
     Raises DataError naming `where` if one of them is missing.
     """
@@ -277,15 +271,14 @@ def _text(row: Mapping[str, Any], field: str, *, where: str) -> str:
 
 
 def tasks() -> list[str]:
-    """The names of all tasks, official and generated."""
+    """Return the names of all tasks, those of SCROLLS and synthetic ones."""
     return sorted(_descriptions())
 
 
 def find_task(name: str, **settings: Any) -> Task:
-    """The task of a name, with some of the keys of its file set otherwise.
+    """Return the task of conf/task/NAME.yaml with some of its keys set, as in path="qmsum.zip".
 
-    find_task("qmsum", path="qmsum.zip"). A setting of None leaves the file's value.
-    Raises DataError for a name or a key that is not there.
+    A setting of None leaves the file's value. Raises DataError for an unknown name or key.
     """
     known = _descriptions()
     if name not in known:

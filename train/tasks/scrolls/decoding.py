@@ -1,14 +1,12 @@
-"""Predictions as they are made: one line each, kept when a run is killed.
-
-The first line says what makes them (the model, the way of decoding, the examples). A journal that
-says something else is begun again. A line that was half-written is made again.
-
-
-Outputs of examples, written by a model behind their prompts with the cache.
+"""Outputs of examples, written by a model behind their prompts with the cache, and kept as made.
 
 Prompts come with the marks that they were learned with (encoding.py); behind them the marker of the
 same segmenter goes on, token by token. Without beams, prompts of nearly the same length are decoded
 together.
+
+A journal has one line per prediction, which a killed run leaves. Its first line says what makes
+them (the model, the way of decoding, the examples); a journal that says something else is begun
+again, and a line that was half-written is made again.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ class PredictionJournal:
 
 
 def _lines(path: Path) -> list[str]:
-    """The whole lines of a journal, up to the first that is none of ours."""
+    """Return the whole lines of a journal, up to the first that is not of its form."""
     if not path.is_file():
         return []
     whole = []
@@ -97,9 +95,9 @@ def decode(
     journal: PredictionJournal,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Prediction]:
-    """The predictions of all prompts, by id in their order; those in the journal are kept.
+    """Return the predictions of all prompts, by id in their order; those in the journal are kept.
 
-    tell: is told how far it is. Raises ValueError for a segmenter that cannot be followed.
+    tell: gets how far it is, in words. Raises ValueError for a segmenter that cannot be followed.
     """
     left = [one for one in prompts if one.id not in journal.made]
     pieces = tokenizer.pieces()
@@ -115,13 +113,13 @@ def decode(
 def output_marker(
     segmenter: Segmenter, *, tokenizer: Tokenizer, pieces: Sequence[bytes]
 ) -> TokenMarker:
-    """What marks the tokens of an output; ValueError for a segmenter that reads ahead."""
+    """Return what marks the tokens of an output; ValueError for a segmenter that reads ahead."""
     skip = tokenizer.spelling.prefix("a") if tokenizer.spelling else 0
     return TokenMarker(segmenter=segmenter, pieces=pieces, skip=skip)
 
 
 def _batches(prompts: Sequence[Encoded], *, size: int) -> Iterator[list[Encoded]]:
-    """Prompts of one segmenter and of like length: the longest first, which needs most memory."""
+    """Yield prompts of one segmenter and like length, the longest first: it needs most memory."""
     groups: dict[Segmenter, list[Encoded]] = {}
     for one in prompts:
         groups.setdefault(one.segmenter, []).append(one)
@@ -168,5 +166,5 @@ def _written(
 
 
 def _text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
-    """What is submitted: no white space around it, and no NUL, which no submission may hold."""
+    """Return what is submitted: no white space around it, and no NUL, which CSV cannot hold."""
     return tokenizer.decode(tokens).replace("\0", "").strip()

@@ -1,22 +1,20 @@
-"""How an example is cut to a training row: the first and the last tokens of the prompt are kept.
+"""An example as tokens and marks, cut to a training row: the prompt part by part, then the output.
 
-    row_length = first + last + output + 1 (the end of the text)
-
-BiPE's recipe at 8192 tokens: summaries keep 7184 first and 7 last prompt tokens and at most 1000
-of the output; questions and inference keep 7991 first, and at most 200 of the output. So `last`
-and `output` are a task's own, and `first` is what the row has left. It is a function over the
-counts of tokens: ids and marks are indexed by what it returns.
-
-
-An example as tokens and marks: the prompt cut part by part, the output behind it.
-
-    parts     Who won? \n | He ran. She won.     output  She did.  <end>
+    parts     Who won? \\n | He ran. She won.     output  She did.  <end>
     marks     3   0   0     2  0  0  2   0  0             2   0  0  0
 
 The prompt is one text for the tokenizer and several for the segmenter: each part keeps its own
 cuts and begins a segment. The output is a text of its own for both, as it is when it is written
 token by token. One segmenter serves a whole example; one that decides by document is asked for the
 prompt, since the output is not known when it is decoded.
+
+Truncation keeps the first and the last tokens of the prompt:
+
+    row_length = first + last + output + 1 (the end of the text)
+
+BiPE's recipe at 8192 tokens: summaries keep 7184 first and 7 last prompt tokens and at most 1000
+of the output; questions and inference keep 7991 first, and at most 200 of the output. So `last`
+and `output` are a task's own, and `first` is what the row has left.
 """
 
 from __future__ import annotations
@@ -90,7 +88,7 @@ class Truncation:
         return self.row_length - self.last - self.output - _END
 
     def keep(self, *, prompt: int, output: int = 0, where: str = "") -> Kept:
-        """What is kept of an example with so many tokens; without `output`, to be decoded.
+        """Choose what is kept of an example with so many tokens; without `output`, to be decoded.
 
         Raises DataError naming `where` (the example) if it is too long and that is an error.
         """
@@ -129,7 +127,7 @@ class Counts:
 
 
 def counted(kept: Iterable[Kept]) -> Counts:
-    """The counts of many examples."""
+    """Add up the counts of many examples."""
     total = Counts()
     for one in kept:
         total += Counts(
@@ -171,14 +169,14 @@ class Encoder:
     truncation: Truncation
 
     def prompts(self, examples: Sequence[Example]) -> Iterator[Encoded]:
-        """The examples as they are to be decoded."""
+        """Yield the examples as they are to be decoded."""
         for batch in _batches(examples):
             encoded = self.tokenizer.encode_batch([example.prompt for example in batch])
             for example, prompt in zip(batch, encoded, strict=True):
                 yield self._made(example, prompt, output=None)
 
     def examples(self, examples: Sequence[Example]) -> Iterator[Encoded]:
-        """The examples as they are learned from, each with its first reference.
+        """Yield the examples as they are learned from, each with its first reference.
 
         Raises DataError for an example without reference, or with an empty one.
         """
@@ -196,7 +194,7 @@ class Encoder:
                 yield self._made(example, prompt, output)
 
     def fingerprint(self) -> dict[str, object]:
-        """All that decides what is made of an example."""
+        """Return all that decides what is made of an example."""
         room = self.truncation
         return plain(
             {
@@ -258,7 +256,7 @@ class Encoder:
 
 
 def _cuts(example: Example, segmenter: Segmenter) -> npt.NDArray[np.int64]:
-    """The cuts of a prompt, in characters: those of its parts, each begun anew."""
+    """Return the cuts of a prompt, in characters: those of its parts, each begun anew."""
     starts = np.cumsum([0, *(len(part.text) for part in example.parts)])
     cuts = [
         segmenter.cut(part.text)[:-1] + start

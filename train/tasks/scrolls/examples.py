@@ -1,22 +1,13 @@
-"""What a task hands out: prompts in parts, and the outputs that count as right.
+"""What a task gives: prompts in parts, and the outputs that count as right.
 
 A prompt is the texts of its parts, one after the other, nothing between them. Parts are kept apart
-because each keeps its own cuts: a segment never runs from the question into the document.
+because each keeps its own cuts: a segment never runs from the question into the document. They come
+from a template, the wording with the names of fields in braces:
 
+    "{instruction}\\n\\n{question}\\n\\n{document}\\n\\nSummary:"
 
-From the fields of an example to the parts of its prompt, by a template.
-
-    "{instruction}\n\n{question}\n\n{document}\n\nSummary:"
-
-A template is the wording with the names of fields in braces. White space after a field belongs to
-the part it ends, as a separator belongs to the segment that it ends; other wording is a part of
-kind "text". A field that is empty leaves no part.
-
-
-Examples made when they are asked for, so that documents are held once.
-
-A document has many questions (a book of NarrativeQA about fifty), and a prompt is a text of its
-own.
+White space after a field belongs to the part it ends, as a separator belongs to the segment that it
+ends; other wording is a part of kind "text". A field that is empty leaves no part.
 """
 
 from __future__ import annotations
@@ -24,7 +15,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from train.errors import DataError
 
@@ -71,23 +62,16 @@ class Task(Protocol):
 
     @property
     def last_tokens(self) -> int:
-        """Tokens at the end of a prompt that truncation keeps (truncation.py)."""
+        """Tokens at the end of a prompt that truncation keeps."""
         ...
 
     def examples(self, split: str) -> Sequence[Example]:
-        """The examples of "train", "validation" or "test", in the order of the data.
+        """Return the examples of "train", "validation" or "test", in the order of the data.
 
         train: one example a row, so one for each reference (an id may come several times).
         validation, test: one example an id, its references merged.
         """
         ...
-
-
-_KINDS: dict[str, Kind] = {
-    "instruction": "instruction",
-    "question": "question",
-    "document": "document",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +105,9 @@ class Prompt:
                 raise self._fault(f"must name the field {{{name}}} once, was: {self.template!r}")
 
     def parts(self, *, document: str, question: str = "") -> tuple[Part, ...]:
-        """The parts of one prompt, in order; none is empty."""
-        fields = {"instruction": self.instruction, "question": question, "document": document}
+        """Return the parts of one prompt, in order; none is empty."""
+        fields: dict[Any, str] = {"instruction": self.instruction}
+        fields |= {"question": question, "document": document}
         parts: list[tuple[Kind, str]] = []
         for wording, name in self.pieces:
             words = wording.lstrip()
@@ -132,7 +117,7 @@ class Prompt:
             if words:
                 parts.append(("text", words))
             if name and fields[name]:
-                parts.append((_KINDS[name], fields[name]))
+                parts.append((cast(Kind, name), fields[name]))
         return tuple(Part(kind=kind, text=text) for kind, text in parts)
 
     def _fault(self, rule: str) -> DataError:
@@ -157,7 +142,11 @@ class Unprompted(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples(Sequence[Example]):
-    """One example a group; what is in a group differs in the output alone."""
+    """One example per group; what is in a group differs in the output alone.
+
+    They are made when they are asked for, so that documents are held once: a book of NarrativeQA
+    has about fifty questions, and a prompt is a text of its own.
+    """
 
     groups: Sequence[Sequence[Unprompted]]
     prompt: Prompt

@@ -48,7 +48,7 @@ class Prepared:
 def prepare_examples(
     task: Task, *, encoder: Encoder, out: Path, limit: int | None = None
 ) -> Prepared:
-    """The data set of a task's examples under `out`, made if it is not there.
+    """Return the data set of a task's examples under `out`, made if it is not there.
 
     limit: examples of each split. Raises DataError for an empty split or an example that cannot be
     learned from.

@@ -112,7 +112,7 @@ def _checked(held: Mapping[str, Mapping[str, Any]], faults: Sequence[str]) -> Ch
 
 
 def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The predictions of a JSON file, and what is wrong with its form."""
+    """Return the predictions of a JSON file, and what is wrong with its form."""
     twice: list[str] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[st
 
 
 def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The predictions of a CSV file by task, and what is wrong with its form."""
+    """Return the predictions of a CSV file by task, and what is wrong with its form."""
     held: dict[str, dict[str, Any]] = {}
     faults: list[str] = []
     limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
@@ -155,7 +155,7 @@ def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 
 def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the tasks of a submission."""
+    """Yield what is wrong with the tasks of a submission."""
     if missing := [task for task in TASKS if task not in held]:
         yield f"no predictions of {', '.join(missing)}; a submission has all of {', '.join(TASKS)}"
     if strange := [task for task in held if task not in TASKS]:
@@ -165,7 +165,7 @@ def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
 def _contents(
     predictions: Mapping[str, Any], *, ids: Collection[str] | None, table: bool
 ) -> list[str]:
-    """What is wrong with the ids and the texts of a task; table: they stand in a CSV file."""
+    """Return what is wrong with the ids and texts of a task; table: they are in a CSV file."""
     unfit = _NOT_IN_TABLES if table else _NOT_UNICODE
     wrong = {
         "an id that is no text": [id for id in predictions if not isinstance(id, str)],

@@ -15,14 +15,14 @@ from typing import ClassVar
 
 from train.data.reading.corpora import KingJamesBible, Verse
 from train.tasks.scrolls.examples import Metric
-from train.tasks.scrolls.synthetic.drawn import Drawn, Generated, window, within
+from train.tasks.scrolls.synthetic.drawn import Drawn, Synthetic, window, within
 
 _SHORTEST = 20  # characters of a verse that is asked for
 _LETTERS = "ABCD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerseRetrieval(Generated):
+class VerseRetrieval(Synthetic):
     """A book with its numbered verses, and the question for one of them.
 
     characters: at most, of neighbouring verses of a book; null for the whole book.
@@ -46,7 +46,7 @@ class VerseRetrieval(Generated):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultipleChoice(Generated):
+class MultipleChoice(Synthetic):
     """Neighbouring verses as prose, and four verses of which one is among them, as in QuALITY.
 
     The other three are of the same split, from elsewhere. characters: of the document, at most.
@@ -78,8 +78,8 @@ class MultipleChoice(Generated):
             )
 
 
-def _asked(task: Generated, split: str) -> Iterator[tuple[list[Verse], int]]:
-    """The verses that may be asked for, with their book, in the order of the examples."""
+def _asked(task: Synthetic, split: str) -> Iterator[tuple[list[Verse], int]]:
+    """Return the verses that may be asked for, with their book, in the order of examples."""
     books, once = _books()
     places = [
         (book, at)
@@ -93,7 +93,7 @@ def _asked(task: Generated, split: str) -> Iterator[tuple[list[Verse], int]]:
 
 @cache
 def _books() -> tuple[list[list[Verse]], frozenset[str]]:
-    """The books, and the texts that the Bible has once."""
+    """Return the books, and the texts that the Bible has once."""
     verses = list(KingJamesBible().verses())
     counts = Counter(one.text for one in verses)
     books = [list(found) for _, found in groupby(verses, key=lambda one: one.book)]

@@ -16,14 +16,14 @@ from typing import ClassVar
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document
 from train.tasks.scrolls.examples import Metric
-from train.tasks.scrolls.synthetic.drawn import Drawn, Generated
+from train.tasks.scrolls.synthetic.drawn import Drawn, Synthetic
 
 _SUMMARY = (30, 400)  # characters of a first paragraph that is asked for
 _Documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocstringSummary(Generated):
+class DocstringSummary(Synthetic):
     """The summary of a function or a class.
 
     packages: whose modules; "stdlib" is the standard library. characters: of a module, at most.
@@ -64,7 +64,7 @@ class Docstring:
     stand_in: str
 
     def cut_out_of(self, text: str) -> str:
-        """The module without it."""
+        """Return the module without it."""
         lines = text.split("\n")
         stand_in = [self.stand_in] if self.stand_in else []
         return "\n".join(lines[: self.first] + stand_in + lines[self.last :])
@@ -80,7 +80,7 @@ def _drawn(document: Document, found: Docstring) -> Drawn:
 
 
 def docstrings_of(text: str) -> Iterator[Docstring]:
-    """The docstrings of functions and classes that can be cut out of a module.
+    """Yield the docstrings of functions and classes that can be cut out of a module.
 
     Such a one fills its lines, and its first paragraph is told nowhere else in the module.
     """

@@ -1,4 +1,4 @@
-"""What generated tasks share: examples that are functions of a seed, and splits that never overlap.
+"""What synthetic tasks share: examples that are functions of a seed, and splits that never overlap.
 
 A unit (a book, a file, a made-up document) belongs to one split alone. Where units are few and
 known they are shuffled and shared out; where they are made up without end, a hash of the unit says
@@ -34,11 +34,11 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generated(ABC):
+class Synthetic(ABC):
     """A task that is made, not read.
 
     train, validation, test: numbers of examples. prompt, instruction, output_tokens, last_tokens:
-    as of an official task (official.py).
+    as of `ScrollsTask`.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Generated(ABC):
         """Yield examples of a split in a fixed order, until there are no more."""
 
     def template(self) -> Prompt:
-        """The template of prompts, checked."""
+        """Return the template of prompts, checked."""
         return Prompt(
             task=self.name,
             template=self.prompt,
@@ -88,11 +88,11 @@ class Generated(ABC):
         return Examples(groups=[[one] for one in made], prompt=prompt)
 
     def draws(self, *what: object) -> random.Random:
-        """The draws for one purpose, named by `what`."""
+        """Return the draws for one purpose, named by `what`."""
         return random.Random(":".join(map(str, (self.name, self.seed, *what))))
 
     def shared_out(self, units: Sequence[Unit], split: str) -> list[Unit]:
-        """The units of a split, shuffled; each split has one at least where there are three."""
+        """Return the units of a split, shuffled; each split has one where there are three."""
         shuffled = list(units)
         self.draws("split").shuffle(shuffled)
         held = max(1, len(shuffled) * _TENTHS["test"] // sum(_TENTHS.values()))
@@ -120,11 +120,11 @@ class Generated(ABC):
             number += 1
 
     def unit(self, draw: random.Random) -> tuple[Any, ...]:
-        """What is made up first of an example and decides its split, as plain values."""
+        """Draw what decides the split of an example, as plain values."""
         raise NotImplementedError
 
     def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Drawn:
-        """The example of a unit."""
+        """Return the example of a unit."""
         raise NotImplementedError
 
 
@@ -157,14 +157,14 @@ def window(
 
 
 def within(pieces: Sequence[str], at: int, *, characters: int | None, draw: random.Random) -> str:
-    """The text of the window around piece `at`, without line ends at its ends."""
+    """Return the text of the window around piece `at`, without line ends at its ends."""
     sizes = [len(piece) for piece in pieces]
     first, last = window(sizes, at, characters=characters, draw=draw)
     return "".join(pieces[first:last]).strip("\n")
 
 
 def word(number: int) -> str:
-    """A made-up word for each number, the short ones first: ba, be, bi, ...
+    """Return a made-up word for each number, the short ones first: ba, be, bi, ...
 
     >>> [word(0), word(1), word(75), word(76)]
     ['ba', 'be', 'baba', 'babe']

@@ -1,13 +1,10 @@
-"""Facts to look up: "ba is 7. fo is 2." and the question "What is fo?", made up without end.
+"""Tasks that look something up: a fact by its key, the statement of a lemma by its name.
 
-The smallest task there is: with one fact it is copying, which a tiny model learns from scratch in
-minutes on two cores; with more it is retrieval by a key.
-
-
-A Coq file and the name of one of its lemmas; the answer is the statement.
-
-Files are read from a folder of the user's, or made up: identities of natural numbers, true since
-their right side is the left one rewritten: sums and products turned round, products distributed.
+Facts: "ba is 7. fo is 2." and the question "What is fo?", the smallest task there is. With one fact
+it is copying, which a tiny model learns from scratch in minutes on two cores; with more it is
+retrieval by a key. Lemmas are of Coq files, which are read from a folder of the user's, or made up:
+identities of natural numbers, true since their right side is the left one rewritten: sums and
+products turned round, products distributed.
 """
 
 from __future__ import annotations
@@ -24,11 +21,11 @@ from segmenters import Coq
 from train.data.reading.documents import Document, Reader
 from train.errors import DataError
 from train.tasks.scrolls.examples import Metric
-from train.tasks.scrolls.synthetic.drawn import Drawn, Generated, within, word
+from train.tasks.scrolls.synthetic.drawn import Drawn, Synthetic, within, word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactLookup(Generated):
+class FactLookup(Synthetic):
     """Each key stands once in a document; the answer is the number beside it.
 
     facts: sentences of a document. keys: different names. values: different numbers.
@@ -40,7 +37,7 @@ class FactLookup(Generated):
     metric: ClassVar[Metric] = "exact_match"
 
     def __post_init__(self) -> None:
-        Generated.__post_init__(self)
+        Synthetic.__post_init__(self)
         if not 1 <= self.facts <= self.keys or self.values < 2:
             raise DataError(
                 f"task {self.name}: facts must be from 1 to keys and values at least 2, were: "
@@ -51,7 +48,7 @@ class FactLookup(Generated):
         return self.without_end(split)
 
     def unit(self, draw: random.Random) -> tuple[tuple[int, int], ...]:
-        """The keys of a document with their values."""
+        """Draw the keys of a document with their values."""
         keys = draw.sample(range(self.keys), self.facts)
         return tuple((key, draw.randrange(self.values)) for key in keys)
 
@@ -76,7 +73,7 @@ _Term = str | tuple[str, "_Term", "_Term"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LemmaStatement(Generated):
+class LemmaStatement(Synthetic):
     """The statement of a named lemma.
 
     documents: a reader of Coq files, null to make them up. characters: of neighbouring sentences
@@ -102,7 +99,7 @@ class LemmaStatement(Generated):
             yield _drawn(id=f"{file.id}:{name}", name=name, statement=statement, document=document)
 
     def unit(self, draw: random.Random) -> tuple[str, ...]:
-        """The names of the lemmas of a file."""
+        """Draw the names of the lemmas of a file."""
         return tuple(map(word, draw.sample(_NAMES, self.lemmas)))
 
     def made_up(self, unit: tuple[str, ...], draw: random.Random, *, id: str) -> Drawn:
@@ -132,7 +129,7 @@ def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
 
 
 def identity(draw: random.Random) -> str:
-    """A true identity of natural numbers, as Coq writes it."""
+    """Draw a true identity of natural numbers, as Coq writes it."""
     left: _Term = _term(draw, depth=2)
     right = left
     while _spelled(right) == _spelled(left):
