@@ -46,7 +46,7 @@ PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("documents", [0.0, 0.05], ids=["one", "packed"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kv_head", [4, 2], ids=["all_heads", "grouped"])

@@ -41,8 +41,7 @@ def reference(qkv, bias, at):
     return run(lambda q, k, v: eager_attention(q, k, v, bias=bias, allowed=allowed), doubles)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("chunk", [64, 192])
+@pytest.mark.parametrize(("seed", "chunk"), [(0, 64), (1, 192)])
 @pytest.mark.parametrize("kv_head", [12, 3], ids=["all_heads", "grouped"])
 @pytest.mark.parametrize("offset", [0, 10_000])
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_blocks_of_documents_are_those_of_the_whole_mask(time, documents, paddin
 @pytest.mark.parametrize(("head", "kv_head", "offset"), [(12, 12, 0), (8, 2, 10_000)])
 def test_what_is_not_near_weighs_less_than_the_tolerance(large, documents, head, kv_head, offset):
     (q, k, _), bias, at = draw(
-        1, time=900, head=head, kv_head=kv_head, offset=offset, documents=documents,
+        1, time=600, head=head, kv_head=kv_head, offset=offset, documents=documents,
         dtype=torch.float64,
     )  # fmt: skip
     row = bias.row(rows=EVERYTHING, keys=EVERYTHING, dtype=torch.float64)
@@ -63,7 +63,7 @@ def test_what_is_not_near_weighs_less_than_the_tolerance(large, documents, head,
     scores = large * q @ k.repeat_interleave(head // kv_head, 1).mT / q.shape[-1] ** 0.5
     allowed = allowed_pairs(at.document, at.document)[:, None]
     scores = (scores + bias.dense(torch.float64)).masked_fill(~allowed, float("-inf"))
-    visited = near.repeat_interleave(BLOCK, -1).repeat_interleave(BLOCK, -2)[..., :900, :900]
+    visited = near.repeat_interleave(BLOCK, -1).repeat_interleave(BLOCK, -2)[..., :600, :600]
     assert ((scores.softmax(-1) * ~visited).sum(-1) <= 1e-6).all()
     seen = Blocks.of(at.document).seen[:, None]
     assert (near | ~seen).all(-1).all(-1).logical_not().any(), "steep heads skip"

@@ -156,7 +156,7 @@ def test_packed_equals_alone(name, bilevel):
 
 @names
 @levels
-@pytest.mark.parametrize("division", [[1] * 45, [20] + [1] * 25, [16, 16, 13]], ids=len)
+@pytest.mark.parametrize("division", [[20] + [1] * 25, [16, 16, 13]], ids=len)
 @torch.no_grad()
 def test_cached_equals_uncached(name, bilevel, division):
     options = {"DynamicYaRN": {"factor": 16.0}, "LongRoPE": {"original_length": 50}}
