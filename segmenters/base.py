@@ -31,34 +31,24 @@ Cuts = npt.NDArray[np.int64]
 class SegmenterError(ValueError):
     """A text that a segmenter cannot cut: the rule, the document and the character.
 
-    `document` is None until somebody who knows the document's id says so (`in_document`).
+    `document` is None until somebody who knows the document's id adds it (`in_document`).
     """
 
     def __init__(
-        self, message: str, *, document: str | None = None, offset: int | None = None
+        self, message: str, document: str | None = None, offset: int | None = None
     ) -> None:
-        place = "".join(
-            f"{name} {value!r}: "
-            for name, value in (("document", document), ("character", offset))
-            if value is not None
-        )
-        super().__init__(place + message)
-        self.message = message
-        self.document = document
-        self.offset = offset
+        # All of it are arguments of the base, so that errors travel between processes.
+        super().__init__(message, document, offset)
+        self.message, self.document, self.offset = message, document, offset
+
+    def __str__(self) -> str:
+        places = (("document", self.document), ("character", self.offset))
+        known = (f"{name} {value!r}: " for name, value in places if value is not None)
+        return "".join(known) + self.message
 
     def in_document(self, document: str) -> SegmenterError:
         """Return the same error, naming the document in which it arose."""
-        return SegmenterError(self.message, document=document, offset=self.offset)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Keyword-only arguments do not survive the default pickling of exceptions, and errors
-        # travel between the processes that prepare data.
-        return _rebuild_error, (self.message, self.document, self.offset)
-
-
-def _rebuild_error(message: str, document: str | None, offset: int | None) -> SegmenterError:
-    return SegmenterError(message, document=document, offset=offset)
+        return SegmenterError(self.message, document, self.offset)
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:

@@ -14,20 +14,9 @@ from tests.segmenters.texts import any_text
 
 _PARTS = [
     *"(){}[],;\"'\\\n\r\t `#|=",
-    *(
-        "where",
-        "let ",
-        "do\n",
-        "of\n  ",
-        "in ",
-        "\\case",
-        "module A where\n",
-        "{-",
-        "-}",
-        "--",
-        "-- |",
-    ),
-    *("\n  ", "\n    ", "a", "b' ", "1", "->", "<-", "then ", "else ", "#if\n", '"\\', "'a'", "'"),
+    *("where", "let ", "do\n", "of\n  ", "in ", "\\case", "module A where\n", "{-", "-}", "--"),
+    *("-- |", "\n  ", "\n    ", "a", "b' ", "1", "->", "<-", "then ", "else ", "#if\n", '"\\'),
+    *("'a'", "'"),
 ]
 haskell_soup = st.lists(st.sampled_from(_PARTS), max_size=60).map("".join)
 

@@ -42,18 +42,8 @@ SIGNS = {
     Metamath(): PIECES[Metamath()],
     PYTHON: [
         *"'\"()[]{}#\\\n\r \t:=ax",
-        *(
-            "'''",
-            '"""',
-            "\\\n",
-            "\\\r\n",
-            "\r\n",
-            "def ",
-            "\n    return x",
-            "\n  define",
-            "r",
-            "\n",
-        ),
+        *("'''", '"""', "\\\n", "\\\r\n", "\r\n", "def ", "\n    return x", "\n  define", "r"),
+        *("\n",),
     ],
     Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
     Newline(): ["\r", "\n", " ", "x"],
@@ -110,21 +100,8 @@ def test_what_was_taken_back_leaves_no_trace(segmenter, data, share):
 
 
 LONG_RUNS = [
-    "\u201c",
-    " ",
-    ".",
-    "\n",
-    '"',
-    "1",
-    "x",
-    "\U0001f600",
-    ". ",
-    ' "',
-    " .",
-    "(",
-    "[",
-    "[1]",
-    " [1]",
+    *("\u201c", " ", ".", "\n", '"', "1", "x", "\U0001f600", ". ", ' "', " .", "(", "[", "[1]"),
+    *(" [1]",),
 ]
 
 
@@ -141,19 +118,7 @@ def test_a_run_without_end_is_followed_exactly_and_stays_small(segmenter, sign):
 
 
 ENDLESS = [
-    " word",
-    " .",
-    ". ",
-    "\n",
-    " ",
-    '"',
-    " ''.",
-    "=",
-    "(",
-    "$ ",
-    "1",
-    " \U0001f600",
-    ".\u201c",
+    *(" word", " .", ". ", "\n", " ", '"', " ''.", "=", "(", "$ ", "1", " \U0001f600", ".\u201c"),
 ]
 
 

@@ -82,14 +82,7 @@ def test_a_list_starts_anew_with_its_line():
 
 _HARD = [
     *".!?: ;'`,[]1a\u201c\u00ab\u00bb\u3002\U0001f600\u0561\u03b1",
-    " ''",
-    "``",
-    ". ",
-    "\n\n",
-    "Yes",
-    " :) ",
-    "------ ",
-    "<a@b.c> ",
+    *(" ''", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
 ]
 hard = st.lists(st.sampled_from(_HARD), max_size=30).map("".join)
 
@@ -134,19 +127,8 @@ def test_hostile_text_takes_linear_time(unit):
 
 _WORDS = ["yes", "Then", "I", "A", "Dr", "etc", "a.m", "it", "3", "one", "Co", "\u6765", "\u0561"]
 _ENDS = [
-    ". ",
-    "? ",
-    ".",
-    "! \n",
-    ".) ",
-    '." ',
-    ". '",
-    "\u3002",
-    "\uff01 ",
-    ".\n",
-    " ",
-    ", ",
-    ". - ",
+    *(". ", "? ", ".", "! \n", ".) ", '." ', ". '", "\u3002", "\uff01 ", ".\n", " ", ", "),
+    *(". - ",),
 ]
 # Short words and ends in turn, so that each end has a word before and behind it.
 sentences = st.lists(st.tuples(st.sampled_from(_WORDS), st.sampled_from(_ENDS)), max_size=12).map(
