@@ -151,7 +151,10 @@ def test_the_commands_are_frozen():
 @pytest.mark.parametrize(
     ("program", "unwanted"),
     [
-        ("import segmenters", {"spacy", "tree_sitter", "torch", "datasets", "tokenizers"}),
+        (
+            "import segmenters as s; s.Sentences(backend='rules').cut('A. B')",
+            {"spacy", "tree_sitter", "torch", "datasets", "tokenizers"},
+        ),
         ("import bipe", HEAVY | {"segmenters", "spacy", "tokenizers"}),
         ("from train.cli import main; main(['--help'])", HEAVY - {"train"} | {"torch", "numpy"}),
         ("from train.cli import main; main(['pretrian'])", {"torch", "lightning", "hydra"}),

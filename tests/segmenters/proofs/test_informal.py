@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from segmenters import ChainOfThought, LaTeXProofs
+from segmenters import ArithmeticSteps, ChainOfThought, LaTeXProofs
 
 
 def check(segmenter, marked):
@@ -56,3 +56,12 @@ def test_latex_sentences_items_and_displays(marked):
 
 def test_chains_of_thought_read_one_character_ahead():
     assert ChainOfThought().lookahead == 1
+
+
+@pytest.mark.parametrize(
+    "marked",
+    ["(1+2)*3 =@@ 3*3 =@@ 9", "1+1=@@2\n@@2*2=@@4\n"]
+    + [f"a {sign} b" for sign in ("==", "<=", ">=", "!=", ":=", "===")],
+)
+def test_an_equality_or_a_line_ends_an_arithmetic_step(marked):
+    check(ArithmeticSteps(), marked)
