@@ -214,7 +214,7 @@ def _decode(
     path = place / f"{task.name}.json"
     write_predictions(path, texts)
     checked = check_submission(path, ids={task.name: [e.id for e in examples]}, task=task.name)
-    refuse_faults(path, checked)
+    refuse_faults(path, checked.faults)
     references = {example.id: example.references for example in examples if example.references}
     found = score(texts, references, metric=task.metric) if references else None
     result = {

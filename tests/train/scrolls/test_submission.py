@@ -86,7 +86,7 @@ def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
     checked = check_submission(path, ids={"qmsum": ["a", "b"]}, task="qmsum")
     assert told in "\n".join(checked.faults)
     with pytest.raises(DataError, match=r"x\.json"):
-        refuse_faults(path, checked)
+        refuse_faults(path, checked.faults)
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,13 @@ class LMDataModule(lightning.LightningDataModule):
             if was == now:
                 continue
             if key == "global_batch" and self.on_batch_change == "convert":
-                self._convert(int(state_dict[key]), rows=int(state_dict["rows"]))
+                if self.epochs is not None:
+                    raise DataError(
+                        f"global_batch was {was} in the run to resume, is {now}: the steps of "
+                        "epochs would be others. Set steps instead of epochs, or set it back"
+                    )
+                kept = f"the {state_dict['rows']} rows that are consumed stay consumed"
+                log.warning("global_batch was %d, is %d: %s", was, now, kept)
                 continue
             cure = ", or rows.on_batch_change=convert" if key == "global_batch" else ""
             raise DataError(
@@ -282,19 +288,6 @@ class LMDataModule(lightning.LightningDataModule):
                 f"that are left. Set it back, begin another run{cure}"
             )
         self.consumed_rows = int(state_dict["rows"])
-
-    def _convert(self, was: int, *, rows: int) -> None:
-        if self.epochs is not None:
-            raise DataError(
-                f"global_batch was {was} in the run to resume, is {self.global_batch}: the steps "
-                "of epochs would be others. Set steps instead of epochs, or set it back"
-            )
-        log.warning(
-            "global_batch was %d, is %d: the %d rows that are consumed stay consumed",
-            was,
-            self.global_batch,
-            rows,
-        )
 
     def _decisive(self) -> dict[str, Any]:
         """Return everything that decides which row is the n-th."""

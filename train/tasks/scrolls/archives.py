@@ -30,7 +30,7 @@ from bipe.build import build
 from train.data.reading.documents import clean
 from train.disk.redaction import redacted
 from train.errors import DataError, nearest
-from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompt, Task
+from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompted, Task
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
@@ -137,26 +137,15 @@ _OPTIONS = re.compile(r"\(A\).*?\(B\).*?\(C\).*?\(D\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScrollsTask:
-    """One of the seven tasks.
+class ScrollsTask(Prompted):
+    """One of the seven tasks. path: its zip, a folder of zips or unpacked tasks, or an address."""
 
-    path: its zip, a folder of zips or of unpacked tasks, or an address of one.
-    prompt, instruction: the template and its fixed instruction (`Prompt`).
-    output_tokens: most tokens of an output. last_tokens: tokens at the end of a prompt that
-    truncation keeps (`Truncation`).
-    """
-
-    name: str
-    prompt: str
-    output_tokens: int
-    last_tokens: int
     path: str = HUB
-    instruction: str = ""
 
     def __post_init__(self) -> None:
         if self.name not in TASKS:
             raise DataError(f"task must be one of {', '.join(TASKS)}, was: {self.name}")
-        self.template()
+        self.template(*self._needs)
 
     @property
     def metric(self) -> Metric:
@@ -166,12 +155,9 @@ class ScrollsTask:
     def layout(self) -> Layout:
         return TASKS[self.name][0]
 
-    def template(self) -> Prompt:
-        """Return the template of prompts, checked."""
-        needs = ("document",) if self.layout == "document" else ("question", "document")
-        return Prompt(
-            task=self.name, template=self.prompt, needs=needs, instruction=self.instruction
-        )
+    @property
+    def _needs(self) -> tuple[str, ...]:
+        return ("document",) if self.layout == "document" else ("question", "document")
 
     def examples(self, split: str) -> Sequence[Example]:
         """Return the examples, once the whole split is read and checked (`Task.examples`).
@@ -190,7 +176,7 @@ class ScrollsTask:
                 f"is missing in {len(hidden)} of {len(read)}"
             )
         merged = [[row] for row in read] if split == "train" else _merged(read)
-        return Examples(groups=merged, prompt=self.template())
+        return Examples(groups=merged, prompt=self.template(*self._needs))
 
     def _rows(self, split: str) -> Iterator[Row]:
         # The rows of one document share its text: NarrativeQA has fifty for each.

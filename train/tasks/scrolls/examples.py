@@ -124,6 +124,27 @@ class Prompt:
         return DataError(f"task {self.task}: prompt {rule}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompted:
+    """A task whose prompts come from a template.
+
+    prompt, instruction: the template and its fixed instruction. output_tokens: most tokens of an
+    output. last_tokens: tokens at the end of a prompt that truncation keeps.
+    """
+
+    name: str
+    prompt: str
+    output_tokens: int
+    last_tokens: int = 0
+    instruction: str = ""
+
+    def template(self, *needs: str) -> Prompt:
+        """Return the template of prompts, checked: it must name these fields."""
+        return Prompt(
+            task=self.name, template=self.prompt, needs=needs, instruction=self.instruction
+        )
+
+
 class Unprompted(Protocol):
     """One example before it has a prompt; output: None where it is not public."""
 

@@ -27,7 +27,7 @@ from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole, writing
 from train.disk.manifest import plain
 from train.errors import DataError
-from train.tasks.scrolls.encoding import Counts, Encoded, Encoder, counted
+from train.tasks.scrolls.encoding import Counts, Encoder, counted
 from train.tasks.scrolls.examples import Example, Task
 
 SPLITS = ("train", "validation")
@@ -111,20 +111,12 @@ def _build(
             },
         )
         part.chmod(0o755)
-        _install(part, folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-
-
-def _install(part: Path, folder: Path) -> None:
-    """Another process may have been first: its bytes are the same."""
-    try:
         part.rename(folder)
-    except OSError:
-        if not (folder / top.MANIFEST).exists():
-            raise
+    except BaseException as fault:
         shutil.rmtree(part, ignore_errors=True)
+        # Another process may have been first: its bytes are the same.
+        if not (isinstance(fault, OSError) and (folder / top.MANIFEST).exists()):
+            raise
 
 
 def _write(writer: ShardWriter, examples: Sequence[Example], encoder: Encoder) -> Counts:
@@ -132,15 +124,11 @@ def _write(writer: ShardWriter, examples: Sequence[Example], encoder: Encoder) -
     for example, encoded in zip(examples, encoder.examples(examples), strict=True):
         kept.append(encoded.kept)
         tokens = np.concatenate((encoded.prompt, encoded.output))
+        marks = np.concatenate((encoded.prompt_marks, encoded.output_marks))
+        marks[[0, len(encoded.prompt)]] |= _TURN
         size = len(example.prompt.encode()) + len(example.references[0].encode())
-        writer.add(tokens, _marks(encoded), id=encoded.id, size=size)
+        writer.add(tokens, marks, id=encoded.id, size=size)
     return counted(kept)
-
-
-def _marks(encoded: Encoded) -> np.ndarray:
-    marks = np.concatenate((encoded.prompt_marks, encoded.output_marks))
-    marks[[0, len(encoded.prompt)]] |= _TURN
-    return marks
 
 
 def _digest(examples: Sequence[Example]) -> str:

@@ -43,7 +43,7 @@ class Checked:
 
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
     """Write the predictions of one task as JSON; DataError for what is no text."""
-    _refuse(path, _contents(predictions, ids=None, table=False))
+    refuse_faults(path, _contents(predictions, ids=None, table=False))
     write_whole(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
 
 
@@ -52,7 +52,7 @@ def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -
     faults = list(_tasks(predictions))
     for task, found in predictions.items():
         faults += [f"task {task}: {fault}" for fault in _contents(found, ids=None, table=True)]
-    _refuse(path, faults)
+    refuse_faults(path, faults)
     text = io.StringIO()
     # All quoted: a carriage return inside an answer would end a row otherwise.
     table = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
@@ -87,12 +87,8 @@ def check_submission(
     return _checked(held, faults)
 
 
-def refuse_faults(path: Path, checked: Checked) -> None:
-    """Raise DataError with every fault of a checked file, if it has any."""
-    _refuse(path, checked.faults)
-
-
-def _refuse(path: Path, faults: Sequence[str]) -> None:
+def refuse_faults(path: Path, faults: Sequence[str]) -> None:
+    """Raise DataError with every fault of a file, if it has any."""
     if len(faults) == 1:
         raise DataError(f"{path}: {faults[0]}")
     if faults:

@@ -16,9 +16,10 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from train.errors import DataError
-from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompt
+from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompted
 
 Unit = TypeVar("Unit")
+_NEEDS = ("question", "document")
 _TENTHS = {"train": 8, "validation": 1, "test": 1}
 _TRIES = 1000  # draws in a row that give nothing new, before there is nothing new
 
@@ -34,26 +35,17 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synthetic(ABC):
-    """A task that is made, not read.
+class Synthetic(Prompted, ABC):
+    """A task that is made, not read. train, validation, test: numbers of examples."""
 
-    train, validation, test: numbers of examples. prompt, instruction, output_tokens, last_tokens:
-    as of `ScrollsTask`.
-    """
-
-    name: str
     seed: int
     train: int
     validation: int
     test: int
-    prompt: str
-    output_tokens: int
-    last_tokens: int = 0
-    instruction: str = ""
     metric: ClassVar[Metric]
 
     def __post_init__(self) -> None:
-        self.template()
+        self.template(*_NEEDS)
         for split in SPLITS:
             if getattr(self, split) < 1:
                 raise DataError(f"task {self.name}: {split} must be at least 1 example")
@@ -62,15 +54,6 @@ class Synthetic(ABC):
     def drawn(self, split: str) -> Iterator[Drawn]:
         """Yield examples of a split in a fixed order, until there are no more."""
 
-    def template(self) -> Prompt:
-        """Return the template of prompts, checked."""
-        return Prompt(
-            task=self.name,
-            template=self.prompt,
-            needs=("question", "document"),
-            instruction=self.instruction,
-        )
-
     def examples(self, split: str) -> Sequence[Example]:
         """See `example.Task.examples`; each has one reference.
 
@@ -78,7 +61,7 @@ class Synthetic(ABC):
         """
         if split not in SPLITS:
             raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
-        wanted, prompt = getattr(self, split), self.template()
+        wanted, prompt = getattr(self, split), self.template(*_NEEDS)
         made = list(islice(self.drawn(split), wanted))
         if len(made) < wanted:
             raise DataError(
