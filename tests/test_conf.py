@@ -197,7 +197,7 @@ def test_the_recipe_of_scrolls_is_that_of_the_paper(words):
     assert (made.optimizer["lr"], made.optimizer["weight_decay"]) == (1e-5, 0.01)
     assert made.schedule["_target_"] == "train.fit.optim.linear"
     assert (made.schedule["warmup"], made.schedule["steps"]) == (50, 5000)
-    assert (made.scrolls.select, made.scrolls.search.beams) == ("best", 1)
+    assert (made.scrolls.select, made.scrolls.beams) == ("best", 1)
 
 
 @pytest.mark.parametrize("task", CHOICES["task"])

@@ -11,6 +11,7 @@ no terminal, it is what was written and nothing else.
 from __future__ import annotations
 
 import codecs
+import functools
 import logging
 import os
 import signal
@@ -26,8 +27,7 @@ from bipe import Decoder
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.checkpoint import load_weights
 from bipe.encodings import Flat
-from bipe.generation import Written, generate
-from segmenters import TokenMarker
+from bipe.generation import Sampling, Written, generate
 from segmenters.show import visible
 from train.commands.generate_marker import chosen_segmenter, marker_of
 from train.commands.pretrain import decoder_of
@@ -35,7 +35,7 @@ from train.config import Config, Generate
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.errors import ConfigError, RunError
+from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
 from train.fit.checkpoints import checkpoints, latest_checkpoint, weights_of
 
@@ -46,6 +46,13 @@ def generate_text(config: Config) -> list[Written]:
     """Write on the standard output what the model says behind the prompt."""
     logging.getLogger("bipe.attention").setLevel(logging.WARNING)  # the screen is for the text
     options = config.generate
+    with as_config_error("generate."):
+        sampling = Sampling(
+            temperature=float(options.temperature),
+            top_k=options.top_k,
+            top_p=float(options.top_p),
+            repetition_penalty=float(options.repetition_penalty),
+        )
     prompt = read_prompt(options)
     trained = find_model(options, allowed=config.allowed)
     trained.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
@@ -63,34 +70,32 @@ def generate_text(config: Config) -> list[Written]:
         )
         name = None if options.prompt is not None else options.file
         marker = marker_of(prompt, tokenizer=tokenizer, segmenter=segmenter, name=name)
-    return _write(trained, tokenizer, prompt, marker, options=options, seed=config.seed)
+    write = functools.partial(
+        generate, max_new=options.max_new, sampling=sampling, marker=marker, seed=config.seed
+    )
+    return _shown(write, trained, tokenizer, prompt, options)
 
 
-def _write(
+def _shown(
+    write: Callable[..., list[Written]],
     trained: runs.BaseRun,
     tokenizer: Tokenizer,
     prompt: str,
-    marker: TokenMarker | None,
-    *,
     options: Generate,
-    seed: int,
 ) -> list[Written]:
+    """Show what is written as it comes; report how much it was, and how fast."""
     ((ids, _),) = tokenizer.encode_batch([prompt])
     if not len(ids):
         raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
     pieces, begin = tokenizer.pieces(), time.monotonic()
     stream = Stream(rows=options.samples, pieces=pieces, stops=options.stop, show=Screen(prompt))
     try:
-        written = generate(
+        written = write(
             trained.model,
             [ids.tolist()] * options.samples,
-            max_new=options.max_new,
-            sampling=options.sampling,
-            marker=marker,
             stop_ids=[tokenizer.eos_id],
             stop_strings=options.stop,
             decode=lambda tokens: b"".join(pieces[id] for id in tokens).decode("utf-8", "replace"),
-            seed=seed,
             on_token=stream.push,
         )
         stream.finish()

@@ -29,6 +29,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from bipe.build import TARGET
 from bipe.checkpoint import WEIGHTS, load_model
+from bipe.generation import Beams
 from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
 from train.commands.generate_marker import chosen_segmenter
 from train.commands.pretrain import fit_of
@@ -38,7 +39,7 @@ from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import sha256, write_whole
-from train.errors import ConfigError, DataError
+from train.errors import ConfigError, DataError, as_config_error
 from train.evals.rows import FILE, Journal, key_of
 from train.evals.scoring.benchmark import (
     FORMAT,
@@ -69,6 +70,7 @@ def scrolls(study: Config, *, stored: Mapping[str, Any]) -> Path:
     task = cast(Task, study.build("task"))
     if study.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
+    _decoding(study, task)  # refused before hours of training
     assert study.checkpoint is not None
     base = find_base_run(study.checkpoint, key="checkpoint", allowed=study.allowed)
     sets = DataSets(study.data)
@@ -178,6 +180,19 @@ def _train(
     train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
+def _decoding(study: Config, task: Task) -> Decoding:
+    """Return how the outputs are decoded."""
+    options = study.scrolls
+    with as_config_error("scrolls."):
+        search = Beams(
+            beams=options.beams,
+            length_penalty=float(options.length_penalty),
+            early_stopping=options.early_stopping,
+        )
+    most = options.max_new or task.output_tokens
+    return Decoding(max_new=most, search=search, batch=options.batch)
+
+
 def _decode(
     study: Config,
     task: Task,
@@ -188,12 +203,10 @@ def _decode(
     model: str,
 ) -> None:
     """Write the outputs of a split beside the run, and what they score."""
-    options, split = study.scrolls, str(study.scrolls.split)
+    split = str(study.scrolls.split)
     decoder, _ = load_model(folder / runs.MODEL, allowed=study.allowed)
     decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    how = Decoding(
-        max_new=options.max_new or task.output_tokens, search=options.search, batch=options.batch
-    )
+    how = _decoding(study, task)
     prompts = list(encoder.prompts(examples))
     place = folder / runs.SCROLLS / split
     weights = sha256(folder / runs.MODEL / WEIGHTS)

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from bipe.generation import Beams, Sampling
 from train.config.check import Rule
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.mixture import Mixture
 from train.data.rows.packing import Packing
-from train.errors import ConfigError, as_config_error
-from train.tasks.scrolls.encoding import OnLong
+from train.errors import ConfigError
 
 NONE = "none"  # the sweep's method that leaves a model as it is
 SCORINGS = ("rank", "write")
@@ -98,7 +96,7 @@ class Scrolls:
     examples: str
     source: str | None
     segmenter: str | None
-    on_long: OnLong
+    on_long: Literal["cut", "error"]
     select: Literal["best", "last"]
     split: str | None
     rows: Count | None
@@ -107,18 +105,6 @@ class Scrolls:
     beams: int
     length_penalty: float
     early_stopping: bool
-
-    def __post_init__(self) -> None:
-        with as_config_error("scrolls."):
-            self.search  # noqa: B018 (checks its numbers)
-
-    @property
-    def search(self) -> Beams:
-        return Beams(
-            beams=self.beams,
-            length_penalty=float(self.length_penalty),
-            early_stopping=self.early_stopping,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,19 +208,6 @@ class Generate:
     top_k: int | None
     top_p: float
     repetition_penalty: float
-
-    def __post_init__(self) -> None:
-        with as_config_error("generate."):
-            self.sampling  # noqa: B018 (checks its numbers)
-
-    @property
-    def sampling(self) -> Sampling:
-        return Sampling(
-            temperature=float(self.temperature),
-            top_k=self.top_k,
-            top_p=float(self.top_p),
-            repetition_penalty=float(self.repetition_penalty),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
