@@ -26,14 +26,14 @@ PERMILLES = {"p99": 990, "p99.9": 999}
 
 
 def bin_of(index: Tensor) -> Tensor:
-    """The bin of each index: as a floating-point number is made, but of integers."""
+    """Return the bin of each index: as a floating-point number is made, but of integers."""
     index = index.clamp(max=_LARGEST)
     shift = (torch.frexp(index.double()).exponent - _EXACT_BITS).clamp(min=0)
     return (index >> shift) + _HALF * shift
 
 
 def largest_in(bin: int) -> int:
-    """The largest index of a bin."""
+    """Return the largest index of a bin."""
     shift = max(0, bin // _HALF - 1)
     return ((bin - _HALF * shift + 1) << shift) - 1
 
@@ -60,7 +60,7 @@ class IndexCounts:
             torch.maximum(maximum[level], here, out=maximum[level])
 
     def state(self, device: torch.device) -> dict[str, Any]:
-        """The counts of all ranks together, on the host; every rank has to ask."""
+        """Return the counts of all ranks together, on the host; every rank has to ask."""
         found: dict[str, Any] = {}
         counts, maximum = (x.to(device, copy=True) for x in self._on(device))
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -86,7 +86,7 @@ class IndexCounts:
             maximum[level] = state[name]["maximum"]
 
     def summary(self, device: torch.device) -> dict[str, dict[str, int]]:
-        """For the notes of a model: of each level how many tokens were counted, and percentiles.
+        """Return for each level how many tokens were counted, and percentiles; for the notes.
 
         A percentile is the smallest index that so many of all tokens do not exceed. Those of 8192
         and more are rounded up by 1 part in 4096 at most. Every rank has to ask.

@@ -92,7 +92,7 @@ class WandbRun(Logger):
 
 
 def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | None = None) -> Logger:
-    """Weights & Biases: online where there is a key (WANDB_API_KEY or netrc), offline elsewhere.
+    """Return Weights & Biases: online where there is a key (WANDB_API_KEY, netrc), else offline.
 
     offline: null decides by the key, and by WANDB_MODE.
     """
@@ -104,7 +104,7 @@ def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | Non
 
 
 def tensorboard(*, folder: Path, name: str) -> Logger:
-    """TensorBoard event files in the run's folder; needs `pip install bipe[tensorboard]`."""
+    """Return a writer of TensorBoard event files in the run's folder; needs `pip install bipe[tensorboard]`."""
     try:
         from lightning.pytorch.loggers import TensorBoardLogger
 

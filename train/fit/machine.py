@@ -15,7 +15,7 @@ from bipe import __version__
 
 
 def fast_precision() -> str:
-    """bf16-mixed where the machine computes in bfloat16, else 32-true, in Lightning's words.
+    """Return bf16-mixed where the machine computes in bfloat16, else 32-true: Lightning's words.
 
     A CPU without instructions for bfloat16 emulates it, several times slower than float32.
     """
@@ -27,7 +27,7 @@ def fast_precision() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Versions and machine, as they stand in every result."""
+    """Return versions and machine, for every result."""
     return {
         "bipe": __version__,
         "python": platform.python_version(),
