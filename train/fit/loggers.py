@@ -104,7 +104,7 @@ def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | Non
 
 
 def tensorboard(*, folder: Path, name: str) -> Logger:
-    """Return a writer of TensorBoard event files in the run's folder; needs `pip install bipe[tensorboard]`."""
+    """Return a writer of TensorBoard event files; needs `pip install bipe[tensorboard]`."""
     try:
         from lightning.pytorch.loggers import TensorBoardLogger
 
