@@ -2,7 +2,7 @@
 
     python -m benchmarks.seeds natural=RUN,RUN,RUN shuffled=RUN,RUN,RUN [--json FILE]
 
-Reads the evaluation.json of runs that differ by their seed; the first arm is the one that others
+Reads the evaluation.jsonl of runs that differ by their seed; the first arm is the one that others
 are compared with. Runs of one seed had the same batches and the same weights to start from, so
 differences are means over seeds of the difference on one seed. Intervals are Student's.
 """
@@ -11,91 +11,97 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from train.report.compare import lengths, measured, sources
-from train.report.load import load_runs
-from train.report.means import merged
-from train.report.records import Run
-from train.report.seeds import difference
+from train.report.load import load
+from train.report.table import Arm, Results
 
-Cell = dict[str, float | int | list[float]]
+Cell = dict[str, Any]
 
 
-def arm(told: str) -> Run:
-    """NAME=RUN,RUN as the mean of the runs."""
-    name, _, folders = told.partition("=")
-    runs = load_runs([Path(folder) for folder in folders.split(",") if folder])
-    by_seed = sorted(runs, key=lambda run: run.training.seed or 0)
-    if len(by_seed) < 2:
-        raise SystemExit(f"{told}: an arm is NAME=RUN,RUN[,RUN...], two seeds at least")
-    return replace(merged(by_seed), label=name)
+def folders(words: Sequence[str]) -> dict[str, list[Path]]:
+    """Return the run folders of each arm, given as NAME=RUN,RUN."""
+    named = {}
+    for word in words:
+        name, _, listed = word.partition("=")
+        named[name] = [Path(folder) for folder in listed.split(",") if folder]
+        if len(named[name]) < 2:
+            raise SystemExit(f"{word}: an arm is NAME=RUN,RUN[,RUN...], two seeds at least")
+    return named
 
 
-def cell(one: Run, first: Run, source: str, length: int) -> Cell | None:
-    """A mean with its interval, the values of the seeds, and the ratio to the first arm."""
-    value = measured(one, source, length)
-    if value is None:
-        return None
-    half: float = measured(one, source, length, "half_widths")  # type: ignore[assignment]
-    seeds = [measured(run, source, length) for run in one.members]
-    found: Cell = {
-        "mean": round(value, 4),
-        "low": round(value * math.exp(-half), 4),
-        "high": round(value * math.exp(half), 4),
-        "seeds": [round(each, 4) for each in seeds if each is not None],
-    }
-    against = None if one is first else difference(one, first, source, length)
-    if against is not None:
-        ends = [against.ratio * math.exp(side * against.half) for side in (-1, 1)]
-        found["ratio"] = round(against.ratio, 4)
-        found["ratio_interval"] = [round(end, 4) for end in ends]
+def arms(results: Results, named: dict[str, list[Path]]) -> dict[str, Arm]:
+    """Return the arms by the names that they were given; they must be those of the runs."""
+    places = {run.folder.resolve(): arm for arm in results.arms for run in arm.runs}
+    found = {}
+    for name, listed in named.items():
+        own = {places[folder.resolve()].label: places[folder.resolve()] for folder in listed}
+        if len(own) != 1:
+            raise SystemExit(f"{name}: these runs differ in more than their seed: {listed}")
+        (found[name],) = own.values()
     return found
 
 
-def summary(arms: Sequence[Run]) -> dict[str, Any]:
-    """All cells, by source, arm and length, with the machine and what was measured how."""
-    first = arms[0]
+def summary(named: dict[str, list[Path]]) -> dict[str, Any]:
+    """Return all cells, by source, arm and length, with the machine and what was measured how."""
+    results = load([folder for listed in named.values() for folder in listed])
+    found = arms(results, named)
+    first = next(iter(found.values()))
+    cells = results.cells("perplexity")
     return {
-        "environment": dict(first.members[0].environment),
-        "protocol": first.protocol,
-        "row_length": first.training.row_length,
-        "seeds": [run.training.seed for run in first.members],
+        "environment": dict(results.environments[0]),
+        "protocol": cells.note.iloc[0],
+        "row_length": first.row_length,
+        "seeds": [run.seed for run in first.runs],
         "sources": {
-            source: {
-                one.label: {
-                    str(n): found
-                    for n in lengths([one], source)
-                    if (found := cell(one, first, source, n)) is not None
-                }
-                for one in arms
-            }
-            for source in sources(arms)
+            source: {name: _of_arm(results, arm, first, source) for name, arm in found.items()}
+            for source in cells.source.drop_duplicates()
         },
     }
 
 
-def show(told: dict[str, Any]) -> None:
-    """One line an arm and source."""
-    for source, by_arm in told["sources"].items():
+def _of_arm(results: Results, arm: Arm, first: Arm, source: str) -> dict[str, Cell]:
+    """Return by length a mean with its interval, the seeds, and the ratio to the first arm."""
+    rows = results.table[
+        (results.table.measure == "perplexity")
+        & (results.table.arm == arm.label)
+        & (results.table.source == source)
+        & (results.table.variant == "")
+    ].sort_values("seed")
+    ratios = results.ratios(arm, first)
+    made: dict[str, Cell] = {}
+    for mean in results.cells("perplexity", source=source, arm=arm.label).itertuples():
+        cell: Cell = {"mean": mean.value, "low": mean.low, "high": mean.high}
+        cell = {name: round(value, 4) for name, value in cell.items()}
+        cell["seeds"] = [round(value, 4) for value in rows[rows.length == mean.length].value]
+        if arm is not first:
+            at = ratios[(ratios.source == source) & (ratios.length == mean.length)]
+            for ratio in at.itertuples():
+                cell["ratio"] = round(ratio.value, 4)
+                cell["ratio_interval"] = [round(ratio.low, 4), round(ratio.high, 4)]
+        made[f"{mean.length:.0f}"] = cell
+    return made
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print one line for each arm and source."""
+    for source, by_arm in found["sources"].items():
         print(f"\n{source}: perplexity [95% interval], and its percentage of the first arm's")
         for name, cells in by_arm.items():
-            shown = "  ".join(f"{n}: {_shown(found)}" for n, found in cells.items())
+            shown = "  ".join(f"{n}: {_shown(cell)}" for n, cell in cells.items())
             print(f"  {name:<12} {shown}")
 
 
-def _shown(found: Cell) -> str:
-    text = f"{found['mean']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
-    if "ratio" not in found:
+def _shown(cell: Cell) -> str:
+    text = f"{cell['mean']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
+    if "ratio" not in cell:
         return text
-    low, high = found["ratio_interval"]  # type: ignore[misc]
+    low, high = cell["ratio_interval"]
     clear = "*" if (low > 1) == (high > 1) else ""
-    return f"{text} {100 * found['ratio']:.1f}%{clear}"  # type: ignore[operator]
+    return f"{text} {100 * cell['ratio']:.1f}%{clear}"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -106,10 +112,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("arms", nargs="+", metavar="NAME=RUN,RUN")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(words)
-    told = summary([arm(one) for one in given.arms])
-    show(told)
+    found = summary(folders(given.arms))
+    show(found)
     if given.json:
-        given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

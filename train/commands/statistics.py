@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from segmenters.show.measures import visible
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.reading.split import SPLITS
@@ -29,9 +30,8 @@ from train.errors import ConfigError, DataError, nearest
 from train.evals.statistics import source_statistics
 from train.fit.machine import environment
 from train.report.formats import DAGGER, amount, percent, short
-from train.report.load_growth import FORMAT
-from train.report.markup import visible
-from train.report.sections.growth import statistics_page
+from train.report.load import GROWTH
+from train.report.page import statistics_page
 
 
 def statistics_study(study: Config) -> Path:
@@ -57,7 +57,7 @@ def statistics_study(study: Config) -> Path:
                 print(f"{called}: {tokens} tokens in {time.monotonic() - begin:.1f} s",
                       file=sys.stderr, flush=True)  # fmt: skip
     result = {
-        "format": FORMAT,
+        "format": GROWTH,
         "splits": options.splits,
         "segment_edges": list(SEGMENT_EDGES),
         "sources": found,

@@ -217,3 +217,4 @@ class Report:
     runs: str | list[str]
     out: str
     title: str
+    figures: list[Literal["pdf", "png"]]

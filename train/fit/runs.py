@@ -39,7 +39,6 @@ CONFIG = "config.yaml"
 METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
-EVALUATION = "evaluation.json"
 ROWS = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
@@ -264,7 +263,7 @@ def _without_nulls(value: Any) -> Any:
 def _remove_run(folder: Path) -> None:
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (METRICS, EVALUATION, ROWS, ENVIRONMENT, CONFIG):
+    for name in (METRICS, ROWS, ENVIRONMENT, CONFIG):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -1,7 +1,9 @@
 """How numbers are written for people: few digits, always the same way.
 
-Deliberately not used for the CSV and the JSON, which hold the numbers as they were measured.
+The CSV and the JSON hold the numbers as they were measured.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,7 +16,7 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 
 def short(value: float) -> str:
-    """About three significant digits; a dagger where there is no finite value."""
+    """Return about three significant digits; a dagger where there is no finite value."""
     if not math.isfinite(value):
         return DAGGER
     size = abs(value)
@@ -26,12 +28,12 @@ def short(value: float) -> str:
 
 
 def tick(value: float) -> str:
-    """A round number without superfluous zeros."""
+    """Return a round number without superfluous zeros."""
     return f"{value:,.10g}" if 1e-3 <= abs(value) < 1e6 or not value else short(value)
 
 
 def rounded(values: Sequence[float]) -> list[str]:
-    """Round numbers of one scale, all with the decimals that one of them needs."""
+    """Return numbers of one scale, all with the decimals that one of them needs."""
     labels = [tick(value) for value in values]
     decimals = max((len(label.partition(".")[2]) for label in labels), default=0)
     if any("e" in label for label in labels):
@@ -40,23 +42,23 @@ def rounded(values: Sequence[float]) -> list[str]:
 
 
 def times(ratio: float) -> str:
-    """A ratio as a multiple."""
+    """Return a ratio as a multiple."""
     shown = fixed(ratio, 2) if ratio < 10 else short(ratio)
     return shown if shown == DAGGER else TIMES + shown
 
 
 def fixed(value: float, decimals: int = 3) -> str:
-    """A fixed number of decimals; a dagger where there is no finite value."""
+    """Return a fixed number of decimals; a dagger where there is no finite value."""
     return f"{value:,.{decimals}f}" if math.isfinite(value) else DAGGER
 
 
 def percent(value: float, decimals: int = 0) -> str:
-    """A share as a percentage; a dagger where there is no finite value."""
+    """Return a share as a percentage; a dagger where there is no finite value."""
     return f"{100 * value:.{decimals}f}%" if math.isfinite(value) else DAGGER
 
 
 def change(ratio: float) -> str:
-    """A ratio as a signed percentage: 0.9 is a minus of 10%."""
+    """Return a ratio as a signed percentage: 0.9 is a minus of 10%."""
     if not math.isfinite(ratio):
         return DAGGER
     if ratio >= 10:
@@ -67,12 +69,12 @@ def change(ratio: float) -> str:
 
 
 def count(value: float) -> str:
-    """A whole number with its thousands apart."""
+    """Return a whole number with its thousands apart."""
     return f"{value:,.0f}" if math.isfinite(value) else DAGGER
 
 
 def amount(value: float) -> str:
-    """A large count in words of size: 1.5 M, 320 k."""
+    """Return a large count in words of size: 1.5 M, 320 k."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and unit != "k"):
             scaled = value / size
@@ -81,7 +83,7 @@ def amount(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
+    """Return seconds, minutes or hours, whichever reads best."""
     if not math.isfinite(seconds):
         return DAGGER
     if seconds < 120:
@@ -90,7 +92,7 @@ def duration(seconds: float) -> str:
 
 
 def spread(values: Iterable[float], write=amount) -> str:
-    """One value if all are written alike, otherwise the smallest to the largest finite one."""
+    """Return one value if all are written alike, otherwise the smallest to the largest."""
     ordered = sorted(value for value in values if math.isfinite(value))
     if not ordered:
         return DAGGER
@@ -99,6 +101,6 @@ def spread(values: Iterable[float], write=amount) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words as an English list: a, b and c."""
+    """Return words as an English list: a, b and c."""
     words = list(words)
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

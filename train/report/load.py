@@ -1,263 +1,257 @@
-"""Run folders and a data folder, read into the records of `records.py`.
+"""Run folders and a data folder, read into one table of rows.
 
-    RUN/evaluation.json of `bipe evaluate`                   -> Run
-    DATA/statistics.json and manifest.json of `bipe prepare` -> SourceStatistics, one a source
+    RUN/evaluation.jsonl    what `bipe evaluate` and `bipe scrolls` measured (train/evals/rows.py)
+    RUN/environment.json    where
+    RUN/config.yaml, metrics.csv, model/                     the trained run (fit/trained_run.py)
+    DATA/statistics.json and manifest.json of `bipe prepare` segments of each source
+    segment_statistics.json of `bipe evaluate statistics`    segments against document length
 
-Everything is checked here, so the rooms behind trust what they get. Keys that the report does not
-need are ignored.
+Everything is checked here, so what is behind trusts what it gets. Keys that the report does not
+need are ignored: a newer writer may add some. A run that nobody evaluated is shown by its training.
 """
 
+from __future__ import annotations
+
+import json
 import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from train.errors import ReportError
-from train.fit import runs
-from train.report.entry import Entry, open_json
-from train.report.load_stretch import stretched
-from train.report.probes import load_probes
-from train.report.records import (
-    Arithmetic,
-    Bucket,
-    ByPosition,
-    Lengths,
-    Model,
-    Passkey,
-    Run,
-    Sample,
-    Scores,
-    SourceStatistics,
-    Training,
-)
-from train.report.scrolls import scores_of
+from train.evals.rows import FILE, Journal, Row
+from train.fit.runs import ENVIRONMENT
+from train.fit.trained_run import TrainedRun, read_run
+from train.report.table import Results, as_table
 
-EVALUATION = "bipe-evaluation/1"
+GROWTH = "bipe-segment-statistics/1"
+_MOST = 2**63 - 1
+_SHOWN = 80  # characters of an offending value that an error repeats
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "int | None": ((int,), "a whole number"),
+    "float | None": ((int, float), "a number"),
+}
+_LEAST = {"length": 1, "operators": 1, "start": 0, "stop": 0, "depth": 0, "number": 0}
 
 
-def load_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
-    """The evaluated runs, in the order given; those with scores of SCROLLS alone are left out.
+def load(
+    folders: Sequence[Path], *, data: Path | None = None, counted: Path | None = None
+) -> Results:
+    """Return the results of runs, in their order.
 
-    Raises:
-        ReportError: no run, or an evaluation.json that breaks the format or, where there are no
-            scores of SCROLLS either, is missing.
+    data: a prepared folder. counted: the file of `bipe evaluate statistics`. Raises UserError for
+    an input that is missing or breaks its format; the message names file, key and cure.
     """
-    if not folders:
-        raise ReportError("runs must name at least one run folder, was: []")
-    return _unique(tuple(_run(Path(folder)) for folder in folders if _evaluated(Path(folder))))
-
-
-def load_statistics(folder: Path) -> dict[str, SourceStatistics]:
-    """The statistics of each source of a prepared data set, in the order of the file.
-
-    Raises:
-        ReportError: a statistics.json or manifest.json that is missing or breaks its format.
-    """
-    cure = f"`bipe prepare` writes it into the data folder {folder}"
-    manifest = open_json(Path(folder) / "manifest.json", cure=cure)
-    statistics = open_json(Path(folder) / "statistics.json", cure=cure)
-    edges = statistics["segment_edges"].rising()
-    return {
-        name: _source(entry, manifest["sources"][name], edges)
-        for name, entry in statistics["sources"].items()
-    }
-
-
-def _evaluated(folder: Path) -> bool:
-    """Whether to read an evaluation.json: a missing one is an error that the reading tells."""
-    return (folder / runs.EVALUATION).exists() or not scores_of(folder)
-
-
-def _run(folder: Path) -> Run:
-    cure = f"`bipe evaluate` writes it into the run folder {folder}"
-    root = open_json(folder / runs.EVALUATION, cure=cure)
-    if root["format"].text() != EVALUATION:
-        raise root["format"].fault(f"'{EVALUATION}'", cure=cure)
-    passkey, chains = root.optional("passkey"), root.optional("arithmetic")
-    sources = root["perplexity"]["sources"]
-    others = (passkey, chains, root.optional("probes"), root.optional("stretch"))
-    if not sources.mapping() and not any(h and h.value for h in others) and not scores_of(folder):
-        raise sources.fault("a mapping with at least one source, for nothing else was measured")
-    return Run(
-        label=root["model"]["name"].text(),
-        folder=folder.name or str(folder),
-        model=_model(root["model"]),
-        training=_training(root["training"]),
-        protocol=root["perplexity"]["protocol"].text(),
-        scores={name: _scores(entry) for name, entry in sources.items()},
-        passkey=_passkey(passkey) if passkey else None,
-        probes=load_probes(root),
-        arithmetic=_arithmetic(chains) if chains else None,
-        stretched=stretched(root.optional("stretch")),
-        environment=root["environment"].mapping(),
-        config=root["config"].mapping(),
+    unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
+    runs = [read_run(folder) for folder in unique]
+    rows = [[*_of_training(run), *_measured(run.folder / FILE)] for run in runs]
+    sources, counts = _of_data(Path(data)) if data is not None else ({}, [])
+    return Results(
+        runs=runs,
+        table=as_table(runs, rows, counts),
+        environments=[_environment(run.folder / ENVIRONMENT) for run in runs],
+        sources=sources,
+        growth=load_growth(counted) if counted is not None else None,
     )
 
 
-def _model(entry: Entry) -> Model:
-    levels = entry["levels"]
-    if levels.text() not in ("flat", "bilevel"):
-        raise levels.fault("'flat' or 'bilevel'")
-    return Model(
-        name=entry["name"].text(),
-        family=entry["family"].text(),
-        levels=levels.text(),
-        parameters=entry["parameters"].count(),
-        encoding=entry["encoding"].mapping(),
-        config=entry["config"].mapping(),
-    )
+def _measured(path: Path) -> Iterator[Row]:
+    for row in Journal(path).rows():
+        for field in fields(Row):
+            _check(path, row, field.name, str(field.type))
+        yield row
 
 
-def _training(entry: Entry) -> Training:
-    clipped = entry.optional("clipped_share")
-    points = [point.numbers(length=2) for point in entry["curve"].entries()]
-    return Training(
-        row_length=entry["row_length"].count(least=1),
-        tokens=_noted(entry, "tokens"),
-        steps=_noted(entry, "steps"),
-        seconds=entry["seconds"].number(),
-        seed=None if entry["seed"].value is None else entry["seed"].count(),
-        sources={name: share.number() for name, share in entry["sources"].items()},
-        curve=tuple((tokens, loss) for tokens, loss in points),
-        skipped_steps=entry["skipped_steps"].count(),
-        clipped_share=clipped.number() if clipped else float("nan"),
-    )
-
-
-def _noted(entry: Entry, name: str) -> float:
-    return math.nan if entry[name].value is None else entry[name].count()
-
-
-def _scores(entry: Entry) -> Scores:
-    lengths = entry["lengths"].rising(least=1)
-    by_position = entry.optional("by_position")
-    size = len(lengths)
-    return Scores(
-        lengths=lengths,
-        perplexity=entry["perplexity"].numbers(length=size),
-        bits_per_byte=entry["bits_per_byte"].numbers(length=size),
-        nll=entry["nll"].numbers(length=size),
-        tokens_scored=entry["tokens_scored"].counts(length=size),
-        documents=entry["documents"].counts(length=size),
-        by_position=_by_position(by_position) if by_position else None,
-    )
-
-
-def _by_position(entry: Entry) -> ByPosition:
-    edges = entry["edges"].rising()
-    if len(edges) < 2:
-        raise entry["edges"].fault("a list of at least two edges")
-    return ByPosition(
-        length=entry["length"].count(least=1),
-        edges=edges,
-        nll=entry["nll"].numbers(length=len(edges) - 1),
-        tokens=entry["tokens"].counts(length=len(edges) - 1),
-    )
-
-
-def _passkey(entry: Entry) -> Passkey:
-    lengths = entry["lengths"].rising(least=1)
-    depths = entry["depths"].numbers()
-    if not depths:
-        raise entry["depths"].fault("a list of at least one depth")
-    return Passkey(
-        protocol=entry["protocol"].text(),
-        lengths=lengths,
-        depths=depths,
-        accuracy=_grid(entry["accuracy"], rows=len(lengths), columns=len(depths)),
-        exact=_grid(entry["exact"], rows=len(lengths), columns=len(depths)),
-        trials=entry["trials"].count(least=1),
-        chance=entry["chance"].number(),
-    )
-
-
-def _arithmetic(entry: Entry) -> Arithmetic:
-    operators = entry["operators"].rising(least=1)
-    size = len(operators)
-    trained = entry["trained_operators"].rising()
-    interval = [pair.numbers(length=2) for pair in entry["interval"].entries()]
-    if len(interval) != size:
-        raise entry["interval"].fault(f"a list of {size} intervals ({len(interval)} given)")
-    return Arithmetic(
-        protocol=entry["protocol"].text(),
-        trained=trained,
-        operators=operators,
-        problems=entry["problems"].counts(length=size),
-        answer=entry["answer"]["share"].numbers(length=size),
-        steps=entry["steps"]["share"].numbers(length=size),
-        tokens=entry["tokens"]["share"].numbers(length=size),
-        interval=tuple((low, high) for low, high in interval),
-    )
-
-
-def _grid(entry: Entry, *, rows: int, columns: int) -> tuple[tuple[float, ...], ...]:
-    lines = entry.entries()
-    if len(lines) != rows:
-        raise entry.fault(f"a list of {rows} rows, one a length ({len(lines)} given)")
-    return tuple(line.numbers(length=columns) for line in lines)
-
-
-def _source(entry: Entry, told: Entry, edges: tuple[int, ...]) -> SourceStatistics:
-    counts = [split for _, split in told["splits"].items()]
-    licence = told.optional("licence")
-    sample = entry["sample"]
-    return SourceStatistics(
-        licence=licence.text() if licence else "",
-        provenance=told["provenance"].text(),
-        segmenter=told["segmenter"].mapping(),
-        documents=sum(split["documents"].count() for split in counts),
-        tokens=sum(split["tokens"].count() for split in counts),
-        bytes=sum(split["bytes"].count() for split in counts),
-        edges=(*edges, math.inf),
-        lengths=_lengths(entry["tokens_per_segment"], bins=len(edges)),
-        buckets=tuple(
-            _bucket(bucket, bins=len(edges)) for bucket in entry["by_document_length"].entries()
-        ),
-        sample=_sample(sample) if sample.mapping() else None,
-    )
-
-
-def _lengths(entry: Entry, *, bins: int) -> Lengths:
-    return Lengths(
-        segments=entry["segments"].count(),
-        mean=entry["mean"].number(),
-        percentiles={rank: value.number() for rank, value in entry["percentiles"].items()},
-        longest=entry["max"].count(),
-        share_of_length_1=entry["share_of_length_1"].number(),
-        histogram=entry["histogram"].counts(length=bins),
-    )
-
-
-def _bucket(entry: Entry, *, bins: int) -> Bucket:
-    high = entry.optional("to")
-    return Bucket(
-        low=entry["from"].count(),
-        high=high.count() if high else None,
-        documents=entry["documents"].count(),
-        segments_per_document=entry["segments_per_document"].number(),
-        lengths=_lengths(entry, bins=bins),
-    )
-
-
-def _sample(entry: Entry) -> Sample:
-    text, cuts = entry["text"].text(), entry["cuts"].rising()
-    if cuts[0] != 0 or cuts[-1] != len(text):
-        raise entry["cuts"].fault(f"offsets from 0 to the text's length, {len(text)}")
-    return Sample(
-        document=entry["document"].text(), split=entry["split"].text(), text=text, cuts=cuts
-    )
-
-
-def _unique(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Runs of one name are told apart by seed, and where that is not enough by their order."""
-    for suffixes in (
-        [f"seed {'unknown' if run.training.seed is None else run.training.seed}" for run in runs],
-        [f"run {order}" for order in range(1, len(runs) + 1)],
-    ):
-        seen = Counter(run.label for run in runs)
-        runs = tuple(
-            replace(run, label=f"{run.label} ({suffix})") if seen[run.label] > 1 else run
-            for run, suffix in zip(runs, suffixes, strict=True)
+def _check(path: Path, row: Row, name: str, declared: str) -> None:
+    value = getattr(row, name)
+    if value is None and "None" in declared:
+        return
+    kinds, words = _KINDS[declared]
+    least = _LEAST.get(name)
+    right = isinstance(value, kinds) and not isinstance(value, bool)
+    if right and not isinstance(value, str):
+        right = not (isinstance(value, int) and abs(value) > _MOST)
+        right = right and (least is None or value >= least)
+    if not right:
+        rule = words if least is None else f"{words} of at least {least}"
+        raise ReportError(
+            f"{path}: {name} of {row.measure!s:.{_SHOWN}} must be {rule}, was: "
+            f"{value!r:.{_SHOWN}}; remove its line and run bipe evaluate again"
         )
-    return runs
+
+
+def _of_training(run: TrainedRun) -> Iterator[Row]:
+    """Return what a run cost; nothing of what was not noted."""
+    notes = run.notes
+    for measure, unit, value in (
+        ("parameters", "", run.parameters),
+        ("training_row_length", "tokens", run.row_length),
+        ("training_tokens", "tokens", notes.get("tokens")),
+        ("training_steps", "steps", notes.get("steps")),
+        ("training_seconds", "seconds", run.metrics[-1].get("seconds") if run.metrics else None),
+        ("training_skipped_steps", "steps", notes.get("skipped_steps", 0)),
+        ("clamped_share", "share", run.mean_of("clipped_share")),
+    ):
+        if isinstance(value, int | float) and not math.isnan(value):
+            yield Row(measure=measure, unit=unit, value=value)
+    for source, weight in (notes.get("sources") or {}).items():
+        yield Row(measure="training_share", unit="share", source=str(source), value=float(weight))
+    for tokens, loss in run.curve:
+        yield Row(measure="training_loss", unit="nats/token", stop=tokens, value=loss)
+
+
+def _environment(path: Path) -> Mapping[str, Any]:
+    return _Entry.root(path, cure="bipe evaluate writes it").value if path.exists() else {}
+
+
+def load_growth(file: Path) -> Mapping[str, Any]:
+    """Return what `bipe evaluate statistics` wrote; ReportError if its format is another."""
+    root = _Entry.root(file, cure="bipe evaluate statistics writes it")
+    if root["format"].value != GROWTH:
+        raise root["format"].fault(f"{GROWTH!r}")
+    bins = len(root["segment_edges"].counts())
+    for source in root["sources"].each():
+        for key in ("tokens_per_segment", "growth", "distance", "separators", "segmenter"):
+            source[key]
+        for bucket in source["by_document_length"].each():
+            _require_bucket(bucket, bins)
+    return root.value
+
+
+def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
+    """Return what is stated of each source, with the edges of its bins, and its rows."""
+    cure = f"bipe prepare writes it into the data folder {folder}"
+    manifest = _Entry.root(folder / "manifest.json", cure=cure)["sources"]
+    statistics = _Entry.root(folder / "statistics.json", cure=cure)
+    edges = statistics["segment_edges"].counts()
+    sources: dict[str, Any] = {}
+    rows: list[Row] = []
+    for name in statistics["sources"].a(dict):
+        entry, stated = statistics["sources"][name], manifest[name]
+        for bucket in entry["by_document_length"].each():
+            _require_bucket(bucket, len(edges))
+        if entry["tokens_per_segment"].a(dict):
+            _require_lengths(entry["tokens_per_segment"], len(edges))
+        if entry["sample"].a(dict):
+            text, cuts = entry["sample"]["text"].a(str), entry["sample"]["cuts"].counts()
+            if [cuts[0], cuts[-1]] != [0, len(text)] or sorted(set(cuts)) != cuts:
+                raise entry["sample"]["cuts"].fault(f"offsets from 0 to {len(text)}, rising")
+        totals = {measure: sum(split[measure].a(int) for split in stated["splits"].each())
+                  for measure in ("documents", "tokens", "bytes")}  # fmt: skip
+        stated["provenance"].a(str), stated["segmenter"].a(dict)
+        sources[name] = {**stated.value, **entry.value, **totals, "edges": edges}
+        rows += [Row(source=name, measure=measure, unit=measure, value=total)
+                 for measure, total in totals.items()]  # fmt: skip
+        rows += _rows_of(entry["tokens_per_segment"].value, edges, Row(measure="", value=None,
+                                                                      source=name))  # fmt: skip
+        for held in entry["by_document_length"].value:
+            rows += _rows_of_bucket(held, edges, name)
+    return sources, rows
+
+
+def _require_lengths(entry: _Entry, bins: int) -> None:
+    """Require a distribution of tokens per segment."""
+    for key, kind in (("segments", int), ("mean", float), ("max", int), ("percentiles", dict),
+                      ("share_of_length_1", float)):  # fmt: skip
+        entry[key].a(kind)
+    if len(entry["histogram"].counts()) != bins:
+        raise entry["histogram"].fault(f"a list of {bins} counts")
+
+
+def _require_bucket(bucket: _Entry, bins: int) -> None:
+    """Require the distribution of documents of some lengths."""
+    for key, kind in (("from", int), ("documents", int), ("segments_per_document", float)):
+        bucket[key].a(kind)
+    if bucket["to"].value is not None:
+        bucket["to"].a(int)
+    _require_lengths(bucket, bins)
+
+
+def _rows_of_bucket(held: Mapping[str, Any], edges: Sequence[int], source: str) -> Iterator[Row]:
+    """Return the rows of documents of some lengths: `length` is where these begin."""
+    low, high = held["from"], held["to"]
+    span = f"{low} tokens and more" if high is None else f"{low} to {high - 1} tokens"
+    row = Row(source=source, measure="documents", unit="documents", length=low,
+              value=held["documents"], note=f"documents of {span}")  # fmt: skip
+    yield row
+    yield replace(row, measure="segments_per_document", unit="segments",
+                  value=held["segments_per_document"])  # fmt: skip
+    yield from _rows_of(held, edges, row)
+
+
+def _rows_of(held: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
+    """Return the rows of a distribution of tokens per segment, like a row in all else."""
+    if not held:
+        return
+    for measure, unit, value in (
+        ("segments", "segments", held["segments"]),
+        ("tokens_per_segment_mean", "tokens", held["mean"]),
+        ("tokens_per_segment_max", "tokens", held["max"]),
+        ("share_of_length_1", "share", held["share_of_length_1"]),
+        *((f"tokens_per_segment_p{rank}", "tokens", n) for rank, n in held["percentiles"].items()),
+    ):
+        yield replace(row, measure=measure, unit=unit, value=value)
+    for low, high, number in zip(edges, (*edges[1:], math.inf), held["histogram"], strict=True):
+        yield replace(row, measure="segments_of_length", unit="segments", start=low, stop=high,
+                      value=number)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A value of a JSON file with its dotted key, so that an error names the place."""
+
+    file: Path
+    value: Any
+    cure: str
+    key: str = ""
+
+    @classmethod
+    def root(cls, file: Path, *, cure: str) -> _Entry:
+        """Return the mapping that a file must hold."""
+        try:
+            value = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as fault:
+            raise ReportError(f"{file}: cannot be read as JSON ({fault}); {cure}") from None
+        entry = cls(file=file, value=value, cure=cure)
+        entry.a(dict)
+        return entry
+
+    def __getitem__(self, name: str) -> _Entry:
+        if name not in self.a(dict):
+            there = ", ".join(map(str, self.value)) or "none"
+            raise ReportError(
+                f"{self.file}: {self.key}{name} is missing; the keys here are: {there}; {self.cure}"
+            )
+        return replace(self, key=f"{self.key}{name}.", value=self.value[name])
+
+    def each(self) -> list[_Entry]:
+        """Return the values of a mapping or of a list."""
+        if isinstance(self.value, dict):
+            return [self[name] for name in self.value]
+        made = enumerate(self.a(list))
+        return [replace(self, key=f"{self.key}{place}.", value=value) for place, value in made]
+
+    def counts(self) -> list[int]:
+        """Return a list of at least one whole number."""
+        held = [entry.a(int) for entry in self.each()]
+        if not held:
+            raise self.fault("a list of at least one whole number")
+        return held
+
+    def a(self, kind: type) -> Any:
+        """Return the value if it is of a kind; a float may be whole."""
+        wanted = (int, float) if kind is float else kind
+        right = isinstance(self.value, wanted) and not isinstance(self.value, bool)
+        if right and not (isinstance(self.value, int) and not 0 <= self.value <= _MOST):
+            return self.value
+        words = {dict: "a mapping", list: "a list", str: "a string", float: "a number"}
+        raise self.fault(words.get(kind, "a whole number of at least 0"))
+
+    def fault(self, rule: str) -> ReportError:
+        """Return the error that says which rule this value breaks."""
+        key = self.key.rstrip(".") or "the file"
+        return ReportError(
+            f"{self.file}: {key} must be {rule}, was: {self.value!r:.{_SHOWN}}; {self.cure}"
+        )

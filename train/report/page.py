@@ -1,56 +1,200 @@
-"""The page of the report: its sections in their order (document.py is what is around them)."""
+"""The report as files: a page, its numbers as CSV and JSON, its figures as PDF and PNG.
 
+The page is one HTML file without scripts, pictures or anything from elsewhere. Its content security
+policy forbids all of them, so that a text which slipped through as markup could still load and run
+nothing. Every text is escaped by the template, and characters that would hide or reorder the text
+around them are made visible.
+
+Everything is made before the first byte is written, and each file is written whole, the page last:
+a reader never sees half a file, and a page always has its numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from train.report import sections
-from train.report.document import document
-from train.report.markup import tag
-from train.report.palette import styles
-from train.report.records import Run, SourceStatistics
-from train.report.scrolls import ScrollsModel
+import jinja2
+import pandas as pd
+from markupsafe import Markup
+
+from segmenters.show.measures import visible
+from train.disk.files import write_whole
+from train.report.content import Section
+from train.report.figures import Drawing
+from train.report.palette import COLOURS, HEAT_STEPS, Style
+from train.report.sections import sections
+from train.report.sections.data import growth
+from train.report.table import COLUMNS, Results
+
+FORMAT = "bipe-report/2"
+_WHOLE = ("seed", "length", "operators", "number")  # columns of whole numbers
+_FOLDER = "figures"
+_EXTRA = ("model", "label", "family")
 
 
-def page(
-    *,
-    runs: Sequence[Run],
-    statistics: Mapping[str, SourceStatistics],
-    title: str,
-    growth: Mapping[str, Any] | None = None,
-    scrolls: Sequence[ScrollsModel] = (),
-) -> str:
-    """The whole HTML document; the same arguments give the same text.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """Where the report was written."""
 
-    growth: what `bipe evaluate statistics` wrote. A section without content is left out.
+    html: Path
+    csv: Path
+    json: Path
+    figures: Path
+
+
+def write_report(
+    results: Results, *, out: Path, title: str, command: str = "", formats: Sequence[str] = ()
+) -> tuple[ReportFiles, list[Section]]:
+    """Write the report, and return where it is and what it shows.
+
+    out: the page's own name if it ends in .html, otherwise a folder that gets report.html. command:
+    what makes the report again. formats: of the figures beside the page, of pdf and png.
     """
-    looks = styles(runs)
-    parts = (
-        ("summary", "What is seen", sections.headline(runs, looks)),
-        ("perplexity", "Perplexity", sections.perplexity(runs, looks)),
-        ("seeds", "Seeds", sections.seeds(runs, looks)),
-        ("arithmetic", "Arithmetic", sections.arithmetic(runs, looks)),
-        ("retrieval", "Retrieval", sections.retrieval(runs, looks)),
-        ("probes", "Probes", sections.probes(runs, looks)),
-        ("scrolls", "SCROLLS", sections.scrolls(scrolls)),
-        ("stretch", "Stretched", sections.stretch(runs)),
-        ("positions", "Loss by position", sections.positions(runs, looks)),
-        ("bits", "Bits per byte", sections.bits(runs, looks)),
-        ("training", "Training", sections.training(runs, looks)),
-        ("segments", "Segments", sections.segments(statistics)),
-        ("growth", "Segments against length", sections.growth(growth)),
-        ("account", "Protocol, configuration, limits", sections.account(runs)),
-        ("published", "What is published", sections.published()),
+    out = Path(out)
+    html = out if out.suffix == ".html" else out / "report.html"
+    files = ReportFiles(
+        html=html,
+        csv=html.with_suffix(".csv"),
+        json=html.with_suffix(".json"),
+        figures=html.with_name(f"{html.stem}_{_FOLDER}"),
     )
-    links = [tag("a", words, href=f"#{anchor}") for anchor, words, part in parts if part]
-    header = tag("header", tag("h1", title), tag("p", _stamp(runs), class_="stamp"))
-    return document(title, header, tag("nav", *links), *(part for *_, part in parts))
+    shown = sections(results)
+    drawings = _name_apart([drawing for section in shown for drawing in section.drawings])
+    table = all_rows(results)
+    texts = {
+        files.csv: as_csv(table),
+        files.json: as_json(table, title=title),
+        files.html: page(shown, title=title, stamp=_stamp(results), command=command),
+    }
+    html.parent.mkdir(parents=True, exist_ok=True)
+    if formats:
+        _save(drawings, files.figures, formats)
+    for path, text in texts.items():
+        write_whole(path, text)
+    return files, shown
 
 
-def _stamp(runs: Sequence[Run]) -> str:
-    created = sorted(str(run.environment.get("created", "")) for run in runs)
-    versions = {str(run.environment.get("bipe", "")) for run in runs} - {""}
+def page(shown: Sequence[Section], *, title: str, stamp: str = "", command: str = "") -> str:
+    """Return the HTML document; the same arguments give the same text."""
+    _name_apart([drawing for section in shown for drawing in section.drawings])
+    return _template().render(
+        title=title, sections=shown, stamp=stamp, command=command, intro=bool(stamp),
+        colours=COLOURS, heat=range(HEAT_STEPS + 1),
+    )  # fmt: skip
+
+
+def statistics_page(counted: Mapping[str, Any]) -> str:
+    """Return what `bipe evaluate statistics` counted as a document of its own."""
+    return page([growth(counted)], title="Segments of prepared data")
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else visible(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.globals["swatch"] = swatch
+    return made.get_template("page.html.j2")
+
+
+def swatch(style: Style) -> Markup:
+    """Return a short piece of a model's line, to be beside its name."""
+    colour, dashes = f"var(--{style.role})", ' stroke-dasharray="5 4"' if style.dashed else ""
+    fill = "var(--paper)" if style.dashed else colour
+    shape = {
+        "circle": '<circle cx="13" cy="6" r="3.2"/>',
+        "square": '<path d="M10 3h6v6h-6z"/>',
+        "diamond": '<path d="M13 1.8l4.2 4.2-4.2 4.2-4.2-4.2z"/>',
+        "triangle": '<path d="M13 2l4 7.2h-8z"/>',
+    }[style.shape]
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 26 12" width="26" height="12" aria-hidden="true">'
+        f'<path d="M1 6h24" style="stroke: {colour}; stroke-width: 2"{dashes}/>'
+        f'<g style="fill: {fill}; stroke: {colour}; stroke-width: 1.5">{shape}</g></svg>'
+    )
+
+
+def _stamp(results: Results) -> str:
+    created = sorted(str(found.get("created", "")) for found in results.environments if found)
+    versions = {str(found.get("bipe", "")) for found in results.environments} - {""}
     parts = [f"bipe {', '.join(sorted(versions))}" if versions else "bipe"]
     if created and created[-1]:
         parts.append(f"evaluated {created[-1]}")
-    parts.append("the same numbers stand beside this page as CSV and JSON")
+    parts.append("the same numbers are beside this page as CSV and JSON")
     return " \N{MIDDLE DOT} ".join(parts)
+
+
+def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
+    """Give each drawing a name of its own that can be a file's and an XML id's."""
+    seen: Counter[str] = Counter()
+    for drawing in drawings:
+        name = re.sub(r"[^a-z0-9]+", "_", drawing.name.lower()).strip("_")[:80] or "figure"
+        name = name if name[0].isalpha() else f"figure_{name}"
+        seen[name] += 1
+        drawing.name = name if seen[name] == 1 else f"{name}_{seen[name]}"
+    return list(drawings)
+
+
+def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:
+    """Write the figures into a folder that then holds nothing else of an older report."""
+    folder.mkdir(exist_ok=True)
+    wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as part:
+        for name, drawing in wanted.items():
+            drawing.save(Path(part) / name)
+        for old in folder.iterdir():
+            if old.suffix in (".pdf", ".png") and old.name not in wanted:
+                old.unlink()
+        for name in wanted:
+            (Path(part) / name).replace(folder / name)
+
+
+def all_rows(results: Results) -> pd.DataFrame:
+    """Return every row, then the means over seeds, which have no run and end in `_mean`."""
+    several = {arm.label: len(arm.runs) for arm in results.arms if arm.several}
+    means = results.means[results.means.arm.isin(several)]
+    about = {arm.label: (arm.model, arm.runs[0].family) for arm in results.arms}
+    model, family = (means.arm.map({k: v[place] for k, v in about.items()}) for place in (0, 1))
+    sizes = means.arm.map(several).map("mean over {:.0f} seeds".format)
+    means = means.assign(measure=means.measure + "_mean", label="", run="", seed=math.nan,
+                         number=math.nan, model=model, family=family, note=sizes)  # fmt: skip
+    columns = [*COLUMNS, *_EXTRA]
+    table = pd.concat([results.table[columns], means[columns]], ignore_index=True)
+    for name in (*_EXTRA, "run", "arm", "variant", "source", "task", "measure", "unit", "note"):
+        table[name] = table[name].fillna("")
+    return table.astype(dict.fromkeys(_WHOLE, "Int64"))
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """Return the rows as CSV; numbers are written so that they read back equal."""
+    return str(table.to_csv(index=False, lineterminator="\n"))
+
+
+def as_json(table: pd.DataFrame, *, title: str) -> str:
+    """Return the rows as strict JSON, `{format, title, rows}`; absent fields are left out."""
+    rows = [
+        {name: value for name, value in row.items()
+         if name == "value" or not (value is None or value == "")}
+        for row in table.astype(object).where(table.notna(), None).to_dict("records")
+    ]  # fmt: skip
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                row[name] = None
+    whole = {"format": FORMAT, "title": visible(title), "rows": rows}
+    return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,22 +1,46 @@
-"""Figures: axes hold what they are given, and every figure is one well-formed SVG element."""
+"""Figures: axes hold what they are given; every figure is one well-formed SVG element."""
 
 import math
+import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.report.figures import Guide, Histogram, Series, heat_map, histograms, line_chart
-from train.report.figures.axes import LOG_RATIO, length_axis, round_ticks, value_axis
-from train.report.figures.histograms import place
-from train.report.figures.line_chart import spread
+from train.report.figures.cells import HeatMap, Histogram, Histograms, place
+from train.report.figures.lines import (
+    LOG_RATIO,
+    Guide,
+    Lines,
+    Series,
+    log_ticks,
+    round_ticks,
+    spread,
+)
 from train.report.formats import DAGGER
-from train.report.palette import HEAT_STEPS, HUES, Style, contrast, heat_step, styles
+from train.report.palette import (
+    COLOURS,
+    HEAT_STEPS,
+    HUES,
+    Style,
+    contrast,
+    heat_step,
+    ordered_styles,
+    styles,
+)
 
 SIZES = st.floats(min_value=-1e12, max_value=1e12)
 STYLE = Style(hue=0, dashed=True, shape="circle")
+
+
+def lines(*series, **told):
+    return Lines(name="a", title="t", series=series, x_name="tokens", y_name="y", **told).draw()
+
+
+def series(*points, **told):
+    return Series(**({"label": "a", "style": STYLE, "points": points} | told))
 
 
 @given(SIZES, SIZES)
@@ -29,34 +53,31 @@ def test_round_ticks_hold_both_ends_and_are_few(a, b):
     assert 2 <= len(ticks) <= 12
 
 
-@given(st.lists(st.floats(min_value=1e-9, max_value=1e300), min_size=1))
-def test_a_value_axis_puts_every_value_inside_the_plot(values):
-    axis = value_axis(values, start=300.0, stop=40.0)
-    assert all(39.9 <= axis.at(value) <= 300.1 for value in values)
-    assert axis.ticks
+@given(st.floats(1e-300, 1e300), st.floats(LOG_RATIO, 1e6))
+def test_log_ticks_hold_both_ends_and_are_few(low, ratio):
+    high = min(low * ratio, 1e300)
+    ticks = log_ticks(low, high)
+    assert ticks[0] <= low * (1 + 1e-6) and ticks[-1] >= high * (1 - 1e-6)
+    assert len(ticks) <= 16
 
 
 @pytest.mark.parametrize(("ratio", "log"), [(LOG_RATIO * 0.9, False), (LOG_RATIO * 1.1, True)])
-def test_a_wide_range_of_values_gets_a_log_axis(ratio, log):
-    assert value_axis([3.0, 3.0 * ratio], start=0.0, stop=1.0).log is log
-
-
-def test_a_log_axis_is_named_on_the_chart():
-    series = Series(label="a", style=STYLE, points=((512, 10.0), (1024, 1e6)))
-    chart = line_chart(title="t", series=[series], x_name="tokens", y_name="perplexity")
-    assert "perplexity (log scale)" in chart
+def test_a_wide_range_of_values_gets_a_log_axis_and_says_so(ratio, log):
+    drawn = lines(series((512, 3.0), (1024, 3.0 * ratio))).svg()
+    assert (">y (log scale)<" in drawn) == log
 
 
 def test_doubling_a_length_is_one_step_whatever_the_length():
-    axis = length_axis([512, 1024, 8192], start=0.0, stop=600.0)
-    steps = [axis.at(2 * x) - axis.at(x) for x in (512, 1024, 4096)]
-    assert steps == pytest.approx([steps[0]] * 3)
-    assert [label for _, label in axis.ticks] == ["512", "1024", "8192"]
+    drawn = ElementTree.fromstring(
+        lines(series(*((n, 1.0) for n in (512, 1024, 4096, 8192)))).svg()
+    )
+    at = {text.text: float(text.get("x", "")) for text in drawn.iter("text") if text.text}
+    assert at["8192"] - at["4096"] == pytest.approx(at["1024"] - at["512"])
 
 
 def test_octaves_are_powers_of_two():
-    axis = length_axis([8.0, 7936.0], start=0.0, stop=600.0, octaves=True)
-    assert all(math.log2(value).is_integer() for value, _ in axis.ticks)
+    drawn = lines(series((8.0, 1.0), (7936.0, 2.0)), x_scale="octaves").svg()
+    assert ">16<" in drawn and ">4096<" in drawn and "7936<" not in drawn
 
 
 @given(st.lists(st.floats(min_value=0, max_value=300), max_size=30).map(sorted))
@@ -74,53 +95,78 @@ def test_labels_that_have_room_do_not_move(places):
     assert spread(apart, low=0.0, high=1000.0) == pytest.approx(apart)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats() | st.just(math.nan), min_size=1, max_size=9))
 def test_a_line_chart_is_well_formed_whatever_the_values(values):
     points = tuple((2.0**i, value) for i, value in enumerate(values))
-    series = Series(label="<a> & b", style=STYLE, points=points)
-    guide = Guide(at=4.0, label="trained")
-    chart = line_chart(title="t", series=[series], x_name="x", y_name="y", guides=[guide])
-    parsed = ElementTree.fromstring(chart)
+    drawn = lines(series(*points, label="<a> & $b_1$\x00"), guides=[Guide(at=4.0, label="t")]).svg()
+    assert ElementTree.fromstring(drawn).tag == "svg"
     broken = sum(not abs(value) <= 1e300 for value in values)
-    assert parsed.tag == "svg"
-    assert chart.count(f"</title>{DAGGER}</text>") == broken
-    assert "nan" not in chart.replace("no finite", "") and "inf" not in chart.replace("finite", "")
+    assert drawn.count(f">{DAGGER}</text>") == broken
+    assert "nan" not in drawn.replace("no finite", "") and "inf" not in drawn.replace("finite", "")
 
 
 def test_a_gap_breaks_the_line():
     points = ((1.0, 1.0), (2.0, 2.0), (4.0, math.nan), (8.0, 3.0))
-    series = Series(label="a", style=STYLE, points=points)
-    chart = line_chart(title="t", series=[series], x_name="x", y_name="y")
-    path = next(p for p in ElementTree.fromstring(chart).iter("path") if p.get("fill") == "none")
-    assert path.get("d", "").count("M") == 2
+    drawn = ElementTree.fromstring(lines(series(*points, label="mine")).svg())
+    line = next(group for group in drawn.iter("g") if group.findtext("title") == "mine")
+    assert line.find("path").get("d").count("M") == 2
 
 
-def test_a_chart_without_any_point_is_still_a_chart():
-    series = Series(label="a", style=STYLE, points=())
-    for scale in ("lengths", "linear", "octaves"):
-        chart = line_chart(title="t", series=[series], x_name="x", y_name="y", x_scale=scale)
-        assert ElementTree.fromstring(chart).tag == "svg"
+@pytest.mark.parametrize("scale", ["lengths", "linear", "octaves"])
+def test_a_chart_without_any_point_is_still_a_chart(scale):
+    assert ElementTree.fromstring(lines(series(), x_scale=scale).svg()).tag == "svg"
+
+
+def test_equal_numbers_give_equal_bytes_of_every_format(tmp_path):
+    made = []
+    for turn in "ab":
+        drawing = lines(series((512, 3.0), (1024, 4.0)), guides=[Guide(at=512, label="t")])
+        for suffix in (".pdf", ".png"):
+            drawing.save(tmp_path / f"{turn}{suffix}")
+        files = [(tmp_path / f"{turn}{suffix}").read_bytes() for suffix in (".pdf", ".png")]
+        made.append([drawing.svg().encode(), *files])
+    assert made[0] == made[1]
+    assert made[0][1].startswith(b"%PDF") and made[0][2].startswith(b"\x89PNG")
+
+
+def test_a_figure_has_only_colours_of_the_page_and_names_of_its_own():
+    shares = {(length, depth): 0.1 * depth * length for length in (1, 2, 9) for depth in (0, 1)}
+    rows = [Histogram(label="a", detail="", shares=(1.0,), mean=1.0)]
+    for drawn in (
+        lines(series((1, 3.0), (2, 4.0)), level=Guide(at=3.5, label="l")).svg(),
+        HeatMap(name="a", title="t", shares=shares, trained=2).draw().svg(),
+        Histograms(name="a", title="t", edges=(1, math.inf), rows=rows).draw().svg(),
+    ):
+        assert not re.search(r"#[0-9a-f]{6}", drawn) and "var(--" in drawn
+        names = re.findall(r' id="([^"]*)', drawn)
+        assert len(set(names)) == len(names) and all(name.startswith("a-") for name in names)
+        assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', drawn)) <= set(names)
+        assert 'role="img"' in drawn and "<title>t</title>" in drawn and "http" not in drawn
 
 
 def test_a_heat_map_shows_every_number_and_marks_what_is_missing():
-    values = [[0.0, 0.25], [math.nan, 1.0]]
-    drawn = heat_map(title="t", values=values, lengths=[8, 16], depths=[0, 1], trained=8)
+    shares = {(8, 0.0): 0.0, (8, 1.0): 0.25, (16, 0.0): math.nan, (16, 1.0): 1.0}
+    drawn = HeatMap(name="a", title="t", shares=shares, trained=8).draw().svg()
     texts = [text.text for text in ElementTree.fromstring(drawn).iter("text")]
     assert [text for text in texts if text in {"0", "25", DAGGER, "100"}] == [
         "0",
-        "25",
         DAGGER,
+        "25",
         "100",
     ]
     assert "longer than trained" in texts
 
 
 def test_histogram_bars_are_as_tall_as_their_shares():
-    rows = [Histogram(label="a", detail="", share=(0.5, 0.25, 0.25), mean=2.0)]
-    edges = (1, 2, 4, math.inf)
-    drawn = ElementTree.fromstring(histograms(title="t", edges=edges, rows=rows, x_name="x"))
-    tall = [float(bar.get("height", "")) for bar in drawn.iter("rect")]
-    assert tall == pytest.approx([tall[0], tall[0] / 2, tall[0] / 2])
+    rows = [Histogram(label="a", detail="", shares=(0.5, 0.25, 0.25), mean=2.0)]
+    drawn = Histograms(name="a", title="t", edges=(1, 2, 4, math.inf), rows=rows).draw().svg()
+    tall = []
+    for group in ElementTree.fromstring(drawn).iter("g"):
+        if (group.findtext("title") or "").endswith("of segments"):
+            ys = [float(y) for y in re.findall(r"[ML] \S+ (\S+)", group.find("path").get("d"))]
+            tall.append(max(ys) - min(ys))
+    assert tall == pytest.approx([tall[0], tall[0] / 2, tall[0] / 2], abs=1e-3)
 
 
 def test_values_find_their_bins():
@@ -128,24 +174,23 @@ def test_values_find_their_bins():
     assert [place(v, edges) for v in (1, 1.5, 3, 9, 0)] == [0.0, 0.5, 1.5, 2.5, 0.0]
 
 
-def test_a_family_shares_its_hue_and_its_levels_differ_in_dashes(make):
-    looks = styles(make.loaded())
-    assert looks["RoPE"].hue == looks["BiPE-RoPE"].hue != looks["ALiBi"].hue
+def test_a_family_shares_its_hue_and_no_two_models_look_alike():
+    looks = styles([("RoPE", "RoPE", False), ("BiPE-RoPE", "RoPE", True), ("x", "ALiBi", False)])
+    assert looks["RoPE"].hue == looks["BiPE-RoPE"].hue != looks["x"].hue
     assert looks["RoPE"].dashed and not looks["BiPE-RoPE"].dashed
+    many = [(f"{f} {n}", f, False) for f in ("RoPE", "New", "Other") for n in range(3)]
+    assert len(set(styles(many).values())) == 9
+    forms = [(f"form {n}", "RoPE", True) for n in range(6)]
+    assert len({look.hue for look in styles(forms).values()}) == 6
+    assert len(set(ordered_styles([str(n) for n in range(20)]).values())) == 20
 
 
-def test_no_two_runs_look_alike(make):
-    families = ("RoPE", "NewOne", "Other")
-    runs = make.loaded(*(make.evaluation(family=f, seed=s) for f in families for s in range(3)))
-    assert len(set(styles(runs).values())) == 9
-
-
-@pytest.mark.parametrize("hue", HUES)
-def test_every_hue_can_be_read_as_text_in_both_themes(hue):
-    light, dark = hue
-    assert contrast(light)("#ffffff") >= 4.5
-    assert contrast(dark)("#14181c") >= 4.5
-
-
-def test_heat_steps_hold_every_share():
+def test_every_hue_can_be_read_as_text_and_no_two_roles_share_a_colour():
+    for hue in range(HUES):
+        for paper, colour in zip(COLOURS["paper"], COLOURS[f"hue-{hue}"], strict=True):
+            assert contrast(colour, paper) >= 4.5
+    for step in range(HEAT_STEPS + 1):
+        for cell, ink in zip(COLOURS[f"heat-{step}"], COLOURS[f"heat-ink-{step}"], strict=True):
+            assert contrast(cell, ink) >= 4.5
+    assert len({light for light, _ in COLOURS.values()}) == len(COLOURS)
     assert [heat_step(share) for share in (-1, 0, 0.5, 1, 2)] == [0, 0, 5, HEAT_STEPS, HEAT_STEPS]

@@ -1,4 +1,4 @@
-"""Loading: what is right arrives whole; what is wrong is named by file and key."""
+"""Loading: what is right arrives whole; what is wrong is named by file, key, rule and cure."""
 
 import json
 import math
@@ -11,120 +11,121 @@ from train.data.preparing.source import Corpus, Source
 from train.data.reading.files import JSONL
 from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
-from train.errors import ReportError
-from train.report.load import load_runs, load_statistics
+from train.errors import ReportError, UserError
+from train.evals.rows import FILE
+from train.report.load import load, load_growth
 
 
-def broken(content, path, value):
-    """The content with one value replaced; the path is dotted."""
-    *parents, last = path.split(".")
-    place = content
-    for name in parents:
-        place = place[name]
-    place[last] = value
-    return content
+def test_every_row_of_a_run_is_in_the_table(make):
+    one = make.run()
+    held = make.results(one).table
+    for row in one.rows:
+        at = {"measure": row.measure, "source": row.source, "length": row.length,
+              "depth": row.depth, "start": row.start}  # fmt: skip
+        found = held
+        for name, value in at.items():
+            found = found[found[name].isna() if value is None else found[name] == value]
+        assert found.value.tolist() == [row.value], at
+    costs = {"parameters": 8, "training_tokens": 1_536_000, "training_steps": 188,
+             "training_seconds": 30, "training_row_length": 512, "clamped_share": 0.1}  # fmt: skip
+    for measure, value in costs.items():
+        assert held[held.measure == measure].value.tolist() == [pytest.approx(value)], measure
+    assert held[held.measure == "training_loss"].stop.tolist() == [8192, 16384, 24576]
 
 
-def test_runs_keep_the_order_in_which_they_are_given(make):
-    folders = make.runs()
-    names = [run.label for run in load_runs(folders)]
+def test_runs_keep_their_order_and_come_once(make):
+    folders = make.folders()
+    names = [arm.label for arm in load(folders).arms]
     assert names == ["RoPE", "BiPE-RoPE", "ALiBi", "BiPE-ALiBi"]
-    assert [run.label for run in load_runs(folders[::-1])] == names[::-1]
+    assert [arm.label for arm in load([*folders[::-1], folders[0]]).arms] == names[::-1]
 
 
-def test_null_and_nan_and_infinity_are_numbers_that_are_not_finite(make):
-    content = make.evaluation()
-    values = [None, math.nan, math.inf, -math.inf, 3]
-    content["perplexity"]["sources"]["prose"]["perplexity"] = values
-    (run,) = make.loaded(content)
-    read = run.scores["prose"].perplexity
-    assert [math.isfinite(value) for value in read] == [False] * 4 + [True]
-    assert math.isnan(read[0]) and read[2] == math.inf
+def test_a_run_that_nobody_evaluated_is_shown_by_its_training(make):
+    results = make.results(make.run(), make.Made(name="new", family="ALiBi"))
+    assert results.unmeasured == ["ALiBi"] and len(results.arms) == 2
 
 
-def test_runs_of_one_name_are_told_apart_by_seed_and_then_by_order(make):
-    runs = make.loaded(make.evaluation(), make.evaluation(seed=1), make.evaluation(seed=1))
-    labels = [run.label for run in runs]
-    assert labels == ["RoPE (seed 0)", "RoPE (seed 1) (run 2)", "RoPE (seed 1) (run 3)"]
+def test_what_nobody_noted_about_a_training_is_no_error(make):
+    results = make.results(make.Made(name="bare", seed=None, notes={}, losses=()))
+    assert set(results.table.measure) == {"parameters", "training_skipped_steps"}
 
 
 @pytest.mark.parametrize(
     ("key", "value", "rule"),
     [
-        ("format", "other", "'bipe-evaluation/1'"),
-        ("model.levels", "three", "'flat' or 'bilevel'"),
-        ("model.name", 3, "a string"),
-        ("model.parameters", -1, "a whole number of at least 0"),
-        ("training.row_length", 0, "a whole number of at least 1"),
-        ("training.seconds", "long", "a number or null"),
-        ("training.seconds", True, "a number or null"),
-        ("training.seconds", 10**400, "a float can hold"),
-        ("training.curve", {}, "a list"),
-        ("perplexity.sources", {}, "at least one source"),
-        ("perplexity.sources.prose.lengths", [512, 512, 1024, 2048, 4096], "increasing"),
-        ("perplexity.sources.prose.perplexity", [1.0], "a list of 5 values (1 given)"),
-        ("perplexity.sources.prose.by_position.edges", [0], "at least two edges"),
-        ("passkey.accuracy", [[0.1]], "5 rows"),
-        ("passkey.depths", [], "at least one depth"),
-        ("environment", [], "a mapping"),
+        ("length", 0, "a whole number of at least 1"),
+        ("length", 1.5, "a whole number"),
+        ("length", True, "a whole number"),
+        ("value", "high", "a number"),
+        ("value", 10**400, "a number"),
+        ("source", 3, "a text"),
+        ("start", -1, "a number of at least 0"),
     ],
 )
-def test_a_wrong_value_is_named_by_file_and_key(make, key, value, rule):
-    content = make.evaluation(passkey=key != "perplexity.sources")
-    (folder,) = make.runs(broken(content, key, value))
+def test_a_row_that_breaks_a_rule_is_named(make, key, value, rule):
+    (folder,) = make.folders(make.run())
+    lines = (folder / FILE).read_text().splitlines()
+    lines[3] = json.dumps(json.loads(lines[3]) | {key: value})
+    (folder / FILE).write_text("\n".join(lines) + "\n")
     with pytest.raises(ReportError) as caught:
-        load_runs([folder])
-    message = str(caught.value)
-    assert str(folder / "evaluation.json") in message
-    assert key in message
-    assert rule in message
+        load([folder])
+    for words in (str(folder / FILE), f"{key} of ", rule, "bipe evaluate again"):
+        assert words in str(caught.value)
 
 
-def test_what_nobody_noted_about_a_training_is_no_error(make):
-    content = make.evaluation()
-    content["training"] |= {"tokens": None, "steps": None, "seconds": None, "seed": None}
-    (run,) = make.loaded(content)
-    assert math.isnan(run.training.steps) and run.training.seed is None
+def test_what_is_no_run_or_no_row_is_named(make, tmp_path):
+    with pytest.raises(UserError, match="nowhere"):
+        load([tmp_path / "nowhere"])
+    (folder,) = make.folders(make.run())
+    (folder / FILE).write_text("{}\n[1]\n")
+    with pytest.raises(UserError, match="line 1 is no row"):
+        load([folder])
 
 
-def test_a_missing_key_is_named_with_the_keys_that_are_there(make):
-    content = make.evaluation()
-    del content["training"]["seed"]
-    with pytest.raises(ReportError, match=r"training\.seed is missing; .*row_length, tokens"):
-        make.loaded(content)
-
-
-def test_a_folder_without_an_evaluation_names_the_cure(tmp_path):
-    with pytest.raises(ReportError, match=r"evaluation\.json: .*no such file; `bipe evaluate`"):
-        load_runs([tmp_path])
-
-
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"[" * 100_000])
-def test_a_file_that_is_no_json_mapping_is_named(tmp_path, content):
-    (tmp_path / "evaluation.json").write_bytes(content)
-    with pytest.raises(ReportError, match=r"evaluation\.json: (cannot be read|must hold)"):
-        load_runs([tmp_path])
-
-
-def test_no_run_at_all_is_an_error():
-    with pytest.raises(ReportError, match="runs must name at least one"):
-        load_runs([])
-
-
-def test_a_sample_whose_cuts_do_not_tile_it_is_named(make):
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        ("segment_edges", [], "at least one whole number"),
+        ("sources.code", 3, "a mapping"),
+        ("sources.code.sample.cuts", [0, 18, 34, 42], "offsets from 0 to 41"),
+        ("sources.code.sample.cuts", [0, 34, 18, 41], "offsets from 0 to 41"),
+        ("sources.code.tokens_per_segment.mean", "long", "a number"),
+        ("sources.code.by_document_length.0.documents", -1, "a whole number of at least 0"),
+        ("sources.code.by_document_length.1.histogram", [1], "a list of 4 counts"),
+        ("sources.code.by_document_length.2.documents", 10**400, "a whole number"),
+    ],
+)
+def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value, rule):
     content = make.statistics()
-    content["statistics"]["sources"]["code"]["sample"]["cuts"][-1] += 1
-    with pytest.raises(ReportError, match=r"sources\.code\.sample\.cuts must be offsets"):
-        make.loaded_data(content)
+    *parents, last = key.split(".")
+    place = content["statistics"]
+    for name in parents:
+        place = place[int(name) if name.isdigit() else name]
+    place[last] = value
+    folder = make.data(content)
+    with pytest.raises(ReportError) as caught:
+        load(make.folders(make.run()), data=folder)
+    for words in (str(folder / "statistics.json"), key, rule, "prepare"):
+        assert words in str(caught.value), words
 
 
-def test_a_data_folder_without_statistics_names_the_cure(tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(ReportError, match=r"statistics\.json: .*`bipe prepare`"):
-        load_statistics(tmp_path)
+@pytest.mark.parametrize("content", [None, b"{", b"\xff\xfe", b"[]", b"[" * 100_000])
+def test_a_file_that_is_no_json_mapping_is_named_with_its_cure(tmp_path, content):
+    file = tmp_path / "segment_statistics.json"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ReportError, match=r"segment_statistics\.json: .*bipe evaluate statistics"):
+        load_growth(file)
 
 
-def test_what_preparation_writes_can_be_read(tmp_path):
+def test_a_missing_key_is_named_with_those_that_are_there(make):
+    content = make.statistics()
+    del content["statistics"]["sources"]["code"]["sample"]
+    with pytest.raises(ReportError, match=r"code\.sample is missing; .*tokens_per_segment, by_doc"):
+        load(make.folders(make.run()), data=make.data(content))
+
+
+def test_what_preparation_writes_can_be_read(make, tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     lines = [" ".join(["word"] * number) + "\n" for number in range(1, 40)]
     rows = [{"id": f"doc{n}", "text": "".join(lines[:n])} for n in range(1, 40)]
@@ -137,11 +138,13 @@ def test_what_preparation_writes_can_be_read(tmp_path):
             tokenizer=TrainBPE(vocab_size=270),
             split=Split(validation=0.2, test=0.3),
         ),
-        out=tmp_path / "data",
+        out=tmp_path / "prepared",
         progress=False,
     )
-    statistics = load_statistics(tmp_path / "data")["tiny"]
-    assert statistics.documents == 39
-    assert sum(statistics.lengths.histogram) == statistics.lengths.segments
-    assert sum(bucket.documents for bucket in statistics.buckets) == statistics.documents
-    assert statistics.sample is not None and len(statistics.sample.cuts) > 2
+    results = load(make.folders(make.run()), data=tmp_path / "prepared")
+    held, rows = results.sources["tiny"], results.table[results.table.label == ""]
+    whole = rows[rows.length.isna()].set_index("measure").value
+    assert whole["documents"] == held["documents"] == 39
+    assert whole["segments_of_length"].sum() == whole["segments"]
+    assert rows[rows.length.notna() & (rows.measure == "documents")].value.sum() == 39
+    assert rows.stop.max() == math.inf and len(held["sample"]["cuts"]) > 2

@@ -1,11 +1,158 @@
-"""Figures as SVG text: pure functions from numbers to `Markup`.
+"""Figures: matplotlib drawings, as SVG in the page and as PDF and PNG beside it.
 
-Colours are CSS custom properties of the page (`page.py`), so one figure serves both themes and
-print. Tooltips are SVG <title> elements: no script. No figure reads a file or knows a run.
+    lines.py     lines with their labels at the ends
+    cells.py     heat maps, and histograms above each other
+
+The SVG keeps its text as text, names colours by the CSS variables of the page, so that one drawing
+serves both themes, and has tooltips without a script. Equal numbers give equal bytes: no date, no
+random name, no setting of the user's own matplotlib.
 """
 
-from train.report.figures.heat_map import heat_map
-from train.report.figures.histograms import Histogram, histograms
-from train.report.figures.line_chart import Guide, Series, line_chart
+from __future__ import annotations
 
-__all__ = ["Guide", "Histogram", "Series", "heat_map", "histograms", "line_chart"]
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+from markupsafe import Markup, escape
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.transforms import Affine2D, Transform
+
+from segmenters.show.measures import visible
+from train.report.palette import COLOURS, Style, colour
+
+_STYLE: Any = [
+    "default",
+    {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "bipe",
+        "pdf.fonttype": 42,
+        "text.parse_math": False,  # a name with dollar signs is a name
+        "lines.scale_dashes": False,
+        "font.size": 12,
+    },
+]
+_DPI = 200  # of the PNG
+_MARKS = {"circle": ("o", 6.4), "square": ("s", 6.0), "diamond": ("D", 5.9), "triangle": ("^", 7.2)}
+_ROLES = {light: role for role, (light, _) in COLOURS.items()}
+_GROUP = re.compile(r'<g id="([^"]*)">')
+
+
+@contextmanager
+def our_style() -> Iterator[None]:
+    """Draw by our own settings, whatever the user's are."""
+    with matplotlib.style.context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+class Drawing:
+    """A figure that is being drawn. name: of its files. title: what a screen reader reads.
+
+    Coordinates are pixels of the page from the top left corner, unless a transform is given.
+    """
+
+    def __init__(self, *, name: str, title: str, width: float, height: float) -> None:
+        self.name, self.title = name, title
+        self.width, self.height = width, height
+        self.figure = Figure(figsize=(width / 72, height / 72), dpi=72, frameon=False)
+        scale = Affine2D().scale(1 / width, -1 / height).translate(0, 1)
+        self.pixels: Transform = scale + self.figure.transFigure
+        self._tips: list[str] = []
+
+    def text(
+        self, x: float, y: float, words: str, *, role: str = "ink", tip: str = "", **look: Any
+    ) -> None:
+        """Write words whose base line starts at a place; ha=right and center move them."""
+        shown = " ".join(visible(words).split())
+        made = self.figure.text(
+            x, y, shown, color=colour(role), transform=look.pop("transform", self.pixels), **look
+        )
+        self._tip(made, tip)
+
+    def line(
+        self, xs: Sequence[float], ys: Sequence[float], *, role: str, tip: str = "", **look: Any
+    ) -> None:
+        """Draw a line through points; a value that is not a number is a gap."""
+        look = {"transform": self.pixels, "linewidth": 1.0, "solid_capstyle": "butt", **look}
+        made = Line2D(xs, ys, color=colour(role), clip_on=False, **look)
+        self.figure.add_artist(made)
+        self._tip(made, tip)
+
+    def mark(self, x: float, y: float, style: Style, *, transform: Transform, tip: str) -> None:
+        """Draw a data point: hollow for flat encodings, filled for bilevel ones."""
+        marker, size = _MARKS[style.shape]
+        self.line(
+            [x], [y], role=style.role, tip=tip, transform=transform, linestyle="none",
+            marker=marker, markersize=size, markeredgewidth=1.5,
+            markerfacecolor=colour("paper" if style.dashed else style.role),
+        )  # fmt: skip
+
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        *,
+        role: str,
+        tip: str = "",
+        **look: Any,
+    ) -> None:
+        """Fill a rectangle; x and y are its top left corner."""
+        made = Rectangle(
+            (x, y), width, height, transform=self.pixels, clip_on=False,
+            **{"facecolor": colour(role), "linewidth": 0, **look},
+        )  # fmt: skip
+        self.figure.add_artist(made)
+        self._tip(made, tip)
+
+    def svg(self) -> Markup:
+        """Return the drawing as one SVG element for the page."""
+        file = io.StringIO()
+        with our_style():
+            self.figure.savefig(file, format="svg", metadata={"Date": None})
+        body = file.getvalue().partition('<g id="figure_1">')[2].rpartition("</svg>")[0]
+        # Names that a document may hold once only: groups lose theirs, marks get the drawing's.
+        body = _GROUP.sub(self._group, "<g>" + body)
+        body = re.sub(r'(id="|xlink:href="#|url\(#)', rf"\1{self.name}-", body)
+        body = re.sub(r"#[0-9a-f]{6}\b(?=[;\"])", _variable, body.replace("xlink:href", "href"))
+        body = re.sub(r" ?font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"", "", body)
+        body = re.sub(r"\s*\n\s*", " ", body)
+        title = escape(visible(self.title))
+        return Markup(
+            f'<svg class="chart" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
+            f'aria-label="{title}"><title>{title}</title>{body}</svg>'
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the drawing in the light theme; the suffix is the format: .pdf or .png."""
+        dates: dict[str, Any] = {"CreationDate": None} if path.suffix == ".pdf" else {}
+        with our_style():
+            self.figure.savefig(
+                path, dpi=_DPI, facecolor="white", metadata=dates, bbox_inches="tight"
+            )
+
+    def _tip(self, artist: Artist, words: str) -> None:
+        if words:
+            artist.set_gid(f"tip-{len(self._tips)}")
+            self._tips.append(words)
+
+    def _group(self, match: re.Match[str]) -> str:
+        kind, _, number = match[1].partition("-")
+        if kind != "tip":
+            return "<g>"
+        return f"<g><title>{escape(visible(self._tips[int(number)]))}</title>"
+
+
+def _variable(match: re.Match[str]) -> str:
+    role = _ROLES.get(match[0])
+    return f"var(--{role})" if role else match[0]

@@ -1,37 +1,74 @@
-"""The sections of the page, one file a subject: `name(runs, looks) -> Markup`.
+"""The sections of the page, in their order: each is a filter of the rows, and figures of them.
 
-`looks` holds each run's style by label. A section that has nothing to show is empty,
-or says so in a sentence where it would be missed.
+    summary.py    what is seen; training; protocol, configuration and limits
+    curves.py     perplexity, over seeds, in bits; loss by position
+    tasks.py      arithmetic, passkeys and other probes; models whose length was extended
+    scrolls.py    scores of SCROLLS
+    data.py       segments of the data, and their growth with documents
+    published.py  numbers of papers
+
+A section that has nothing to show is None. A measure that none of them knows appears in `others`,
+without a line of code here.
 """
 
-from train.report.sections.account import account
-from train.report.sections.arithmetic import arithmetic
-from train.report.sections.growth import growth
-from train.report.sections.headline import headline
-from train.report.sections.perplexity import bits, perplexity, positions
-from train.report.sections.probes import probes
-from train.report.sections.published import published
-from train.report.sections.retrieval import retrieval
-from train.report.sections.scrolls import scrolls
-from train.report.sections.seeds import seeds
-from train.report.sections.segments import segments
-from train.report.sections.stretch import stretch
-from train.report.sections.training import training
+from __future__ import annotations
 
-__all__ = [
-    "account",
-    "arithmetic",
-    "bits",
-    "growth",
-    "headline",
-    "perplexity",
-    "positions",
-    "probes",
-    "published",
-    "retrieval",
-    "scrolls",
-    "seeds",
-    "segments",
-    "stretch",
-    "training",
-]
+from train.report.content import Block, Section, Table, Words
+from train.report.formats import percent, short
+from train.report.sections.curves import Curves, bits, perplexity, positions, seeds
+from train.report.sections.data import growth, segments
+from train.report.sections.published import published
+from train.report.sections.scrolls import scrolls
+from train.report.sections.summary import account, headline, training
+from train.report.sections.tasks import arithmetic, probes, retrieval, stretch
+from train.report.table import Results
+
+_KNOWN = {
+    "parameters", "clamped_share", "left_out", "perplexity", "nll", "bits_per_byte", "documents",
+    "tokens_scored", "tokens_by_position", "accuracy", "written", "first", "second",
+    "distance_tokens", "distance_segments", "chance", "trials", "answer", "steps", "tokens",
+    "problems", "trained_operators",
+}  # fmt: skip
+_KNOWN_BEGINNINGS = ("training_", "scrolls_", "trial_", "document_", "nll_by_", "probe_nll_by_")
+
+
+def sections(results: Results) -> list[Section]:
+    """Return the sections that have something to show."""
+    made = [
+        headline(results), perplexity(results), seeds(results), arithmetic(results),
+        retrieval(results), probes(results), scrolls(results), stretch(results), others(results),
+        positions(results), bits(results), training(results), segments(results),
+        growth(results.growth), account(results), published(results),
+    ]  # fmt: skip
+    return [section for section in made if section is not None]
+
+
+def others(results: Results) -> Section | None:
+    """Measures that no section knows: against what they were measured at, or as a table."""
+    held = results.means
+    known = held.measure.isin(_KNOWN) | held.measure.str.startswith(_KNOWN_BEGINNINGS)
+    blocks: list[Block] = []
+    keys = ["variant", "task", "measure", "source"]
+    for names, cells in held[~known].groupby(keys, sort=False):
+        words = ", ".join(str(name).replace("_", " ") for name in names if name)
+        unit = cells.unit.iloc[0]
+        spreads = [name for name in ("length", "depth", "operators", "start")
+                   if cells[name].nunique() > 1]  # fmt: skip
+        x = spreads[0] if spreads else "length"
+        if x == "length" and "depth" in spreads:
+            cells = cells[cells.depth.isna()]  # the means over depths
+        log = bool(cells[x].min() > 0)
+        chart = Curves(
+            name="_".join(("other", *filter(None, names))), y_name=f"{words}, {unit}".rstrip(", "),
+            cells=cells if spreads else cells.assign(length=cells.length.fillna(0.0)), x=x,
+            x_name=f"{x} (log scale)" if log else x, x_scale="lengths" if log else "linear",
+            styles=results.looks, pick=None, write=percent if unit == "share" else short,
+        )  # fmt: skip
+        if spreads:
+            blocks.append(chart.figure(words))
+        else:
+            blocks.append(Table([words, unit or "value"], chart.rows()))
+    if not blocks:
+        return None
+    first = Words("What was measured beside the subjects of the other sections.")
+    return Section("others", "Other measurements", [first, *blocks], nav="More")

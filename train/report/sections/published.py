@@ -1,39 +1,151 @@
-"""What is published: every number of the papers that the report knows, and where it was read."""
+"""Numbers of papers to compare ours with, from targets.json, each with its provenance.
 
+Provenance: "paper", quoted from the paper of the method or from an article on it; "later", from
+another paper that ran the method again; "unread", known to be published and not seen, so that its
+place stays blank. What nobody has checked in its source is not in the file.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from train.report.content import Cell, Line, Section, Table, Words
 from train.report.formats import count, percent, tick
-from train.report.markup import Markup, tag
-from train.report.tables import section, table
-from train.report.targets import Target, experiments
+from train.report.table import Results
 
-_PROVENANCE = {
+PROVENANCES = {
     "paper": "quoted from the paper or an article on it",
     "later": "run again by a later paper",
     "unread": "known to be published, not seen: left blank",
 }
 
 
-def published() -> Markup:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """value: what is stated; below: only that it is less than this; said: what is no number.
+
+    model: None for every model without a target of its own. unit: "share", from 0 to 1, or none.
+    data: a source of text, or a benchmark. trained_at, length: tokens. width: of the paper's model.
+    """
+
+    measure: str
+    source: str
+    provenance: str
+    model: str | None = None
+    unit: str = ""
+    data: str = ""
+    trained_at: int | None = None
+    length: int | None = None
+    width: int | None = None
+    value: float | None = None
+    below: float | None = None
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        if self.provenance not in PROVENANCES:
+            raise ValueError(
+                f"targets.json: provenance must be one of {', '.join(PROVENANCES)}, "
+                f"was: {self.provenance!r}"
+            )
+        stated = self.value is not None or self.below is not None or bool(self.said)
+        if stated == (self.provenance == "unread"):
+            raise ValueError(f"targets.json: unread has no value, all else has one: {self}")
+
+    def __str__(self) -> str:
+        """Return what is published; nothing where it is unread."""
+        write = percent if self.unit == "share" else tick
+        if self.value is not None:
+            return write(self.value)
+        return f"below {write(self.below)}" if self.below is not None else self.said
+
+
+@functools.cache
+def targets() -> dict[str, tuple[Target, ...]]:
+    """Return all targets by experiment, in the order of the file."""
+    path = Path(__file__).parents[1] / "targets.json"
+    held = json.loads(path.read_text(encoding="utf-8"))
+    return {name: tuple(Target(**one) for one in listed) for name, listed in held.items()}
+
+
+def target_of(experiment: str, model: str) -> Target | None:
+    """Return what a paper states of a model by name, or of all that it does not name."""
+    own = {target.model: target for target in targets()[experiment]}
+    return own.get(model, own.get(None))
+
+
+def sources_of(experiment: str) -> str:
+    """Return the sources of an experiment's targets with their provenance, each once."""
+    held = targets()[experiment]
+    return ", ".join(dict.fromkeys(f"{each.source} ({each.provenance})" for each in held))
+
+
+def published_answer(model: str) -> str:
+    """Return the share of right answers that is published of a model."""
+    return str(target_of("arithmetic", model) or "")
+
+
+def published_mean(model: str) -> Cell | str:
+    """Return the mean of SCROLLS published of a model by its run's name: bipe_rope is BiPE-RoPE."""
+    plain = model.lower().replace("_", "-")
+    named = {target.model.lower(): target for target in targets()["scrolls"] if target.model}
+    found = named.get(plain)
+    return "" if found is None else Cell(str(found), small=(found.provenance,))
+
+
+def comparable(*, data: str, model: str, trained_at: int | None) -> dict[int, Target]:
+    """Return perplexities by length that were published of a model on a source of this name.
+
+    Only where the model was trained at the same length: other numbers say nothing about it. Names
+    of sources are compared by their letters and digits: pg19 is PG-19.
+    """
+    return {
+        target.length: target
+        for target in targets()["perplexity"]
+        if target.length is not None
+        and (target.model, target.trained_at) == (model, trained_at)
+        and _plain(target.data) == _plain(data)
+    }
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def published_perplexities(results: Results, source: str, lengths: Sequence[float]) -> list[Line]:
+    """Return a row for each model of which something is published here, blank where nothing is."""
+    rows: dict[str, Line] = {}
+    for arm in results.arms:
+        found = comparable(data=source, model=arm.model, trained_at=arm.row_length)
+        if arm.model not in rows and {*found} & {*lengths}:
+            cells = [Cell(str(found[n]), small=(found[n].provenance,)) if n in found else ""
+                     for n in map(int, lengths)]  # fmt: skip
+            rows[arm.model] = [Cell(arm.model, style=arm.style), *cells]
+    return [["published (provenance below)"], *rows.values()] if rows else []
+
+
+def published(results: Results) -> Section:
     """One table of all targets, whether or not a run of this report can be compared with them."""
-    rows: list[list[str]] = []
-    for experiment, held in experiments().items():
-        rows.append([experiment])
-        rows += _rows(held)
-    told = "; ".join(f"{name}: {meaning}" for name, meaning in _PROVENANCE.items())
+    rows: list[Line] = []
+    for experiment, held in targets().items():
+        rows += [[experiment], *_rows(held)]
     head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
-    return section(
-        "published",
-        "What is published",
-        tag("p", "These were measured on other models, trained on other amounts of text. "
-            "Perplexities stand beside ours above where the source of the text, the training "
-            "length and the context length are the same."),
-        tag("div", table(head=head, rows=rows, note=f"Provenance: {told}."), class_="words"),
-    )  # fmt: skip
+    note = "; ".join(f"{name}: {meaning}" for name, meaning in PROVENANCES.items())
+    words = (
+        "These were measured on other models, trained on other amounts of text. Perplexities are "
+        "shown beside ours above where the source of the text, the training length and the context "
+        "length are the same."
+    )
+    table = Table(head, rows, note=f"Provenance: {note}.", words=True)
+    return Section("published", "Published numbers", [Words(words), table])  # fmt: skip
 
 
 def _rows(held: Sequence[Target]) -> list[list[str]]:
-    """One row for all the lengths of one model on one source."""
+    """Return one row for all the lengths of one model on one source."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for target in held:
         width = "" if target.width is None else f" (width {target.width})"
@@ -42,16 +154,8 @@ def _rows(held: Sequence[Target]) -> list[list[str]]:
             target.model or ("every other encoding" if target.below is not None else ""),
             target.data,
             "" if target.trained_at is None else count(target.trained_at),
-            tag("span", f"{target.source} ({target.provenance})", class_="kept"),
+            f"{target.source} ({target.provenance})",
         )
         length = "" if target.length is None else f" at {count(target.length)}"
-        rows.setdefault(key, []).append(f"{stated(target)}{length}")
-    return [[*told, ", ".join(values), source] for (*told, source), values in rows.items()]
-
-
-def stated(target: Target) -> str:
-    """What is published, as it stands there; nothing where it is unread."""
-    write = percent if target.unit == "share" else tick
-    if target.value is not None:
-        return write(target.value)
-    return f"below {write(target.below)}" if target.below is not None else target.said
+        rows.setdefault(key, []).append(f"{target}{length}")
+    return [[*key, ", ".join(values), source] for (*key, source), values in rows.items()]

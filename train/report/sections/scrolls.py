@@ -1,145 +1,166 @@
 """SCROLLS: scores by task with their spread over seeds, lengths of outputs, what was cut."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Sequence
 
-from train.report.compare import highest
+import numpy as np
+import pandas as pd
+
+from train.evals.intervals import interval
+from train.evals.scoring.benchmark import benchmark_means
+from train.report.content import Block, Cell, Heading, Line, Section, Table, Words, best_of, span
 from train.report.formats import DASH, count, fixed, percent, short
-from train.report.markup import Markup, join, tag
-from train.report.scrolls import ScrollsModel, TaskScore, task_names
-from train.report.sections.published import stated
-from train.report.tables import emphasised, section, table, with_detail
-from train.report.targets import sources_of, target_of, targets
+from train.report.sections.curves import in_order
+from train.report.sections.published import published_mean, sources_of
+from train.report.table import Results, labelled
 from train.tasks.scrolls.archives import TASKS
 
-_TITLE = "SCROLLS"
 _MEANS = {"mean": "mean", "mean_without_quality": "mean without QuALITY"}
 
 
-def scrolls(models: Sequence[ScrollsModel]) -> Markup:
-    """One part a split; nothing where no run was scored."""
-    splits = list(dict.fromkeys(model.split for model in models))
-    if not splits:
-        return join([])
-    return section(
-        "scrolls",
-        _TITLE,
-        tag("p", "Models that went on from trained runs on tasks of long documents, by the "
-            "official scores: the geometric mean of ROUGE for summaries, F1 or exact match for "
-            "answers, all in percent. QuALITY moves around chance at small sizes and the mean "
-            "with it; hence the mean without."),
-        *(_split(split, [m for m in models if m.split == split]) for split in splits),
-    )  # fmt: skip
+def scrolls(results: Results) -> Section | None:
+    """Scores by task with their spread over seeds, lengths of outputs, what was cut."""
+    rows = scrolls_rows(results)
+    if rows.empty:
+        return None
+    words = (
+        "Models fine-tuned from trained runs on tasks of long documents, by the official scores: "
+        "the geometric mean of ROUGE for summaries, F1 or exact match for answers, all in percent. "
+        "At small sizes QuALITY moves around chance, and the mean with it; hence the mean without."
+    )
+    blocks: list[Block] = [Words(words)]
+    for split in in_order(rows):
+        own = rows[rows.source == split]
+        blocks += [Heading(f"{split} split"), _scores(own, split)]
+        scores = own[own.measure == "scrolls_score"]
+        if scores.duplicated(["scored", "task"]).any():
+            blocks.append(_by_seed(scores))
+        blocks.append(_outputs(own))
+    return Section("scrolls", "SCROLLS", blocks)
 
 
-def _split(split: str, models: Sequence[ScrollsModel]) -> Markup:
-    scores = [_scores(models)]
-    if any(len(found) > 1 for model in models for found in model.tasks.values()):
-        scores.append(_seeds(models))
-    title = tag("h3", f"{split} split")
-    return join([title, tag("div", *scores, class_="side"), _outputs(models)])
+def scrolls_rows(results: Results) -> pd.DataFrame:
+    """Return the rows of SCROLLS with the model that was scored: its folder without task, seed."""
+    rows = results.table[results.table.measure.str.startswith("scrolls_")]
+    tasks = {row.label: row.task for row in rows.itertuples()}
+    folders = {}
+    for label, run in dict(zip(results.labels, results.runs, strict=True)).items():
+        if label in tasks:
+            name = run.name.removesuffix(f"_seed{run.seed}").removesuffix(f"_{tasks[label]}")
+            folders[label] = run.folder.resolve().with_name(name)
+    different = list(dict.fromkeys(folders.values()))
+    names = labelled([(folder.name, folder) for folder in different])
+    named = dict(zip(different, names, strict=True))
+    return rows.assign(scored=rows.label.map({k: named[f] for k, f in folders.items()}))
 
 
-def _scores(models: Sequence[ScrollsModel]) -> Markup:
-    """One row a task, one column a model: a model has up to seven tasks."""
-    metrics = {task: found[0].metric for model in models for task, found in model.tasks.items()}
-    rows: list[Sequence[str]] = []
-    for task in task_names(models):
-        best = highest((model.mean(task) for model in models), _write)
-        cells = [_task(model, task, best) for model in models]
-        rows.append([with_detail(task, metrics[task].replace("_", " ")), *cells])
+def _ordered_tasks(rows: pd.DataFrame) -> list[str]:
+    held = in_order(rows, "task")
+    return [task for task in TASKS if task in held] + [task for task in held if task not in TASKS]
+
+
+def _scores(rows: pd.DataFrame, split: str) -> Table:
+    """Return a row for each task, a column for each model: a model has up to seven tasks."""
+    models = in_order(rows, "scored")
+    scores = rows[rows.measure == "scrolls_score"]
+    held = {key: group.value.tolist() for key, group in scores.groupby(["task", "scored"])}
+    metrics = dict(zip(scores.task, scores.note.fillna(""), strict=True))
+    averages = {key: float(np.mean(values)) for key, values in held.items()}
+    lines: list[Line] = []
+    for task in _ordered_tasks(rows):
+        best = best_of((averages.get((task, model), math.nan) for model in models), max, _score)
+        asked = set(rows[rows.task == task].scored)
+        cells = [_task(held.get((task, model), []), best, known=model in asked) for model in models]
+        small = metrics.get(task, "").replace("_", " ")
+        lines.append([Cell(task, small=(small,) if small else ()), *cells])
+    whole = [benchmark_means({task: value for (task, named), value in averages.items()
+                    if named == model and task in TASKS}) for model in models]  # fmt: skip
     for kind, name in _MEANS.items():
-        best = highest((model.means[kind] for model in models), _write)
-        rows.append([name, *(_mean(model, kind, best) for model in models)])
-    published = [_published(model) for model in models]
-    if any(published):
-        rows.append(["mean, published", *published])
+        values = [math.nan if mean[kind] is None else mean[kind] for mean in whole]
+        best = best_of(values, max, _score)  # type: ignore[arg-type]
+        shown = [DASH if value is None or math.isnan(value) else _score(value) for value in values]
+        lines.append([name, *(Cell(text, best=text == best) for text in shown)])
+    papers = [published_mean(model) if set(rows[rows.scored == model].task) & {*TASKS} else ""
+              for model in models]  # fmt: skip
+    if any(papers):
+        lines.append(["mean, published", *papers])
     note = (
         "Small: the sample deviation over seeds and their number, then the 95% interval of the "
-        "mean by Student's t. Bold: the highest. A mean is told where all its tasks were scored. "
-        f"Published: {sources_of(targets('scrolls'))}; scores of single tasks and the split are "
-        "unread."
+        "mean by Student's t. Bold: the highest. A mean is shown where all its tasks were scored. "
+        f"Published: {sources_of('scrolls')}; scores of single tasks and the split are unread."
     )
-    return table(head=["task", *(model.name for model in models)], rows=rows, note=note)
+    return Table(["task", *models], lines, note=note, title=f"SCROLLS, percent: {split}")
 
 
-def _write(score: float) -> str:
-    return fixed(score, 2)
+def _score(value: float) -> str:
+    return fixed(value, 2)
 
 
-def _task(model: ScrollsModel, task: str, best: str | None) -> str:
-    mean = model.mean(task)
-    if mean is None:
-        return "unscored" if task in model.tasks else DASH
-    shown = emphasised(_write(mean), best)
-    seeds, deviation, ends = model.scores(task), model.deviation(task), model.interval(task)
-    if deviation is None or ends is None:
-        return with_detail(shown, f"n={len(seeds)}")
-    spread = with_detail(shown, f"\N{PLUS-MINUS SIGN}{_write(deviation)}, n={len(seeds)}")
-    return with_detail(spread, f"{_write(ends[0])}{DASH}{_write(ends[1])}")
+def _task(scores: Sequence[float], best: str | None, *, known: bool) -> Cell:
+    if not scores:
+        return Cell("unscored" if known else DASH)
+    text, number = _score(float(np.mean(scores))), f"n={len(scores)}"
+    if len(scores) == 1:
+        return Cell(text, small=(number,), best=text == best)
+    deviation = f"\N{PLUS-MINUS SIGN}{_score(float(np.std(scores, ddof=1)))}, {number}"
+    ends = interval(scores) or (math.nan, math.nan)
+    return Cell(text, small=(deviation, span(*ends, _score)), best=text == best)
 
 
-def _mean(model: ScrollsModel, kind: str, best: str | None) -> str:
-    value = model.means[kind]
-    return DASH if value is None else emphasised(_write(value), best)
+def _by_seed(scores: pd.DataFrame) -> Table:
+    seeds = sorted(scores.seed.dropna().unique().tolist())
+    rows: list[Line] = []
+    for model, own in scores.groupby("scored", sort=False):
+        rows.append([str(model)])
+        for task in _ordered_tasks(own):
+            at = dict(zip(own[own.task == task].seed, own[own.task == task].value, strict=True))
+            rows.append([task, *(_score(at[seed]) if seed in at else DASH for seed in seeds)])
+    return Table(["seed", *map(count, seeds)], rows, note="The score of each seed.")
 
 
-def _published(model: ScrollsModel) -> str:
-    """The published mean of a model by the name of its run: bipe_rope is BiPE-RoPE."""
-    if not any(task in TASKS for task in model.tasks):
-        return ""
-    plain = model.name.lower().replace("_", "-")
-    named = {target.model.lower(): target.model for target in targets("scrolls") if target.model}
-    target = target_of("scrolls", named[plain]) if plain in named else None
-    return "" if target is None else with_detail(stated(target), target.provenance)
-
-
-def _seeds(models: Sequence[ScrollsModel]) -> Markup:
-    seeds = sorted(
-        {one.seed for model in models for found in model.tasks.values() for one in found}
-    )
-    rows: list[Sequence[str]] = []
-    for model in models:
-        rows.append([model.name])
-        for task, found in model.tasks.items():
-            by_seed = {one.seed: one.score for one in found}
-            cells = [by_seed.get(seed) for seed in seeds]
-            rows.append([task, *(DASH if score is None else _write(score) for score in cells)])
-    return table(head=["seed", *map(str, seeds)], rows=rows, note="The score of each seed.")
-
-
-def _outputs(models: Sequence[ScrollsModel]) -> Markup:
-    rows: list[Sequence[str]] = []
-    for model in models:
-        rows.append([model.name])
-        rows += [_output(task, found) for task, found in model.tasks.items()]
+def _outputs(rows: pd.DataFrame) -> Table:
+    """Return lengths of outputs of the first seed, and counts over all seeds."""
+    lines: list[Line] = []
+    for model, own in rows.groupby("scored", sort=False):
+        lines.append([str(model)])
+        for task in _ordered_tasks(own):
+            lines.append([task, *_output(own[own.task == task])])
     head = ["outputs", "number", "words", "words of references", "tokens", "empty",
             "ended by length", "prompts cut", "tokens cut", "outputs cut"]  # fmt: skip
     note = (
-        "Over all seeds. Words and tokens: the median, and the range of the 10% and 90% "
-        "percentiles under it, of the first seed. Ended by length: the share that did not come "
-        "to an end by itself. Cut: to fit row_length; a prompt loses its middle."
+        "Over all seeds. Words and tokens: the median, and below it the 10% and 90% percentiles, "
+        "of the first seed. Ended by length: the share that did not end by itself. Cut: to fit "
+        "row_length; a prompt loses its middle."
     )
-    return table(head=head, rows=rows, note=note)
+    return Table(head, lines, note=note)
 
 
-def _output(task: str, found: Sequence[TaskScore]) -> list[str]:
-    first = found[0]
-    made = sum(one.predictions for one in found)
-    long = sum(one.ended.get("length", 0) for one in found)
-    empty = sum(one.empty * one.predictions for one in found)
-    cut = [sum(one.cut[name] for one in found) if all(one.cut for one in found) else None
-           for name in ("prompts_cut", "prompt_tokens_cut", "outputs_cut")]  # fmt: skip
-    return [
-        task,
-        count(made),
-        *(_range(lengths) for lengths in (first.words, first.wanted, first.tokens)),
-        percent(empty / made) if made else DASH,
-        percent(long / made) if made else DASH,
-        *(DASH if number is None else count(number) for number in cut),
+def _output(rows: pd.DataFrame) -> list[Cell | str]:
+    held = {name: group.value for name, group in rows.groupby("measure")}
+
+    def total(name: str) -> float:
+        return float(held[name].sum()) if name in held else math.nan
+
+    def between(name: str) -> Cell:
+        ranks = [held.get(f"scrolls_{name}_p{rank}") for rank in (50, 10, 90)]
+        if any(rank is None for rank in ranks):
+            return Cell(DASH)
+        middle, low, high = (float(rank.iloc[0]) for rank in ranks)  # type: ignore[union-attr]
+        return Cell(short(middle), small=(span(low, high, short),))
+
+    made = held.get("scrolls_predictions", pd.Series(dtype=float))
+    empty = held.get("scrolls_empty", pd.Series(dtype=float))
+    number = float(made.sum())
+    shares = [
+        float((empty.to_numpy() * made.to_numpy()).sum()) if len(empty) == len(made) else math.nan,
+        total("scrolls_ended_by_length"),
     ]
-
-
-def _range(lengths) -> str:
-    if lengths is None:
-        return DASH
-    return with_detail(short(lengths.p50), f"{short(lengths.p10)}{DASH}{short(lengths.p90)}")
+    cut = [total(f"scrolls_{name}") for name in ("prompts_cut", "prompt_tokens_cut", "outputs_cut")]
+    return [
+        count(number),
+        *map(between, ("prediction_words", "reference_words", "prediction_tokens")),
+        *(percent(share / number) if number and math.isfinite(share) else DASH for share in shares),
+        *(count(value) if math.isfinite(value) else DASH for value in cut),
+    ]

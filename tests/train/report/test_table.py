@@ -1,0 +1,177 @@
+"""Arms, labels, means over seeds and comparisons seed by seed."""
+
+import math
+import random
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from train.evals.intervals import half_width, interval
+from train.report.table import labelled, over_seeds
+
+SEEDS = (0, 1, 2)
+
+
+def seeded(make, *, factor=1.0, bilevel=False, seeds=SEEDS, **told):
+    """Runs of several seeds; seeds differ by some percent, models on one seed by one ratio."""
+    made = []
+    for seed in seeds:
+        one = make.run(bilevel=bilevel, seed=seed, **told)
+        noise = random.Random(seed).uniform(0.95, 1.05)
+        own = random.Random(f"{seed}/{factor}").uniform(0.999, 1.001)
+        for length in (512, 1024, 8192):
+            one.change("perplexity", 10 * noise * own * factor, length=length)
+        made.append(one)
+    return made
+
+
+def value(results, measure, **at):
+    (row,) = results.cells(measure, **at).itertuples()
+    return row
+
+
+def test_perplexities_are_averaged_as_losses_and_the_mean_knows_its_interval(make):
+    made = seeded(make)
+    results = make.results(*made)
+    (arm,) = results.arms
+    assert (arm.label, [run.seed for run in arm.runs]) == ("RoPE", [0, 1, 2])
+    logs = [math.log(row.value) for one in made for row in one.rows
+            if (row.measure, row.source, row.length) == ("perplexity", "prose", 1024)]  # fmt: skip
+    mean = value(results, "perplexity", source="prose", length=1024)
+    ends = [math.exp(fmean(logs) + side * half_width(logs)) for side in (-1, 0, 1)]
+    assert [mean.low, mean.value, mean.high] == pytest.approx(ends)
+    assert mean.seeds == 3
+
+
+def test_losses_and_shares_are_averaged_as_they_are_and_trials_are_summed(make):
+    made = seeded(make)
+    for seed, one in enumerate(made):
+        one.change("accuracy", 0.3 + 0.3 * seed, length=512)
+    results = make.results(*made)
+    at = {"task": "passkey", "length": 512}
+    whole = value(results, "accuracy", depth=None, **at)
+    assert (whole.value, whole.low, whole.high) == (pytest.approx(0.6), 0.0, 1.0)
+    assert interval([0.3, 0.6, 0.9], share=True) == (0.0, 1.0)
+    assert value(results, "accuracy", depth=0.5, **at).value == pytest.approx(0.6)
+    assert value(results, "trials", depth=0.5, **at).value == 30
+    assert value(results, "trials", depth=None, **at).value == 90
+    assert value(results, "training_loss", stop=8192).value == 5.0
+    assert value(results, "training_skipped_steps").value == 0
+
+
+def test_of_a_single_run_the_numbers_and_their_intervals_stay(make):
+    results = make.results(make.run())
+    row = value(results, "perplexity", source="prose", length=512)
+    assert (row.low, row.high) == pytest.approx((row.value * 0.9, row.value * 1.1))
+
+
+def test_what_a_seed_lacks_the_mean_lacks(make):
+    whole, part = seeded(make, seeds=(0, 1))
+    part.rows = [row for row in part.rows if row.source != "code" and row.length != 1024]
+    results = make.results(whole, part)
+    cells = results.cells("perplexity")
+    assert set(zip(cells.source, cells.length, strict=True)) == {("prose", 512), ("prose", 8192)}
+    assert results.cells("accuracy", task="passkey", length=1024).empty
+
+
+def test_a_mean_of_what_is_not_finite_is_not_finite(make):
+    one, two = seeded(make, seeds=(0, 1))
+    two.change("perplexity", None, length=512).change("accuracy", None, length=512, depth=0.5)
+    results = make.results(one, two)
+    assert math.isnan(value(results, "perplexity", source="prose", length=512).value)
+    assert math.isnan(value(results, "accuracy", task="passkey", length=512, depth=None).value)
+    assert math.isfinite(value(results, "perplexity", source="prose", length=1024).value)
+
+
+def test_models_are_compared_seed_by_seed(make):
+    results = make.results(*seeded(make), *seeded(make, bilevel=True, factor=0.9))
+    ((flat, bilevel),) = results.pairs()
+    assert (flat.label, bilevel.label) == ("RoPE", "BiPE-RoPE")
+    found = results.ratios(bilevel, flat)
+    row = found[(found.source == "prose") & (found.length == 512)].iloc[0]
+    at = {
+        arm.label: results.table[
+            (results.table.arm == arm.label)
+            & (results.table.measure == "perplexity")
+            & (results.table.length == 512)
+            & (results.table.source == "prose")
+        ]
+        .set_index("seed")
+        .value
+        for arm in (flat, bilevel)
+    }
+    ratios = at["BiPE-RoPE"] / at["RoPE"]
+    assert row.value == pytest.approx(math.exp(fmean(np.log(ratios))))
+    assert row.seeds == 3 and row.low < row.value < row.high < 0.95
+
+
+def test_runs_of_no_seed_in_common_are_not_compared(make):
+    results = make.results(make.run(seed=0), make.run(bilevel=True, seed=1))
+    ((flat, bilevel),) = results.pairs()
+    assert results.ratios(bilevel, flat).empty
+
+
+def test_a_family_with_two_bilevel_forms_makes_no_pair(make):
+    other = make.run(bilevel=True, name="other")
+    other.config["steps"] = 5
+    assert make.results(make.run(), make.run(bilevel=True), other).pairs() == []
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=4), min_size=1, max_size=4))
+def test_means_equal_those_made_one_by_one(places):
+    size = min(map(len, places))
+    at = {
+        "variant": "",
+        "source": "",
+        "task": "",
+        "unit": "",
+        "depth": math.nan,
+        "start": math.nan,
+        "operators": math.nan,
+        "stop": math.nan,
+        "low": math.nan,
+        "high": math.nan,
+        "note": "",
+    }
+    rows = pd.DataFrame([
+        {**at, "arm": "a", "measure": measure, "length": length, "value": values[seed]}
+        for measure in ("nll", "perplexity") for length, values in enumerate(places)
+        for seed in range(size)
+    ])  # fmt: skip
+    found = over_seeds(rows, {"a": size})
+    assert len(found) == 2 * len(places) and set(found.seeds) == {size}
+    for row in found.itertuples():
+        values = places[int(row.length)][:size]
+        if row.measure == "nll":
+            ends = interval(values)
+        else:
+            ends = tuple(math.exp(min(end, 709)) for end in interval([*map(math.log, values)]))
+        assert (row.low, row.high) == pytest.approx(ends, rel=1e-6, abs=1e-9)
+
+
+def test_labels_are_folders_where_names_are_ambiguous(make, tmp_path):
+    runs = [make.run(name=name) for name in ("mine", "yours")]
+    runs[1].config["width"] = 3
+    assert [arm.label for arm in make.results(*runs).arms] == ["mine", "yours"]
+    paths = [tmp_path / place for place in ("x/rope", "y/rope", "y/alibi")]
+    names = list(zip(["RoPE", "RoPE", "ALiBi"], paths, strict=True))
+    assert labelled(names) == ["x/rope", "y/rope", "ALiBi"]
+
+
+def test_runs_of_an_arm_are_called_by_their_folders(make):
+    results = make.results(*seeded(make), make.run("ALiBi"))
+    assert results.labels == ["rope_0", "rope_1", "rope_2", "ALiBi"]
+    assert [arm.label for arm in results.arms] == ["RoPE", "ALiBi"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "x/y"]), st.sampled_from(
+    ["/x/y", "/z/y", "/x/y/", "/a", "/x/a"])), max_size=6))  # fmt: skip
+def test_no_two_labels_are_equal(named):
+    labels = labelled([(name, Path(path)) for name, path in named])
+    assert len(set(labels)) == len(named)

@@ -1,0 +1,173 @@
+"""What a section holds: words, tables and figures, before they become a page or a terminal.
+
+Every text is plain text here. The template (page.html.j2) escapes it, and rich is never given it
+as markup; so no name of a model or a source can become either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from segmenters.show.measures import visible
+from train.report.figures import Drawing
+from train.report.formats import DAGGER, DASH
+from train.report.palette import Style
+
+EXPLAINED = f"{DAGGER} no finite value: not measured there, or the loss was not a number."
+Write = Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table. small: lines below. style: of the model that it names. meter: a bar."""
+
+    text: str
+    small: tuple[str, ...] = ()
+    best: bool = False
+    style: Style | None = None
+    meter: float | None = None
+
+
+Line = Sequence[Cell | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a head; the first column names them, and a row of one cell is a heading.
+
+    groups: an upper row of headings, each over a number of columns. words: cells hold text.
+    title: what it is called on the terminal, where a table without one is not shown.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Line]
+    groups: Sequence[tuple[str, int]] = ()
+    note: str = ""
+    title: str = ""
+    words: bool = False
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+                for row in self.rows]  # fmt: skip
+
+    @property
+    def notes(self) -> list[str]:
+        """What is below the table; a dagger is explained."""
+        broken = any(DAGGER in line for row in self.cells for cell in row
+                     for line in (cell.text, *cell.small))  # fmt: skip
+        return [line for line in (self.note, EXPLAINED if broken else "") if line]
+
+
+class Words(NamedTuple):
+    """A paragraph; look: lead, note or facts; bold: how it begins."""
+
+    text: str
+    look: str = ""
+    bold: str = ""
+
+
+class Heading(NamedTuple):
+    text: str
+
+
+class Items(NamedTuple):
+    """A list, or with pairs a list of terms and what is said of them."""
+
+    items: Sequence[str] = ()
+    pairs: Sequence[tuple[str, str]] = ()
+
+
+class Figure(NamedTuple):
+    """A drawing, with its table beside it where the page is wide enough."""
+
+    drawing: Drawing
+    table: Table | None = None
+
+
+class Grid(NamedTuple):
+    """Drawings side by side under their captions; look: maps or charts."""
+
+    drawings: Sequence[tuple[str, Drawing]]
+    look: str = "maps"
+
+
+class Scale(NamedTuple):
+    """The colours of shares."""
+
+
+class Details(NamedTuple):
+    """A text that opens on demand."""
+
+    summary: str
+    text: str
+
+
+class Passage(NamedTuple):
+    """A text in its segments: for each its tooltip, and its pieces with whether each is drawn."""
+
+    caption: str
+    segments: Sequence[tuple[str, Sequence[tuple[str, bool]]]]
+
+
+Block = Words | Heading | Items | Table | Figure | Grid | Scale | Details | Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page. nav: what its link is called, if not by the title."""
+
+    anchor: str
+    title: str
+    blocks: Sequence[Block]
+    nav: str = ""
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables, those beside figures too."""
+        held = [block.table if isinstance(block, Figure) else block for block in self.blocks]
+        return [table for table in held if isinstance(table, Table)]
+
+    @property
+    def drawings(self) -> list[Drawing]:
+        grids = [block.drawings for block in self.blocks if isinstance(block, Grid)]
+        figures = [block.drawing for block in self.blocks if isinstance(block, Figure)]
+        return [*figures, *(drawing for grid in grids for _, drawing in grid)]
+
+
+def best_of(values: Iterable[float], pick: Callable[..., float], write: Write) -> str | None:
+    """Return the best finite value as it is written: what is written alike is a tie."""
+    finite = [value for value in values if math.isfinite(value)]
+    return write(pick(finite)) if len(finite) > 1 else None
+
+
+def span(low: float, high: float, write: Write) -> str:
+    """Return an interval, or nothing where an end is not finite."""
+    both = math.isfinite(low) and math.isfinite(high)
+    return f"{write(low)}{DASH}{write(high)}" if both else ""
+
+
+def terminal_tables(sections: Iterable[Section]) -> list[RichTable]:
+    """Return the tables that have a title, for the terminal; those of one title and head as one."""
+    made: dict[tuple[str, ...], RichTable] = {}
+    for table in (table for section in sections for table in section.tables if table.title):
+        title, _, part = table.title.partition(": ")
+        shown = made.get((title, *table.head[1:]))
+        if shown is None:
+            shown = made[title, *table.head[1:]] = RichTable(title=visible(title),
+                                                             title_justify="left")  # fmt: skip
+            shown.add_column("", no_wrap=True)
+            for name in table.head[1:]:
+                shown.add_column(RichText(visible(name)), justify="right")
+        if part:
+            shown.add_section()
+            shown.add_row(RichText(visible(part), style="dim"))
+        for row in table.cells:
+            shown.add_row(*(RichText(visible(c.text), style="bold" if c.best else "") for c in row))
+    return list(made.values())

@@ -1,0 +1,298 @@
+"""A line chart with its labels at the ends of the lines, and no legend.
+
+A value that is not finite breaks its line and leaves a dagger at the top of the plot. Vertical
+guides mark lengths that matter (the training length), a horizontal one a level (chance). Lengths
+are on a log2 axis; values on a linear axis with round ticks, or on a log10 axis once the largest is
+`LOG_RATIO` times the smallest, since a linear axis would press every good model onto the bottom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
+
+from train.report.figures import Drawing, our_style
+from train.report.formats import DAGGER, amount, rounded, short, tick
+from train.report.palette import Style, colour
+
+WIDTH, HEIGHT = 640, 310
+LOG_RATIO = 10
+_LEFT, _TOP, _BOTTOM = 52, 44, 44
+_LETTER = 6.6  # pixels of an average letter at the labels' size, an estimate on the wide side
+_LONGEST_LABEL = 24  # letters
+_LABEL_SPACE = 14  # pixels between labels
+_TICK_SPACE = 40  # pixels between ticks of an axis of lengths
+_MOST_MARKS = 16  # points of a line beyond which marks would hide it
+_LARGEST, _SMALLEST = 1e300, 1e-300  # what is beyond them would overflow on the way to pixels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One line: its points run in the order of x and may hold values that are not finite."""
+
+    label: str
+    style: Style
+    points: tuple[tuple[float, float], ...]
+    bars: tuple[tuple[float, float, float], ...] = ()  # (x, low, high) of intervals
+
+    @property
+    def finite(self) -> list[tuple[float, float]]:
+        return [point for point in self.points if drawable(point[1])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """A labelled line across the plot at one value of x or of y."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """The chart to be drawn.
+
+    x_scale: log2 with ticks at the `lengths` or at `octaves`, or `linear`. guides are vertical,
+    level is horizontal; limits fixes the y axis; write and write_tick format its values and ticks.
+    """
+
+    name: str
+    title: str
+    series: Sequence[Series]
+    x_name: str
+    y_name: str
+    x_scale: Literal["lengths", "octaves", "linear"] = "lengths"
+    guides: Sequence[Guide] = ()
+    level: Guide | None = None
+    limits: tuple[float, float] | None = None
+    write: Callable[[float], str] = short
+    write_tick: Callable[[float], str] | None = None
+
+    def draw(self) -> Drawing:
+        """Return the drawing."""
+        with our_style():
+            made = Drawing(name=self.name, title=self.title, width=WIDTH, height=HEIGHT)
+            longest = max((len(one.label) for one in self.series), default=0)
+            right = WIDTH - 22 - _LETTER * min(longest, _LONGEST_LABEL)
+            axes = made.figure.add_axes(
+                (_LEFT / WIDTH, _BOTTOM / HEIGHT, (right - _LEFT) / WIDTH,
+                 (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
+            )  # fmt: skip
+            self._x_axis(axes)
+            log = self._y_axis(axes)
+            y_name = f"{self.y_name} (log scale)" if log else self.y_name
+            made.text(0, 12, y_name, weight="bold", fontsize=13)
+            middle = (_LEFT + right) / 2
+            made.text(middle, HEIGHT - _BOTTOM + 36, self.x_name, role="muted", ha="center")
+            for guide in self.guides:
+                self._guide(made, axes, guide)
+            for one in self.series:
+                self._line(made, axes, one)
+            self._daggers(made, axes)
+            self._labels(made, axes, right)
+        return made
+
+    def _x_axis(self, axes: Axes) -> None:
+        xs = [x for one in self.series for x, _ in one.points]
+        xs = sorted({*xs, *(guide.at for guide in self.guides)} or {1.0})
+        if self.x_scale == "linear":
+            low, high = min(0.0, xs[0]), max(1.0, xs[-1])
+            ticks = [mark for mark in round_ticks(low, high) if low <= mark <= high]
+            axes.set_xlim(low, high)
+        else:
+            pad = max(xs[-1] / xs[0], 2.0) ** 0.06
+            axes.set_xscale("log", base=2)
+            axes.set_xlim(xs[0] / pad, xs[-1] * pad)
+            ticks = xs
+            if self.x_scale == "octaves":
+                ends = (math.log2(end) for end in axes.get_xlim())
+                first, last = math.ceil(next(ends)), math.floor(next(ends))
+                ticks = [2.0**power for power in range(first, last + 1)]
+        ticks = _apart(ticks, [axes.transData.transform((at, 1.0))[0] for at in ticks])
+        write = amount if self.x_scale == "linear" else "{:g}".format
+        _set_ticks(axes, "x", ticks, [write(at) for at in ticks])
+        axes.tick_params(axis="x", length=4, width=1, color=colour("rule"))
+
+    def _y_axis(self, axes: Axes) -> bool:
+        """Set the axis of values and return whether it is logarithmic."""
+        ys = [y for one in self.series for _, y in one.finite]
+        ys += [y for one in self.series for _, *ends in one.bars
+               if all(map(drawable, ends)) for y in ends]  # fmt: skip
+        low, high = self.limits or (min(ys, default=0.0), max(ys, default=1.0))
+        log = self.limits is None and low > 0 and high > low * LOG_RATIO
+        marks = log_ticks(low, high) if log else round_ticks(low, high)
+        if log:
+            axes.set_yscale("log")
+        if self.limits is None:
+            low, high = marks[0], marks[-1]
+        axes.set_ylim(low, high)
+        marks = [mark for mark in marks if low <= mark <= high]
+        written = [*map(self.write_tick or tick, marks)]
+        _set_ticks(axes, "y", marks, written if log or self.write_tick else rounded(marks))
+        axes.tick_params(axis="y", length=0, pad=8)
+        axes.grid(axis="y", color=colour("grid"), linewidth=1)
+        axes.set_axisbelow(True)
+        axes.patch.set_visible(False)
+        axes.spines[["left", "right", "top"]].set_visible(False)
+        axes.spines["bottom"].set(color=colour("rule"), linewidth=1)
+        if self.level and low <= self.level.at <= high:
+            self._level(axes, self.level, marks)
+        return log
+
+    def _level(self, axes: Axes, level: Guide, marks: Sequence[float]) -> None:
+        axes.axhline(level.at, color=colour("muted"), linewidth=1.5, linestyle=(0, (1, 3)))
+        places = axes.transData.transform([(1.0, mark) for mark in (level.at, *marks)])[:, 1]
+        if all(abs(place - places[0]) > _LABEL_SPACE - 2 for place in places[1:]):
+            axes.annotate(
+                level.label, (0, level.at), (-8, 0), xycoords=("axes fraction", "data"),
+                textcoords="offset points", ha="right", va="center", color=colour("muted"),
+            )  # fmt: skip
+
+    def _guide(self, made: Drawing, axes: Axes, guide: Guide) -> None:
+        at = _place(made, axes, guide.at, axes.get_ylim()[0])[0]
+        bounds = axes.get_position()
+        late = at > (bounds.x0 + bounds.x1) / 2 * WIDTH
+        made.line([at, at], [_TOP - 18, HEIGHT - _BOTTOM], role="ink")
+        shift, side = (-5, "right") if late else (5, "left")
+        made.text(at + shift, _TOP - 10, guide.label, role="muted", ha=side)
+
+    def _line(self, made: Drawing, axes: Axes, one: Series) -> None:
+        xs, ys = [x for x, _ in one.points], [y if drawable(y) else math.nan for _, y in one.points]
+        dashes = (0, (5, 4)) if one.style.dashed else "solid"
+        look: dict[str, Any] = {
+            "transform": axes.transData,
+            "linewidth": 2.0,
+            "solid_joinstyle": "round",
+        }
+        made.line(xs, ys, role=one.style.role, tip=one.label, linestyle=dashes, **look)
+        for x, low, high in one.bars:
+            if drawable(low) and drawable(high):
+                made.line([x, x], [low, high], role=one.style.role, transform=axes.transData)
+        if len(one.points) <= _MOST_MARKS:
+            for x, y in one.finite:
+                tip = f"{one.label}, {x:,.0f} {self.x_name}: {self.write(y)}"
+                made.mark(x, y, one.style, transform=axes.transData, tip=tip)
+
+    def _daggers(self, made: Drawing, axes: Axes) -> None:
+        stacked: dict[float, int] = {}
+        for one in self.series:
+            for x, y in one.points:
+                if not drawable(y):
+                    row = stacked[x] = stacked.get(x, -1) + 1
+                    at = _place(made, axes, x, axes.get_ylim()[0])[0]
+                    tip = f"{one.label}, {x:,.0f} {self.x_name}: no finite value"
+                    made.text(
+                        at, _TOP + 10 + 12 * row, DAGGER, role=one.style.role, tip=tip,
+                        ha="center", fontsize=14, weight="bold",
+                    )  # fmt: skip
+
+    def _labels(self, made: Drawing, axes: Axes, right: float) -> None:
+        ends = sorted(
+            ((*_place(made, axes, *one.finite[-1]), one) for one in self.series if one.finite),
+            key=lambda end: end[1],
+        )
+        places = spread([y for _, y, _ in ends], low=_TOP, high=HEIGHT - _BOTTOM)
+        for (x, y, one), place in zip(ends, places, strict=True):
+            left = right + 12
+            if abs(place - y) > 3 or left - x > 24:
+                made.line([x + 5, left - 2], [y, place], role="rule")
+            made.text(
+                left, place + 4, shortened(one.label), role=one.style.role, tip=one.label,
+                weight="bold",
+            )  # fmt: skip
+
+
+def drawable(value: float) -> bool:
+    """Return whether a value has a place on an axis."""
+    return abs(value) <= _LARGEST
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Return a few round numbers, the first at or below `low`, the last at or above `high`."""
+    size = max(abs(low), abs(high))
+    if high - low <= 1e-9 * size or size < _SMALLEST:  # one value, as far as a figure can show
+        pad = size * 0.1 if size >= _SMALLEST else 1.0
+        low, high = low - pad, high + pad
+    marks = list(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
+    slack = 1e-9 * (high - low)
+    return _enclosing([float(f"{mark:.12g}") for mark in marks], low + slack, high - slack)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers by their decades, with `low` and `high` where no such one is beyond."""
+    low, high = max(low, _SMALLEST), max(high, _SMALLEST)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    units = (1, 2, 5) if last - first <= 4 else (1,)
+    decades = range(first, last + 1, max(1, math.ceil((last - first) / 7)))
+    return _enclosing(
+        [unit * 10.0**decade for decade in decades for unit in units],
+        low * (1 + 1e-9), high * (1 - 1e-9),
+    )  # fmt: skip
+
+
+def _enclosing(marks: Sequence[float], low: float, high: float) -> list[float]:
+    """Return the marks from the last at or below `low` to the first at or above `high`."""
+    first = max((mark for mark in marks if mark <= low), default=low)
+    last = min((mark for mark in marks if mark >= high), default=high)
+    return sorted({first, last, *(mark for mark in marks if first <= mark <= last)})
+
+
+def _apart(ticks: Sequence[float], places: Sequence[float]) -> list[float]:
+    """Return the ticks that have room; the last one always has."""
+    kept: list[tuple[float, float]] = []
+    for at, place in sorted(zip(ticks, places, strict=True), reverse=True):
+        if not kept or kept[-1][1] - place >= _TICK_SPACE:
+            kept.append((at, place))
+    return [at for at, _ in reversed(kept)]
+
+
+def _set_ticks(
+    axes: Axes, which: Literal["x", "y"], ticks: Sequence[float], labels: Iterable[str]
+) -> None:
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(FixedLocator(list(ticks)))
+    axis.set_major_formatter(FixedFormatter(list(labels)))
+    axis.set_minor_locator(NullLocator())
+    axes.tick_params(axis=which, labelcolor=colour("ink"), labelsize=12)
+
+
+def _place(made: Drawing, axes: Axes, x: float, y: float) -> tuple[float, float]:
+    """Return where a point of the axes is in pixels."""
+    return tuple((axes.transData + made.pixels.inverted()).transform((x, y)).tolist())
+
+
+def shortened(label: str) -> str:
+    """Return the label, cut where it would leave the figure; its tooltip has the whole of it."""
+    if len(label) <= _LONGEST_LABEL:
+        return label
+    return label[: _LONGEST_LABEL - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def spread(places: Sequence[float], *, low: float, high: float) -> list[float]:
+    """Return sorted places moved apart to `_LABEL_SPACE` pixels inside low .. high, a little each.
+
+    Where they cannot all fit, they share the room evenly.
+    """
+    if len(places) > 1 and (len(places) - 1) * _LABEL_SPACE > high - low:
+        step = (high - low) / (len(places) - 1)
+        return [low + index * step for index in range(len(places))]
+
+    def start(group: Sequence[float]) -> float:
+        """Return where a group begins that sits around the mean of the places it asked for."""
+        span = (len(group) - 1) * _LABEL_SPACE
+        return min(max(sum(group) / len(group) - span / 2, low), high - span)
+
+    groups: list[list[float]] = []
+    for place in places:
+        groups.append([place])
+        while len(groups) > 1 and start(groups[-1]) < (
+            start(groups[-2]) + len(groups[-2]) * _LABEL_SPACE
+        ):
+            last = groups.pop()
+            groups[-1] += last
+    return [start(group) + index * _LABEL_SPACE for group in groups for index in range(len(group))]

@@ -1,0 +1,331 @@
+"""Curves: perplexity against length, over seeds and in bits per byte; loss by position.
+
+`Curves` is what they share, and what other sections draw with: values of models against one
+quantity, as a chart and as a table. A section is a filter of the rows and such a figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from train.report.content import (
+    Block,
+    Cell,
+    Figure,
+    Heading,
+    Line,
+    Section,
+    Table,
+    Words,
+    best_of,
+    span,
+)
+from train.report.figures import Drawing
+from train.report.figures.lines import Guide, Lines, Series
+from train.report.formats import (
+    DASH,
+    TIMES,
+    amount,
+    change,
+    count,
+    fixed,
+    percent,
+    short,
+    spread,
+    times,
+)
+from train.report.palette import Style
+from train.report.sections.published import published_perplexities
+from train.report.table import Arm, Results
+
+_MOST_BARS = 6  # lines, and half the points of a line, beyond which intervals would hide them
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Values of lines against one quantity.
+
+    cells: rows of `Results.means`. x, line: the columns that hold the quantity and the line. name:
+    of the chart's files. small: what is below a value in the table, beside its interval. title: of
+    the table, on the terminal. bars: whether the chart has intervals of single runs too.
+    """
+
+    cells: pd.DataFrame
+    styles: Mapping[str, Style]
+    name: str = ""
+    y_name: str = ""
+    title: str = ""
+    x: str = "length"
+    x_name: str = "context, tokens (log scale)"
+    x_scale: Literal["lengths", "octaves", "linear"] = "lengths"
+    line: str = "arm"
+    write: Callable[[float], str] = short
+    pick: Callable[..., float] | None = min
+    guides: Sequence[Guide] = ()
+    level: Guide | None = None
+    small: Callable[[Any], Sequence[str]] | None = None
+    bars: bool = False
+
+    @property
+    def columns(self) -> list[float]:
+        """The values of x that were measured."""
+        return sorted(self.cells[self.x].dropna().unique().tolist())
+
+    @property
+    def names(self) -> list[str]:
+        """The lines that were measured, in their order."""
+        held = set(self.cells[self.line])
+        return [name for name in self.styles if name in held]
+
+    def draw(self) -> Drawing:
+        """Return the chart."""
+        share = self.write is percent
+        return Lines(
+            name=self.name,
+            title=f"{self.y_name} against {self.x_name}",
+            series=[self._series(name) for name in self.names],
+            x_name=self.x_name,
+            y_name=self.y_name,
+            x_scale=self.x_scale,
+            guides=self.guides,
+            level=self.level,
+            limits=(0.0, 1.0) if share else None,
+            write=self.write,
+            write_tick=percent if share else None,
+        ).draw()
+
+    def _series(self, name: str) -> Series:
+        own = self.cells[self.cells[self.line] == name].dropna(subset=[self.x])
+        own = own.sort_values(self.x, kind="stable")
+        bars = own[own.low.notna() & own.high.notna() & (self.bars | (own.seeds > 1))]
+        bars = bars if max(len(self.names), len(own) / 2) <= _MOST_BARS else own[:0]
+        return Series(
+            label=name,
+            style=self.styles[name],
+            points=tuple(zip(own[self.x], own.value, strict=True)),
+            bars=tuple(zip(bars[self.x], bars.low, bars.high, strict=True)),
+        )
+
+    def rows(self) -> list[list[Cell]]:
+        """Return a row for each line, a cell for each column; the best of a column is bold."""
+        at = {(getattr(row, self.line), getattr(row, self.x)): row
+              for row in self.cells.itertuples()}  # fmt: skip
+        held = {x: [at[name, x].value for name in self.names if (name, x) in at]
+                for x in self.columns}  # fmt: skip
+        best = {x: best_of(values, self.pick, self.write) if self.pick else None
+                for x, values in held.items()}  # fmt: skip
+        return [
+            [Cell(name, style=self.styles[name])]
+            + [self._cell(at[name, x], best[x]) if (name, x) in at else Cell(DASH)
+               for x in self.columns]
+            for name in self.names
+        ]  # fmt: skip
+
+    def _cell(self, row: Any, best: str | None) -> Cell:
+        text = self.write(row.value)
+        below = [span(row.low, row.high, self.write), *(self.small(row) if self.small else ())]
+        return Cell(text, small=tuple(filter(None, below)), best=text == best)
+
+    def table(self, first: str, *, more: Sequence[Sequence[Cell | str]] = (), note: str = ""
+    ) -> Table:  # fmt: skip
+        """Return the table; first is the heading of its names, more are rows below."""
+        head = [first, *map(self.heading, self.columns)]
+        return Table(head, [*self.rows(), *more], note=note, title=self.title)
+
+    def heading(self, x: float) -> str:
+        """Return how a column is called."""
+        return count(x) if float(x).is_integer() else short(x)
+
+    def figure(self, first: str, **told: Any) -> Figure:
+        """Return the chart beside its table."""
+        return Figure(drawing=self.draw(), table=self.table(first, **told))
+
+
+def guides(arms: Sequence[Arm]) -> list[Guide]:
+    """Return a line at each training length."""
+    lengths = sorted({arm.row_length for arm in arms if arm.row_length})
+    return [Guide(at=length, label=f"trained at {count(length)}") for length in lengths]
+
+
+def to_trained(results: Results, cells: pd.DataFrame) -> dict[tuple[str, float], float]:
+    """Return values by arm and length over those at the arm's own training length."""
+    trained = {arm.label: arm.row_length for arm in results.arms}
+    at = {(row.arm, row.length): row.value for row in cells.itertuples()}
+    base = {name: at.get((name, length), math.nan) for name, length in trained.items()}
+    return {
+        (arm, length): value / base[arm]
+        for (arm, length), value in at.items()
+        if length != trained[arm] and math.isfinite(value) and base[arm] > 0
+    }
+
+
+def in_order(cells: pd.DataFrame, column: str = "source") -> list[str]:
+    """Return the values of a column in the order in which they first appear."""
+    return cells[column].drop_duplicates().tolist()
+
+
+def protocols(cells: pd.DataFrame) -> list[str]:
+    """Return how values were measured, each text once."""
+    notes = (str(note).partition(" (not finite:")[0] for note in cells.note.dropna())
+    return [note for note in dict.fromkeys(notes) if note and not note.startswith("(not finite:")]
+
+
+def perplexity(results: Results) -> Section | None:
+    """One chart and table for each source, then bilevel against flat."""
+    cells = results.cells("perplexity")
+    if cells.empty:
+        return None
+    blocks: list[Block] = [
+        Words("Each point is the perplexity of a model that may look back over a context of "
+              "that many tokens of held-out text; lower is better. Up to the line \u201ctrained "
+              "at\u201d a model reads what it was trained to read; beyond it, it extrapolates. "
+              "Flat encodings are dashed, bilevel ones solid; a family shares its colour.")
+    ]  # fmt: skip
+    blocks += [_perplexity(results, source) for source in in_order(cells)]
+    table = _against(results, results.pairs())
+    if table is not None:
+        blocks += [
+            Heading("Two levels against one"),
+            Words("Perplexity of the bilevel form minus that of the flat form of the same family "
+                  "and seed, in percent of the flat one. Negative: the bilevel form is lower."),
+            table,
+        ]  # fmt: skip
+    return Section("perplexity", "Perplexity against length", blocks, nav="Perplexity")
+
+
+def _perplexity(results: Results, source: str) -> Figure:
+    cells = results.cells("perplexity", source=source)
+    ratios = to_trained(results, cells)
+
+    def ratio(row: Any) -> list[str]:
+        found = ratios.get((row.arm, row.length))
+        return [] if found is None else [times(found)]
+
+    held = Curves(
+        cells, results.looks, name=f"perplexity_{source}", y_name=f"perplexity, {source}",
+        small=ratio, guides=guides(results.arms), title=f"Perplexity: {source}",
+    )  # fmt: skip
+    more: list[Line] = []
+    for measure, write in (("documents", count), ("tokens_scored", amount)):
+        known = results.cells(measure, source=source)
+        values = [known[known.length == length].value for length in held.columns]
+        more.append([measure.replace("_", " "), *(spread(value, write) for value in values)])
+    more += published_perplexities(results, source, held.columns)
+    seeds = "seeds where a model has several, otherwise over documents"
+    note = (
+        f"Small: the 95% interval over {seeds}; {TIMES} is the ratio to the model's own training "
+        "length. Bold: the lowest."
+    )
+    return held.figure(source, more=more, note=note)
+
+
+def _against(results: Results, pairs: Sequence[tuple[Arm, Arm]]) -> Table | None:
+    """Return how models compare with others, seed by seed; bold where equality is left out."""
+    columns = sorted(results.cells("perplexity").length.dropna().unique().tolist())
+    rows: list[Line] = []
+    for other, arm in pairs:
+        found = results.ratios(arm, other)
+        rows += [[f"{arm.label} against {other.label}"]] if len(found) else []
+        for source in in_order(found):
+            at = {row.length: row for row in found[found.source == source].itertuples()}
+            rows.append([source, *(_change(at.get(length)) for length in columns)])
+    return Table(["source", *map(count, columns)], rows) if rows else None
+
+
+def _change(ratio: Any) -> Cell:
+    if ratio is None:
+        return Cell(DASH)
+    if not math.isfinite(ratio.low):
+        return Cell(change(ratio.value))
+    ends = f"{change(ratio.low)} to {change(ratio.high)}"
+    return Cell(change(ratio.value), small=(ends,), best=ratio.low > 1 or ratio.high < 1)
+
+
+def seeds(results: Results) -> Section | None:
+    """Models with several seeds against the first of them."""
+    several = [arm for arm in results.arms if arm.several]
+    table = _against(results, [(several[0], arm) for arm in several[1:]]) if several else None
+    if table is None:
+        return None
+    words = (
+        "Perplexity as a change from that of the same seed, which had the same batches and the "
+        "same weights to start from: the geometric mean, and below it its 95% interval by "
+        "Student's t distribution. Bold: the interval leaves out equality."
+    )
+    title = f"Against {several[0].label}, seed by seed"
+    return Section("seeds", title, [Words(words), table], nav="Seeds")
+
+
+def bits(results: Results) -> Section | None:
+    """Bits per byte: the same measurement, comparable between tokenizers and sources."""
+    cells = results.cells("bits_per_byte")
+    tables = [Curves(cells[cells.source == source], results.looks, write=fixed).table(source)
+              for source in in_order(cells)]  # fmt: skip
+    words = ("The same losses divided by the bytes of the text that was predicted, which makes "
+             "sources and tokenizers comparable. Columns are lengths in tokens.")  # fmt: skip
+    return Section("bits", "Bits per byte", [Words(words), *tables]) if tables else None
+
+
+def positions(results: Results) -> Section | None:
+    """Loss at each place of the longest documents."""
+    cells = results.cells("nll_by_position")
+    if cells.empty:
+        return None
+    words = (
+        "The mean loss of the tokens at one place of the longest context. A model that uses what "
+        "it has read keeps falling to the right; one that only tolerates length stays level; one "
+        "that does not extrapolate turns up beyond its training length."
+    )
+    figures = [_positions(results, source) for source in in_order(cells)]
+    return Section(
+        "positions", "Loss at each position", [Words(words), *figures], nav="Loss by position"
+    )
+
+
+def _positions(results: Results, source: str) -> Figure:
+    keys = ["arm", "source", "length", "start", "stop"]
+    tokens = results.cells("tokens_by_position", source=source)[[*keys, "value"]]
+    cells = results.cells("nll_by_position", source=source)
+    cells = cells.merge(tokens.rename(columns={"value": "tokens"}), on=keys, how="left")
+    # A bin in which no token was scored is no gap: there was nothing to measure.
+    cells = cells[cells.tokens != 0]
+    cells = cells.assign(middle=(cells.start + cells.stop) / 2, tokens=cells.tokens.fillna(1.0))
+    longest = int(cells.length.max())
+    shown = [arm for arm in results.arms if arm.label in set(cells.arm)]
+    first = min((arm.row_length for arm in shown if arm.row_length), default=longest)
+    windows = octaves(first, longest)
+    chart = Curves(
+        cells, results.looks, name=f"positions_{source}",
+        y_name=f"loss, nats per token, {source}", x="middle", x_scale="octaves", write=fixed,
+        x_name="position in the context, tokens (log scale)", guides=guides(shown),
+    )  # fmt: skip
+    means = window_means(cells, windows)
+    table = Curves(means, results.looks, x="start", write=fixed)
+    head = [source, *(f"{low}{DASH}{high}" for low, high in windows if low in table.columns)]
+    note = "Mean loss of the tokens at these positions, every token weighing the same."
+    return Figure(drawing=chart.draw(), table=Table(head, table.rows(), note=note))
+
+
+def octaves(trained: int, length: int) -> list[tuple[int, int]]:
+    """Return windows of positions: to the training length, then each twice as wide, to `length`."""
+    windows, low, high = [], 0, trained
+    while low < length:
+        windows.append((low, min(high, length)))
+        low, high = high, 2 * high
+    return windows
+
+
+def window_means(cells: pd.DataFrame, windows: Sequence[tuple[int, int]]) -> pd.DataFrame:
+    """Return the token-weighted loss in windows; a bin is of the window that holds its middle."""
+    starts = pd.cut(cells.middle, [low for low, _ in windows] + [windows[-1][1]], right=False,
+                    labels=[low for low, _ in windows]).astype("float64")  # fmt: skip
+    weighed = cells.assign(start=starts, total=cells.value * cells.tokens).dropna(subset=["start"])
+    made = weighed.groupby(["arm", "start"], sort=False).agg(
+        total=("total", lambda held: held.sum(skipna=False)), tokens=("tokens", "sum")
+    )
+    return made.assign(value=made.total / made.tokens, low=math.nan, high=math.nan).reset_index()

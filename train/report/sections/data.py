@@ -1,0 +1,236 @@
+"""The data: tokens per segment by document length, a cut passage, and growth (figure 1).
+
+The histograms repeat figure 1 of He et al. (2024, arXiv 2401.16421) on the data at hand: what a
+bilevel encoding relies on is that segments keep their lengths while documents grow, so that longer
+documents have more segments and not longer ones. What `bipe evaluate statistics` counted puts that
+in numbers; its page needs no model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from train.report.content import Block, Cell, Figure, Heading, Line, Passage, Section, Table, Words
+from train.report.figures import Drawing
+from train.report.figures.cells import Histogram, Histograms
+from train.report.figures.lines import Lines, Series
+from train.report.formats import DAGGER, DASH, amount, count, percent, short, tick
+from train.report.palette import ordered_styles
+from train.report.table import Results
+
+GROWTH = "Segments against length"
+_SAMPLE = 1400  # characters shown, up to the end of a segment
+_LINES = 24  # and lines
+_BLANKS = re.compile(r"(\n|\t|^ +| +$|(?<= ) +(?= )|  +)")
+_DRAWN = {"\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}", "\t": "\N{RIGHTWARDS ARROW}"}
+
+
+def segments(results: Results) -> Section:
+    """One part for each source; nothing but a sentence where no data set was given."""
+    if not results.sources:
+        return Section("segments", "Segments", [Words("No prepared data set was given.")])
+    words = (
+        "Bilevel encodings count tokens inside a segment and segments inside a document. They can "
+        "extrapolate where longer documents have more segments rather than longer ones: then the "
+        "histograms of one source look alike in all rows, while segments per document grow. Every "
+        "row is normalised to its own segments."
+    )
+    blocks: list[Block] = [Words(words)]
+    for name, held in results.sources.items():
+        buckets, sample = held["by_document_length"], held["sample"]
+        blocks += [Heading(name), Words(_facts(held), look="facts")]
+        if buckets:
+            drawing = _histograms(f"segments_{name}", name, held["edges"], buckets)
+            blocks.append(Figure(drawing, _buckets(buckets)))
+        if sample and sample["text"]:
+            blocks.append(_passage(name, sample))
+    return Section("segments", "Segments of the data", blocks, nav="Segments")
+
+
+def _facts(held: Mapping[str, Any]) -> str:
+    lengths, licence = held["tokens_per_segment"], str(held.get("licence") or "not stated")
+    facts = (
+        f"{count(held['documents'])} documents, {amount(held['tokens'])} tokens, "
+        f"{amount(lengths.get('segments', 0))} segments by the segmenter "
+        f"{held['segmenter'].get('segmenter', 'of no stated name')}. "
+    )
+    if lengths:
+        ranks = ", ".join(f"{rank}% up to {tick(n)}" for rank, n in lengths["percentiles"].items())
+        facts += (
+            f"Tokens per segment: mean {short(lengths['mean'])}; {ranks}; longest "
+            f"{count(lengths['max'])}; {percent(lengths['share_of_length_1'], 1)} of the segments "
+            "have one token. "
+        )
+    return f"{facts}Provenance: {held['provenance'].rstrip('.')}. Licence: {licence.rstrip('.')}."
+
+
+def _histograms(
+    name: str, source: str, edges: Sequence[float], buckets: Sequence[Mapping[str, Any]]
+) -> Drawing:
+    rows = [
+        Histogram(
+            label=_range(bucket),
+            detail=f"{count(bucket['documents'])} documents",
+            shares=tuple(n / max(1, bucket["segments"]) for n in bucket["histogram"]),
+            mean=bucket["mean"],
+        )
+        for bucket in buckets
+    ]
+    title = f"Tokens per segment on {source}, by the length of the document"
+    return Histograms(name=name, title=title, edges=(*edges, math.inf), rows=rows).draw()
+
+
+def _range(bucket: Mapping[str, Any]) -> str:
+    if bucket["to"] is None:
+        return f"{count(bucket['from'])} and more"
+    return f"{count(bucket['from'])}{DASH}{count(bucket['to'] - 1)}"
+
+
+def _buckets(buckets: Sequence[Mapping[str, Any]]) -> Table:
+    most = max(bucket["segments_per_document"] for bucket in buckets) or 1.0
+    rows: list[Line] = [
+        [_range(bucket), count(bucket["documents"]), short(bucket["mean"]),
+         Cell(short(bucket["segments_per_document"]), meter=bucket["segments_per_document"] / most)]
+        for bucket in buckets
+    ]  # fmt: skip
+    return Table(["document, tokens", "documents", "tokens / segment", "segments / document"], rows)
+
+
+def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
+    text, cuts = sample["text"], sample["cuts"]
+    shown = 1
+    while shown + 1 < len(cuts) and cuts[shown + 1] <= _SAMPLE and (
+        text.count("\n", 0, cuts[shown + 1]) <= _LINES
+    ):  # fmt: skip
+        shown += 1
+    document, split = sample.get("document"), sample.get("split")
+    caption = (
+        f"A passage of {document or 'a document'} ({name}, {split} split): {count(shown)} segments "
+        "in turns of two tints, numbered from the passage's first. White space at the ends of "
+        "segments is drawn."
+    )
+    pieces = []
+    for place, (low, high) in enumerate(itertools.pairwise(cuts[: shown + 1])):
+        # One segment may be the whole document, so it is cut at the sample's size all the same.
+        own = [*_drawn(text[low : min(high, low + _SAMPLE)])]
+        own += [("\N{HORIZONTAL ELLIPSIS}", True)] if high - low > _SAMPLE else []
+        tip = f"segment {place}: characters {count(low)} to {count(high)} ({count(high - low)})"
+        pieces.append((tip, own))
+    return Passage(caption, pieces)
+
+
+def _drawn(text: str) -> Iterator[tuple[str, bool]]:
+    """Return the pieces of a text, and whether each is drawn for white space."""
+    for piece in filter(None, _BLANKS.split(text)):
+        if piece in _DRAWN:
+            yield _DRAWN[piece], True
+            yield piece, False
+        elif piece.isspace() and set(piece) == {" "} and _BLANKS.fullmatch(piece):
+            yield "\N{MIDDLE DOT}" * len(piece), True
+        else:
+            yield piece, False
+
+
+def growth(counted: Mapping[str, Any] | None) -> Section:
+    """Growth, distances, distributions and separators; a sentence where nothing was counted."""
+    if counted is None or not counted["sources"]:
+        words = "Not counted: `bipe evaluate statistics` counts it, without a model."
+        return Section("growth", GROWTH, [Words(words)])
+    sources = counted["sources"]
+    words = (
+        "Figure 1 of the BiPE paper shows that the distribution of tokens per segment is the same "
+        "at every document length, while the number of segments grows with it. In numbers: the "
+        "Jensen-Shannon distance between the distributions of two bins of document length (0: "
+        "alike, 1: nothing in common) beside what chance alone gives for so many segments, and a "
+        "line of segments against tokens over documents."
+    )
+    looks = ordered_styles(list(sources))
+    chart = Lines(
+        name="growth",
+        title="Segments per document against its tokens",
+        series=[
+            Series(label=name, style=looks[name],
+                   points=tuple((float(bucket["segments_per_document"] * bucket["mean"]),
+                                 bucket["segments_per_document"])
+                                for bucket in held["by_document_length"]))
+            for name, held in sources.items()
+        ],
+        x_name="tokens per document, mean of a bin (log scale)",
+        y_name="segments per document",
+        x_scale="octaves",
+    ).draw()  # fmt: skip
+    blocks: list[Block] = [Words(words), Figure(chart, _growth(sources))]
+    for name, held in sources.items():
+        blocks += _source(name, held, counted["segment_edges"])
+    return Section("growth", GROWTH, blocks)
+
+
+def _growth(sources: Mapping[str, Any]) -> Table:
+    rows = []
+    for name, held in sources.items():
+        line, distance = held["growth"] or {}, held["distance"]
+        chance = [pair["by_chance"] for pair in distance["pairs"]]
+        slope = line.get("slope")
+        numbers = [None if slope is None else 1000 * slope, line.get("intercept"), line.get("r2"),
+                   line.get("exponent"), distance["mean"], distance["largest"],
+                   sum(chance) / len(chance) if chance else None]  # fmt: skip
+        rows.append([name, *(DAGGER if value is None else short(value) for value in numbers)])
+    head = ["source", "segments / 1000 tokens", "intercept", "R\u00b2", "exponent"]
+    head += ["JS, mean", "JS, largest", "JS by chance"]
+    least = next(iter(sources.values()))["distance"]["least_documents"]
+    note = (
+        "Exponent: of segments ~ tokens^a, 1 is growth in proportion. Bins with fewer than "
+        f"{count(least)} documents are not compared."
+    )
+    return Table(head, rows, note=note)
+
+
+def _source(name: str, held: Mapping[str, Any], edges: Sequence[float]) -> list[Block]:
+    buckets = held["by_document_length"]
+    if not buckets:
+        return []
+    drawing = _histograms(f"growth_{name}", name, edges, buckets)
+    segmenter = str(held["segmenter"].get("segmenter", "")).rpartition(".")[2]
+    one = percent(held["tokens_per_segment"]["share_of_length_1"], 1)
+    blocks: list[Block] = [
+        Heading(name),
+        Words(f"Cut by {segmenter}; {one} of the segments have one token."),
+        Figure(drawing, _distances(held["distance"])),
+    ]
+    return [*blocks, _separators(held["separators"])] if held["separators"] else blocks
+
+
+def _distances(distance: Mapping[str, Any]) -> Table:
+    """Return the matrix of distances, with what chance gives below the diagonal."""
+    bins = distance["bins"]
+    pairs = {tuple(pair["bins"]): pair for pair in distance["pairs"]}
+    rows = []
+    for one in bins:
+        cells = [f"{count(one)}+"]
+        for other in bins:
+            pair = pairs.get((min(one, other), max(one, other)))
+            key = "distance" if one < other else "by_chance"
+            cells.append("" if pair is None else f"{pair[key]:.3f}")
+        rows.append(cells)
+    note = "Above the diagonal: measured. Below: by chance. Bins by tokens per document."
+    return Table(["JS distance", *(f"{count(one)}+" for one in bins)], rows, note=note)
+
+
+def _separators(held: Mapping[str, Any]) -> Table:
+    ends = [("a line end", held["line_end"])]
+    ends += [(f"{row['character']} ({row['name'].lower()})", row) for row in held["characters"]]
+    rows = [
+        [name, percent(row["share"], 1), count(row["appearances"]),
+         DAGGER if row["hit_rate"] is None else percent(row["hit_rate"], 1)]
+        for name, row in ends
+    ]  # fmt: skip
+    note = (
+        f"Over {count(held['tokens'])} tokens. {percent(held['blank_share'], 1)} of the segments "
+        "have nothing visible."
+    )
+    head = ["ends a segment", "share of segments", "appearances", "hit rate"]
+    return Table(head, rows, note=note)

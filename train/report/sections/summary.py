@@ -1,0 +1,393 @@
+"""The top and the end of the page: what was trained, what is seen, how it was measured.
+
+The sentences are computed from the numbers. They name the lowest and the highest, say by how much,
+and say so when a model diverged or does not beat guessing. They hold no adjective of praise and no
+explanation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from train.disk.redaction import redacted
+from train.report.content import (
+    Block,
+    Cell,
+    Details,
+    Figure,
+    Heading,
+    Items,
+    Line,
+    Section,
+    Table,
+    Words,
+    best_of,
+)
+from train.report.formats import (
+    DASH,
+    TIMES,
+    amount,
+    count,
+    duration,
+    fixed,
+    listed,
+    percent,
+    short,
+    spread,
+    times,
+)
+from train.report.sections.curves import Curves, in_order, protocols, to_trained
+from train.report.sections.tasks import above_chance, in_distribution
+from train.report.table import Results
+
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+_LIMITS = (
+    "The models are as small and as briefly trained as the first paragraph says. Which encoding "
+    "is ahead can change with size and with training; nothing here is a claim about large models.",
+    "Bars are 95% intervals: over seeds where a model has several (how far other seeds would move "
+    "the mean), otherwise over documents, or of Wilson over right answers (how far other texts or "
+    "problems would).",
+    "Perplexity beyond the training length rewards a model that looks only at the nearest tokens. "
+    "Read it beside retrieval and beside the loss at each position.",
+    "A bilevel encoding extrapolates over segments: how far it carries depends on how many "
+    "segments a training row holds, and so on the source and its segmenter.",
+    "Sources differ in their bytes per token; compare them by bits per byte, not by perplexity.",
+)
+
+
+def headline(results: Results) -> Section | None:
+    """One sentence on the training, the observations, one table."""
+    if not results.arms:
+        return None
+    seen = [(source, _on_source(results, source)) for source in _sources(results)]
+    seen += [("Arithmetic", _arithmetic(results)), ("Retrieval", _retrieval(results)),
+             ("Certainty", _certainty(results))]  # fmt: skip
+    pairs = [(subject, sentence) for subject, sentence in seen if sentence]
+    blocks: list[Block] = [
+        Words(_trained_on(results), look="lead"),
+        Items(pairs=pairs),
+        _table(results),
+    ]
+    return Section("summary", "Summary", blocks)
+
+
+def _sources(results: Results) -> list[str]:
+    return in_order(results.cells("perplexity"))
+
+
+def _trained_on(results: Results) -> str:
+    """Return what was trained, on what, for how long, and on which machine it was evaluated."""
+    arms = results.arms
+    models = _NUMBERS[len(arms)] if len(arms) < len(_NUMBERS) else count(len(arms))
+    plural, each = ("s", "each ") if len(arms) > 1 else ("", "")
+
+    def told(measure: str, write: Any = amount) -> str:
+        return spread(results.cells(measure).value, write)
+
+    shares = results.cells("training_share")
+    totals = shares.groupby("arm").value.sum()
+    shares = shares.assign(share=shares.value / shares.arm.map(totals).astype("float64"))
+    held = [f"{spread([*own.share, *[0.0] * (len(totals) - len(own))], percent)} {source}"
+            for source, own in shares.groupby("source", sort=False)]  # fmt: skip
+    machines = list(dict.fromkeys(_machine(found) for found in results.environments if found))
+    return (
+        f"{models} model{plural} of {told('parameters')} parameters, {each}trained on "
+        f"{told('training_tokens')} tokens{f' ({listed(held)})' if held else ''} in rows of "
+        f"{told('training_row_length', count)} tokens: {told('training_steps', count)} steps, "
+        f"{told('training_seconds', duration)}{each and ' each'}."
+        + (f" Evaluated on {listed(machines)}." if machines else "")
+    )
+
+
+def _machine(found: Mapping[str, Any]) -> str:
+    if found.get("gpu"):
+        return str(found["gpu"])
+    cpu = found.get("cpu") or found.get("platform") or "an unnamed machine"
+    threads = found.get("threads")
+    return f"{cpu} ({threads} thread{'s' * (threads != 1)})" if threads else str(cpu)
+
+
+def _ends(results: Results, source: str) -> list[float]:
+    """Return the training length, or the shortest, and the longest."""
+    lengths = sorted(results.cells("perplexity", source=source).length.dropna().unique().tolist())
+    near = results.trained_at if results.trained_at in lengths else lengths[0]
+    return list(dict.fromkeys((float(near), lengths[-1])))  # type: ignore[arg-type]
+
+
+def _on_source(results: Results, source: str) -> str:
+    cells = results.cells("perplexity", source=source)
+    parts = [_extremes(results, cells[cells.length == length], length)
+             for length in _ends(results, source)]  # fmt: skip
+    for flat, bilevel in results.pairs():
+        found = results.ratios(bilevel, flat)
+        finite = found[(found.source == source) & found.value.notna()].value
+        if len(finite):
+            parts.append(f"{bilevel.label} is below {flat.label} at {sum(finite < 1)} of "
+                         f"{len(finite)} lengths.")  # fmt: skip
+    return " ".join(parts)
+
+
+def _extremes(results: Results, cells: pd.DataFrame, length: float) -> str:
+    finite = {row.arm: row.value for row in cells.itertuples() if math.isfinite(row.value)}
+    broken = [row.arm for row in cells.itertuples() if not math.isfinite(row.value)]
+    parts = []
+    if len(finite) == 1:
+        ((label, value),) = finite.items()
+        parts.append(f"{label} has perplexity {short(value)}")
+    elif finite:
+        low, high = short(min(finite.values())), short(max(finite.values()))
+        if low == high:
+            parts.append(f"all models have perplexity {low}")
+        else:
+            parts.append(f"{_holders(finite, low)} the lowest perplexity, {low}")
+            parts.append(f"{_holders(finite, high)} the highest, {high}")
+    if broken:
+        parts.append(f"{listed(broken)} {_has(broken)} no finite value")
+    return f"{_place(length, results.trained_at)} {'; '.join(parts)}."
+
+
+def _place(length: float, trained: int | None) -> str:
+    if trained is None:
+        return f"At {count(length)} tokens,"
+    if length == trained:
+        return f"At the training length, {count(length)} tokens,"
+    return f"At {count(length)} tokens, {length / trained:.3g} times the training length,"
+
+
+def _holders(values: Mapping[str, float], shown: str) -> str:
+    names = [label for label, value in values.items() if short(value) == shown]
+    return f"{listed(names)} {_has(names)}"
+
+
+def _has(names: Sequence[str], one: str = "has", many: str = "have") -> str:
+    return one if len(names) == 1 else many
+
+
+def _asked(results: Results) -> list[float]:
+    """Return the most operators of training, and the most that were asked for."""
+    cells = results.cells("answer", task="arithmetic")
+    if cells.empty:
+        return []
+    trained = results.cells("trained_operators", task="arithmetic").operators.max()
+    asked = sorted(cells.operators.unique().tolist())
+    return sorted({in_distribution(asked, trained), asked[-1]})
+
+
+def _arithmetic(results: Results) -> str:
+    parts = []
+    for operators in _asked(results):
+        cells = results.cells("answer", task="arithmetic", operators=operators)
+        finite = cells[cells.value.notna()]
+        at = f"Of problems with {count(operators)} operator{'s' * (operators > 1)},"
+        low, high = (percent(float(end)) for end in (finite.value.min(), finite.value.max()))
+        tops, lows = (finite[finite.value.map(percent) == end].arm.tolist() for end in (high, low))
+        if finite.empty:
+            parts.append(f"{at} no model has a finite share of right answers.")
+        elif low == high:
+            parts.append(f"{at} {listed(tops)} {_has(tops)} {high} right.")
+        else:
+            parts.append(f"{at} {listed(tops)} {_has(tops)} the most right, {high}; "
+                         f"{listed(lows)} {low}.")  # fmt: skip
+    return " ".join(parts)
+
+
+def _retrieval(results: Results) -> str:
+    cells = results.cells("accuracy", task="passkey", depth=None)
+    if cells.empty:
+        return ""
+    far = float(cells.length.max())
+    finite = cells[(cells.length == far) & cells.value.notna()]
+    if finite.empty:
+        return f"Passkey retrieval at {count(far)} tokens has no finite value for any model."
+    best = percent(float(finite.value.max()))
+    tops = finite[finite.value.map(percent) == best].arm.tolist()
+    chance = spread(results.cells("chance", task="passkey").value, percent)
+    clear = above_chance(results, "passkey", far)
+    names = f" ({listed(tops)})" if len(finite) > 1 else ""
+    above = f"{listed(clear)} {_has(clear, 'is', 'are')}" if clear else "no model is"
+    return (
+        f"Passkey retrieval at {count(far)} tokens, mean over depths: the highest is {best}{names},"
+        f" where guessing gives {chance}; {above} above guessing by more than two standard errors."
+    )
+
+
+def _certainty(results: Results) -> str:
+    several = [len(arm.runs) for arm in results.arms]
+    if min(several) > 1:
+        return (
+            f"Each number is a mean over {spread(several, count)} seeds (of losses, so that "
+            "perplexities are averaged geometrically); intervals are 95% intervals of these means, "
+            "and show how much other seeds would change, not how other texts would."
+        )
+    if len({arm.model for arm in results.arms}) < len(results.arms):
+        return ""
+    return (
+        "Each model was trained once: nothing here shows how much another seed would change, so "
+        "differences of a few percent may be chance."
+    )
+
+
+def _table(results: Results) -> Table:
+    head, groups = ["model", "parameters"], [("", 2)]
+    sizes = {row.arm: row.value for row in results.cells("parameters").itertuples()}
+    rows: list[list[Cell | str]] = [
+        [Cell(arm.label, style=arm.style), amount(sizes[arm.label])] for arm in results.arms
+    ]
+
+    def add(title: str, cells: pd.DataFrame, x: str, ends: Sequence[float], **how: Any) -> None:
+        groups.append((title, len(ends)))
+        write, pick, below = how["write"], how["pick"], how.get("below", {})
+        for end in ends:
+            head.append(count(end))
+            at = {row.arm: row.value for row in cells[cells[x] == end].itertuples()}
+            best = best_of(at.values(), pick, write)
+            for arm, row in zip(results.arms, rows, strict=True):
+                small = (times(below[arm.label, end]),) if (arm.label, end) in below else ()
+                text = write(at[arm.label]) if arm.label in at else DASH
+                row.append(Cell(text, small=small, best=text == best))
+
+    for source in _sources(results):
+        cells = results.cells("perplexity", source=source)
+        add(f"perplexity, {source}", cells, "length", _ends(results, source), write=short, pick=min,
+            below=to_trained(results, cells))  # fmt: skip
+    found = results.cells("accuracy", task="passkey", depth=None)
+    if len(found):
+        ends = list(dict.fromkeys((found.length.min(), found.length.max())))
+        add("passkey found", found, "length", ends, write=percent, pick=max)
+    if _asked(results):
+        add("right answers, operators", results.cells("answer", task="arithmetic"), "operators",
+            _asked(results), write=percent, pick=max)  # fmt: skip
+    ratio = (f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's "
+             "own training length. ")  # fmt: skip
+    best = "Bold: the best of its column." if len(head) > 2 else ""
+    note = f"{ratio if _sources(results) else ''}{best}"
+    return Table(head=head, groups=groups, rows=rows, note=note)
+
+
+def training(results: Results) -> Section | None:
+    """Loss against tokens seen, beside steps, time and what went wrong."""
+    if not results.arms:
+        return None
+    cells = results.cells("training_loss")
+    chart = Curves(
+        name="training", y_name="training loss, nats per token", cells=cells, x="stop",
+        styles=results.looks, x_name="tokens seen", x_scale="linear",
+    )  # fmt: skip
+    costs = results.cells("training_tokens", "training_steps", "training_seconds", "clamped_share",
+                          "training_skipped_steps")  # fmt: skip
+    at = {(row.arm, row.measure.removeprefix("training_")): row.value for row in costs.itertuples()}
+    rows: list[Line] = []
+    for arm in results.arms:
+        tokens, steps, seconds, clamped, skipped = (
+            at.get((arm.label, measure), math.nan)
+            for measure in ("tokens", "steps", "seconds", "clamped_share", "skipped_steps")
+        )
+        losses = cells[cells.arm == arm.label].sort_values("stop").value
+        rows.append([
+            Cell(arm.label, style=arm.style),
+            fixed(losses.iloc[-1], 2) if len(losses) else DASH,
+            count(steps),
+            amount(tokens / seconds) if seconds > 0 and math.isfinite(tokens) else DASH,
+            duration(seconds),
+            percent(clamped, 1) if math.isfinite(clamped) else DASH,
+            count(skipped),
+        ])  # fmt: skip
+    words = ("The loss on training batches. Models that had not finished falling might change "
+             "places with more training.")  # fmt: skip
+    note = (
+        "Last loss: of the last logged batch, so it is noisy. Clamped: the share of tokens farther "
+        "into their segment than the table of intra positions is long. Skipped: steps whose loss "
+        "was not a number."
+    )
+    head = ["model", "last loss", "steps", "tokens/s", "time", "clamped", "skipped"]
+    blocks: list[Block] = [Words(words)]
+    if results.unmeasured:
+        names = ", ".join(results.unmeasured)
+        blocks.append(Words(f"Trained and not evaluated yet: {names}. `bipe evaluate` "
+                            "measures them."))  # fmt: skip
+    figure = Figure(drawing=chart.draw(), table=Table(head, rows, note=note))
+    return Section("training", "Training", [*blocks, figure])
+
+
+def account(results: Results) -> Section | None:
+    """How the numbers were made, and what they do not show."""
+    if not results.arms:
+        return None
+    environments = {label: found for label, found in
+                    zip(results.labels, results.environments, strict=True) if found}  # fmt: skip
+    configs = {label: redacted(dict(run.config))
+               for label, run in zip(results.labels, results.runs, strict=True)}  # fmt: skip
+    blocks: list[Block] = [
+        *_protocols(results),
+        Heading("How to read it, and its limits"),
+        Items(items=_LIMITS),
+        Heading("Where it was measured"),
+        *_compared(environments, every=True),
+        Heading("Configuration"),
+        *(_compared(configs, every=False) if len(configs) > 1 else
+          [Words("There is one run; its whole configuration follows.")]),
+    ]  # fmt: skip
+    for label, run in zip(results.labels, results.runs, strict=True):
+        whole = {"model": redacted(dict(run.model)), "config": configs[label]}
+        text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
+        blocks.append(Details(summary=f"{label}: encoding, model and run", text=text))
+    title = "Protocol, configuration, limits"
+    return Section("account", title, blocks)
+
+
+def _protocols(results: Results) -> list[Block]:
+    rows = results.cells("perplexity")
+    notes = {note: rows[rows.note == note].arm for note in protocols(rows)}
+    blocks: list[Block] = []
+    for note, names in notes.items():
+        whose = f" ({', '.join(dict.fromkeys(names))})" if len(notes) > 1 else ""
+        blocks.append(Words(bold=f"Perplexity{whose}: ", text=note))
+    skipped = results.table[results.table.measure == "left_out"]
+    if len(skipped):
+        keys = ["label", "variant", "task", "source"]
+        lines = [[*(str(getattr(row, key)) for key in keys),
+                  DASH if math.isnan(row.length) else count(row.length), row.note]
+                 for row in skipped.itertuples()]  # fmt: skip
+        head = ["left out of", "variant", "task", "source", "length", "because"]
+        blocks.append(Table(head, lines, words=True))
+    return [Heading("How it was measured"), *blocks] if blocks else []
+
+
+def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
+    """Return tables of dotted keys: one value where all agree, a column for each run elsewhere."""
+    flats = [flatten(held) for held in found.values()]
+    keys = list(dict.fromkeys(key for flat in flats for key in flat))
+    values = {key: [_shown(flat, key) for flat in flats] for key in keys}
+    same = [[key, held[0]] for key, held in values.items() if len(set(held)) == 1]
+    differ = [[key, *held] for key, held in values.items() if len(set(held)) > 1]
+    blocks: list[Block] = []
+    if every and same:
+        blocks.append(Table(["key", "value"], same, words=True))
+    if differ:
+        blocks.append(Table(["differs in", *found], differ, words=True))
+    elif not every:
+        blocks.append(Words("The configurations of these runs are identical."))
+    return blocks
+
+
+def flatten(held: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as dotted keys; lists stay whole."""
+    flat: dict[str, Any] = {}
+    for name, value in held.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _shown(flat: Mapping[str, Any], key: str) -> str:
+    if key not in flat:
+        return DASH
+    value = flat[key]
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,303 @@
+"""Tasks: retrieval and other probes, arithmetic; and models whose length was extended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from train.report.content import (
+    Block,
+    Cell,
+    Figure,
+    Grid,
+    Heading,
+    Line,
+    Scale,
+    Section,
+    Table,
+    Words,
+)
+from train.report.figures.cells import HeatMap
+from train.report.figures.lines import Guide
+from train.report.formats import DASH, count, percent, short, spread
+from train.report.palette import Style, ordered_styles
+from train.report.sections.curves import Curves, guides, in_order, protocols
+from train.report.sections.published import published_answer, sources_of
+from train.report.table import Arm, Results
+
+OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are no probe of their own
+_STRETCHED = "Length extension without training"
+_LEVELS = {"token": "place in the document, tokens", "segment": "segment of the document",
+           "inter": "segment of the document", "intra": "place in the segment, tokens"}  # fmt: skip
+
+
+def retrieval(results: Results) -> Section | None:
+    """What a model can still find, which perplexity alone does not show."""
+    held = results.cells("accuracy", task="passkey")
+    if held.empty:
+        return None
+    text = (
+        "A low perplexity needs only the nearest sentences; finding a passkey that was hidden "
+        "early in a long document needs the whole context. Each cell is the share of passkeys "
+        f"found, in percent, {_trials(results, 'passkey')}at one length and depth (0% is the start "
+        "of the document)."
+    )
+    blocks = [Words(text), Scale(), *_probe(results, "passkey")]
+    return Section("retrieval", "Passkey retrieval", blocks, nav="Retrieval")
+
+
+def probes(results: Results) -> Section | None:
+    """One part for each probe, and the losses by position."""
+    held = results.means[results.means.variant == ""]
+    names = [name for name in in_order(held[held.measure == "accuracy"], "task")
+             if name not in OTHERS]  # fmt: skip
+    curves = held[(held.task == "positions") & held.measure.str.contains("nll_by_")]
+    if not names and curves.empty:
+        return None
+    blocks: list[Block] = [
+        Words("Each cell is the share of what was asked for that was found, in percent, at "
+              "one length and depth. Distances are from the farthest statement that is needed to "
+              "the answer: a bilevel encoding counts them in segments, a flat one in tokens.")
+    ]  # fmt: skip
+    for name in names:
+        blocks += [Heading(name), *_probe(results, name)]
+    if len(curves):
+        note = [Words(text, look="note") for text in protocols(curves)[:1]]
+        drawn = [_by_level(results, curves[curves.measure == name])
+                 for name in in_order(curves, "measure")]  # fmt: skip
+        blocks += [Heading("positions"), *note, Grid(drawings=drawn, look="charts")]
+    return Section("probes", "Probes of retrieval and copying", blocks, nav="Probes")
+
+
+def _probe(results: Results, task: str) -> list[Block]:
+    """Return the protocol, a heat map for each model, and the means over depths."""
+    found = results.cells("accuracy", task=task)
+    blocks: list[Block] = [Words(text, look="note") for text in protocols(found)[:1]]
+    for measure, called in (("accuracy", ""), ("written", ", written by the model")):
+        grid = results.cells(measure, task=task)
+        deep = grid[grid.depth.notna()]
+        maps = [_map(arm, deep[deep.arm == arm.label], f"{task}_{measure}", called)
+                for arm in results.arms if arm.label in set(deep.arm)]  # fmt: skip
+        blocks += [Grid(drawings=maps)] if maps else []
+    missing = [arm.label for arm in results.arms if arm.label not in set(found.arm)]
+    if missing and task == "passkey":
+        blocks.append(Words(f"Not measured for: {', '.join(missing)}."))
+    whole = found[found.depth.isna()]
+    chance = _only(results.cells("chance", task=task).value)
+    level = Guide(at=chance, label="guessing") if math.isfinite(chance) else None
+    below = {measure: _at(results, measure, task) for measure in ("written", "first", "second")}
+
+    def small(row: Any) -> list[str]:
+        values = {name: at.get((row.arm, row.length), math.nan) for name, at in below.items()}
+        if math.isfinite(values["first"]):
+            return [f"{short(values['first'])}, {short(values['second'])}"]
+        return [percent(values["written"])] if math.isfinite(values["written"]) else []
+
+    held = Curves(
+        name=f"{task}_found", y_name=f"share found, {task}", cells=whole, styles=results.looks,
+        guides=guides(results.arms), level=level, write=percent, pick=max, small=small,
+        title=f"Found: {task}",
+    )  # fmt: skip
+    more = [_distances(results, task, held.columns)]
+    note = _uncertainty(results, task, chance=chance, losses=bool(below["first"]))
+    return [*blocks, held.figure("found", more=[row for row in more if row], note=note)]
+
+
+def _map(arm: Arm, cells: pd.DataFrame, name: str, called: str) -> tuple[str, Any]:
+    ordered = cells.sort_values(["depth", "length"])
+    keys = zip(ordered.length.astype(int), ordered.depth, strict=True)
+    drawing = HeatMap(
+        name=f"{name}_{arm.label}", title=f"{name.replace('_', ' ')} of {arm.label} by length and "
+        "depth", shares=dict(zip(keys, ordered.value, strict=True)), trained=arm.row_length,
+    ).draw()  # fmt: skip
+    return arm.label + called, drawing
+
+
+def _at(results: Results, measure: str, task: str) -> dict[tuple[str, float], float]:
+    """Return the means over depths of a measure by arm and length."""
+    cells = results.cells(measure, task=task, depth=None)
+    return {(row.arm, row.length): row.value for row in cells.itertuples()}
+
+
+def _distances(results: Results, task: str, lengths: Sequence[float]) -> Line:
+    tokens, segments = (
+        {length: value for (_, length), value in _at(results, f"distance_{unit}", task).items()}
+        for unit in ("tokens", "segments")
+    )
+    if not tokens:
+        return []
+    cells = [Cell(short(tokens[n]), small=(short(segments.get(n, math.nan)),))
+             if n in tokens else Cell(DASH) for n in lengths]  # fmt: skip
+    return ["distance, tokens and segments", *cells]
+
+
+def _trials(results: Results, task: str) -> str:
+    cells = results.cells("trials", task=task)
+    deep = cells[cells.depth.notna()]
+    held = deep if len(deep) else cells
+    return f"over {spread(held.value, count)} trials " if len(held) else ""
+
+
+def _uncertainty(results: Results, task: str, *, chance: float, losses: bool) -> str:
+    parts = ["Small: the 95% interval over seeds by Student's t where there are several"]
+    parts.append("the loss of the first and of the second appearance, nats per token" if losses
+                 else "the share that the model wrote where it was asked to write")  # fmt: skip
+    text = f"{', then '.join(parts)}. Bold: the highest."
+    if math.isfinite(chance):
+        text += f" Guessing finds {percent(chance)}."
+    trials = results.cells("trials", task=task, depth=None).value.min()
+    if trials > 0:
+        error = percent(2 * math.sqrt(0.25 / trials)).removesuffix("%")
+        text += f" Each is a mean of {count(trials)} trials or more, so two standard errors are "
+        text += f"up to {error} points."
+    return text
+
+
+def above_chance(results: Results, task: str, length: float) -> list[str]:
+    """Return the arms whose share found is more than two standard errors of guessing above it."""
+    trials, chances = (_at(results, measure, task) for measure in ("trials", "chance"))
+    clear = []
+    for (arm, at), share in _at(results, "accuracy", task).items():
+        if at == length:
+            chance, guesses = chances.get((arm, at), 0.0), trials.get((arm, at), 1.0)
+            error = math.sqrt(max(0.0, chance * (1 - chance)) / max(1.0, guesses))
+            if share > chance + 2 * error:
+                clear.append(arm)
+    return clear
+
+
+def _only(values: pd.Series) -> float:
+    """Return the value that all rows have; NaN where they differ."""
+    found = values.dropna().unique()
+    return float(found[0]) if len(found) == 1 else math.nan
+
+
+def _by_level(results: Results, cells: pd.DataFrame) -> tuple[str, Any]:
+    level = cells.measure.iloc[0].rpartition("nll_by_")[2]
+    words = _LEVELS.get(level, level)
+    chart = Curves(
+        name=f"loss_by_{level}", y_name=f"loss, nats per token, by {words.partition(',')[0]}",
+        cells=cells[cells.value.notna()].assign(start=cells.start + 1), x="start",
+        x_name=f"{words} (log scale, counted from 1)", x_scale="octaves", styles=results.looks,
+    )  # fmt: skip
+    return "", chart.draw()
+
+
+def arithmetic(results: Results) -> Section | None:
+    """Right answers against the number of operators, and against the width."""
+    answers = results.cells("answer", task="arithmetic")
+    if answers.empty:
+        return None
+    trained = results.cells("trained_operators", task="arithmetic").operators.max()
+    at = [Guide(at=trained, label=f"trained up to {count(trained)}")] if trained > 0 else []
+    held = Curves(
+        name="arithmetic", y_name="share of right answers", cells=answers, styles=results.looks,
+        x="operators", x_name="operators (log scale)", write=percent, pick=max, guides=at,
+        bars=True,
+    )  # fmt: skip
+    table = held.table("operators")
+    papers = {arm.label: published_answer(arm.model) for arm in results.arms}
+    rows: list[Line] = [["right answers"]]
+    rows += [[*row, papers[row[0].text]] for row in held.rows()]  # type: ignore[list-item, union-attr]
+    for measure in ("steps", "tokens"):
+        own = Curves(name="", y_name="", cells=results.cells(measure, task="arithmetic"),
+                     styles=results.looks, x="operators", write=_tenths, pick=max)  # fmt: skip
+        if own.columns == held.columns:
+            rows += [[f"right {measure}"], *([*row, ""] for row in own.rows())]  # type: ignore[list-item]
+    note = (
+        "Small: the 95% interval, of Wilson for a single run, by Student's t for the mean of "
+        f"seeds. Bold: the highest. Paper: final answers, {sources_of('arithmetic')}, whose "
+        "training is far longer than that of a small run; its numbers of operators are unread."
+    )
+    words = ("Each model writes a chain of reductions to its answer, modulo a prime. Problems with "
+             "more operators than in training ask it to extrapolate.")  # fmt: skip
+    beside = Table([*table.head, "paper"], rows, note=note, title="Arithmetic")
+    blocks: list[Block] = [Words(words)]
+    blocks += [Words(text, look="note") for text in protocols(answers)]
+    blocks += [Figure(held.draw(), beside), *_by_width(results, answers, trained)]
+    return Section("arithmetic", "Arithmetic by chains", blocks, nav="Arithmetic")
+
+
+def _tenths(share: float) -> str:
+    return percent(share, 1)
+
+
+def in_distribution(operators: Sequence[float], trained: float) -> float:
+    """Return the most operators that were trained on and asked for, or the fewest asked for."""
+    known = [number for number in operators if number <= trained]
+    return max(known) if known else min(operators)
+
+
+def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[Block]:
+    """Return answers at the most operators of training against the width, where widths differ."""
+    widths = {arm.label: float(arm.runs[0].model.get("width", math.nan)) for arm in results.arms}
+    models = {arm.label: arm.model for arm in results.arms}
+    if len({widths[name] for name in answers.arm}) < 2:
+        return []
+    at = in_distribution(answers.operators.unique().tolist(), trained)
+    cells = answers[answers.operators == at]
+    cells = cells.assign(width=cells.arm.map(widths), model=cells.arm.map(models))
+    looks: dict[str, Style] = {}
+    for arm in results.arms:
+        looks.setdefault(arm.model, arm.style)
+    held = Curves(
+        name="arithmetic_width", y_name=f"share of right answers, {count(at)} operators",
+        cells=cells, styles=looks, x="width", x_name="width (log scale)", line="model",
+        write=percent, pick=max,
+    )  # fmt: skip
+    return [held.figure("width")]
+
+
+def stretch(results: Results) -> Section | None:
+    """A figure and table for each model and source, then what was retrieved."""
+    held = results.means[results.means.variant != ""]
+    blocks: list[Block] = []
+    for arm in results.arms:
+        own = held[held.arm == arm.label]
+        blocks += [Heading(arm.label)] if len(own) else []
+        blocks += _stretched(results, arm, own)
+    if not blocks:
+        return None
+    words = (
+        "The trained models as they are (none), and with a method that changes their frequencies "
+        "or distances without any training. Tokens and segments: the unit in which the original "
+        "length of the method is counted. At the training length every method leaves the model as "
+        "it is."
+    )
+    notes = [Words(text, look="note") for text in protocols(held[held.measure == "perplexity"])[:1]]
+    return Section("stretch", _STRETCHED, [Words(words), *notes, *blocks], nav="Extended")
+
+
+def _stretched(results: Results, arm: Arm, own: pd.DataFrame) -> list[Block]:
+    looks = variant_styles(in_order(own, "variant"))
+    note = f"Small: 95% intervals over {len(arm.runs)} seeds." if arm.several else ""
+    perplexities = own[(own.measure == "perplexity") & (own.task == "")]
+    blocks: list[Block] = []
+    for source in in_order(perplexities):
+        chart = Curves(
+            name=f"extended_{arm.label}_{source}", y_name=f"perplexity, {source}, {arm.label}",
+            cells=perplexities[perplexities.source == source], styles=looks, line="variant",
+            guides=guides([arm]), title=f"{_STRETCHED}: {arm.label}, perplexity, {source}",
+        )  # fmt: skip
+        blocks.append(chart.figure(f"{source}, perplexity", note=note))
+    found = own[(own.measure == "accuracy") & own.depth.isna()]
+    for task in in_order(found, "task"):
+        shares = Curves(
+            name="", y_name="", cells=found[found.task == task], styles=looks, line="variant",
+            write=percent, pick=max, title=f"{_STRETCHED}: {arm.label}, {task} found",
+        )  # fmt: skip
+        blocks.append(shares.table(f"{task} found", note=note))
+    return blocks
+
+
+def variant_styles(names: Sequence[str]) -> dict[str, Style]:
+    """Return a hue for each method; tokens are dashed, segments and no unit solid."""
+    methods = ordered_styles([name.partition(" (")[0] for name in names])
+    return {
+        name: Style(hue=style.hue, shape=style.shape, dashed=name.endswith("(tokens)"))
+        for name in names
+        for style in [methods[name.partition(" (")[0]]]
+    }

@@ -1,0 +1,259 @@
+"""The table of all rows, and what is made of it: arms, means over seeds, comparisons by seed.
+
+An arm is the runs that differ by their seed alone (fit/trained_run.py). Its mean is that of
+everything that all of its runs have: perplexities geometrically, all else arithmetically, trials
+and problems as sums; what one seed lacks the mean lacks too. Arms are compared seed by seed,
+because runs of one seed have the same batches and the same weights to start from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from segmenters.show.measures import visible
+from train.evals.intervals import half_width
+from train.evals.rows import PLACE, Row
+from train.fit.trained_run import TrainedRun, group_by_arm, stem
+from train.report.palette import Style, styles
+
+COLUMNS = tuple(field.name for field in fields(Row))
+_ABOUT = ("label", "model", "family", "bilevel")  # beside the fields of a row
+# Of a mean: all of a place but what tells runs apart, and what is averaged over.
+_AT = tuple(name for name in PLACE if name not in ("run", "arm", "seed", "number"))
+_SUMS = ("trials", "problems", "training_skipped_steps", "scrolls_predictions")
+_GEOMETRIC = ("perplexity",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """Runs that differ by their seed alone, in the order of their seeds."""
+
+    label: str
+    runs: Sequence[TrainedRun]
+    style: Style
+
+    @property
+    def several(self) -> bool:
+        return len(self.runs) > 1
+
+    @property
+    def model(self) -> str:
+        return self.runs[0].model_name
+
+    @property
+    def row_length(self) -> int | None:
+        return self.runs[0].row_length
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What a report is made of.
+
+    table: one row a number, with the arm's label in `arm`, the run's own in `label`, and model,
+    family and bilevel; rows of the data have no run. sources, growth: of the data (load.py).
+    """
+
+    runs: Sequence[TrainedRun]
+    table: pd.DataFrame
+    environments: Sequence[Mapping[str, Any]]
+    sources: Mapping[str, Any]
+    growth: Mapping[str, Any] | None
+
+    @cached_property
+    def arms(self) -> list[Arm]:
+        """The arms in the order of their first runs, without those that are only of SCROLLS."""
+        groups = dict(zip(arm_labels(self.runs), group_by_arm(self.runs), strict=True))
+        task = self.table.measure.str.startswith("scrolls_")
+        only = set(self.table[task].arm) - set(self.table[~task & self._evaluated].arm)
+        kept = {label: runs for label, runs in groups.items() if label not in only}
+        looks = styles([(label, runs[0].family, runs[0].bilevel) for label, runs in kept.items()])
+        return [Arm(label=label, runs=runs, style=looks[label]) for label, runs in kept.items()]
+
+    @property
+    def _evaluated(self) -> pd.Series:
+        """Which rows are of an evaluation."""
+        costs = self.table.measure.str.startswith("training_")
+        return ~(costs | self.table.measure.isin(("parameters", "clamped_share")))
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """The labels of the arms of which nothing was measured."""
+        measured = set(self.table[self._evaluated].arm)
+        return [arm.label for arm in self.arms if arm.label not in measured]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the runs."""
+        return [label for _, label in run_labels(self.runs)]
+
+    @cached_property
+    def looks(self) -> dict[str, Style]:
+        return {arm.label: arm.style for arm in self.arms}
+
+    @cached_property
+    def means(self) -> pd.DataFrame:
+        """One row an arm and place: its mean with its interval; also means over depths."""
+        rows = self.table[self.table.number.isna() & self.table.arm.isin(self.looks)]
+        sizes = {arm.label: len(arm.runs) for arm in self.arms}
+        return over_seeds(pd.concat([rows, over_depths(rows)]), sizes)
+
+    def cells(self, *measures: str, **at: Any) -> pd.DataFrame:
+        """Return the means of some measures at a place; None is where a field does not apply."""
+        found = self.means[self.means.measure.isin(measures)]
+        for name, value in ({"variant": "", "task": ""} | at).items():
+            found = found[found[name].isna() if value is None else found[name] == value]
+        return found
+
+    @property
+    def trained_at(self) -> int | None:
+        """The training row in tokens; None where models differ in it."""
+        different = {arm.row_length for arm in self.arms}
+        return different.pop() if len(different) == 1 else None
+
+    def pairs(self) -> list[tuple[Arm, Arm]]:
+        """Return the flat and the bilevel arm of each family that has one of each."""
+        groups: dict[str, dict[bool, list[Arm]]] = {}
+        for arm in self.arms:
+            first = arm.runs[0]
+            groups.setdefault(first.family, {}).setdefault(first.bilevel, []).append(arm)
+        return [(*group[False], *group[True]) for group in groups.values()  # type: ignore[misc]
+                if len(group.get(False, ())) == len(group.get(True, ())) == 1]  # fmt: skip
+
+    def ratios(self, arm: Arm, other: Arm) -> pd.DataFrame:
+        """Return the perplexity of an arm over another's, of the seeds that both have.
+
+        Columns: source, length, value (geometric mean), low and high (95%), seeds.
+        """
+        rows = self.table[(self.table.measure == "perplexity") & (self.table.variant == "")]
+        rows = rows[rows.task == ""]
+        one, two = (rows[rows.arm == each.label] for each in (arm, other))
+        both = one.merge(two, on=["source", "length", "seed"], suffixes=("", "_other"))
+        both = both.assign(x=_log(both.value) - _log(both.value_other))
+        made = _means(both.groupby(["source", "length"], sort=False))
+        return made.assign(**{name: np.exp(made[name]) for name in ("value", "low", "high")})
+
+
+def as_table(
+    runs: Sequence[TrainedRun], rows: Sequence[Iterable[Row]], others: Iterable[Row]
+) -> pd.DataFrame:
+    """Return the rows of each run, and those of no run, as one table."""
+    about = [
+        {"run": run.name, "arm": arm, "seed": seed_of(run), "label": label,
+         "model": run.model_name, "family": run.family, "bilevel": run.bilevel}
+        for run, (arm, label) in zip(runs, run_labels(runs), strict=True)
+    ]  # fmt: skip
+    records = [asdict(row) | own for own, held in zip(about, rows, strict=True) for row in held]
+    blank = {"label": "", "model": "", "family": "", "bilevel": None}
+    records += [asdict(row) | blank for row in others]
+    for record in records:
+        record |= {k: visible(held) for k, held in record.items() if isinstance(held, str)}
+    table = pd.DataFrame(records, columns=[*COLUMNS, *_ABOUT])
+    numbers = [field.name for field in fields(Row) if "None" in str(field.type)]
+    return table.astype(dict.fromkeys(numbers, "float64"))
+
+
+def seed_of(run: TrainedRun) -> int | None:
+    """Return the seed of a run; None for one that notes none."""
+    return run.seed if isinstance(run.seed, int) else None
+
+
+def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
+    """Return the label of the arm and that of the run itself: its folder where an arm has more."""
+    groups = zip(arm_labels(runs), group_by_arm(runs), strict=True)
+    held = {id(run): (label, len(group)) for label, group in groups for run in group}
+    arms = [held[id(run)] for run in runs]
+    own = labelled([(label if size == 1 else run.name, run.folder)
+                    for run, (label, size) in zip(runs, arms, strict=True)])  # fmt: skip
+    return [(label, name) for (label, _), name in zip(arms, own, strict=True)]
+
+
+def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
+    """Return the label of each arm, in the order of `group_by_arm`.
+
+    A run that was fine-tuned on a task is called by its folder, so that it leaves the model's name
+    to the run that was pretrained.
+    """
+    named = []
+    for first, *more in group_by_arm(runs):
+        folder = first.folder.resolve()
+        folder = folder.with_name(stem(first.name, first.seed)) if more else folder
+        named.append((folder.name if first.config.get("task") else first.model_name, folder))
+    return labelled(named)
+
+
+def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
+    """Return the names; where they are equal, as much of the folders as tells them apart."""
+    labels = [visible(name) for name, _ in named]
+    parts = [[*map(visible, path.resolve().parts)] for _, path in named]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        again = Counter(labels)
+        labels = ["/".join(own[-depth:]) if again[label] > 1 else label
+                  for label, own in zip(labels, parts, strict=True)]  # fmt: skip
+    seen: Counter[str] = Counter()
+    for place, label in enumerate(labels):
+        seen[label] += 1
+        if seen[label] > 1:
+            labels[place] = f"{label} ({seen[label]})"
+    return labels
+
+
+def over_depths(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over depths of each run, as rows without a depth; of trials the sum."""
+    deep = rows[rows.depth.notna() & (rows.task != "")]
+    keys = [name for name in deep.columns if name not in ("depth", "value", "low", "high", "note")]
+    groups = deep.groupby(keys, dropna=False, sort=False)
+    made = groups.agg(value=("value", _mean), total=("value", "sum"), note=("note", "first"))
+    made = made.reset_index()
+    made["value"] = made.value.where(~made.measure.isin(_SUMS), made.total)
+    return made.drop(columns="total")
+
+
+def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
+    """Return one row an arm and place: of a single run as it is, of several the mean.
+
+    sizes: runs of each arm. low and high of a mean are Student's 95% interval over seeds.
+    """
+    alone = rows.arm.map(sizes) == 1
+    several = rows[~alone]
+    geometric = several.measure.isin(_GEOMETRIC)
+    several = several.assign(x=_log(several.value).where(geometric, several.value))
+    made = _means(several.groupby(["arm", *_AT], dropna=False, sort=False))
+    made = made[made.seeds == made.arm.map(sizes)]
+    ends = ["value", "low", "high"]
+    geometric = made.measure.isin(_GEOMETRIC)
+    made[ends] = made[ends].where(~geometric, np.exp(made[ends].clip(upper=709)), axis=0)
+    made[ends[1:]] = made[ends[1:]].where(made.unit != "share", made[ends[1:]].clip(0.0, 1.0))
+    sums = made.measure.isin(_SUMS)
+    made["value"] = made.value.where(~sums, made.total)
+    made[ends[1:]] = made[ends[1:]].where(~sums)
+    kept = ["arm", *_AT, *ends, "note", "seeds"]
+    return pd.concat([rows[alone].assign(seeds=1)[kept], made[kept]], ignore_index=True)
+
+
+def _means(groups: Any) -> pd.DataFrame:
+    """Return the mean of x in each group with its interval; not finite where any x is not."""
+    made = groups.agg(value=("x", _mean), half=("x", _half), total=("value", "sum"),
+                      seeds=("x", "size"), note=("note", "first")).reset_index()  # fmt: skip
+    return made.assign(low=made.value - made.half, high=made.value + made.half)
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.mean(skipna=False))
+
+
+def _half(values: pd.Series) -> float:
+    half = half_width(values.tolist())
+    return half if math.isfinite(half) else math.nan
+
+
+def _log(values: pd.Series) -> pd.Series:
+    return np.log(values.where(values > 0))
