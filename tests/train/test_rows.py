@@ -59,8 +59,7 @@ def test_rows_and_parts_that_are_all_padding_spoil_nothing(data, tmp_path, encod
     assert all(np.isfinite(value).all() for value in weights.values())
 
 
-@pytest.mark.parametrize("budget", ["tokens", "rows"])
-@pytest.mark.parametrize("at", [2, 3])
+@pytest.mark.parametrize(("budget", "at"), [("tokens", 3), ("rows", 2)])
 def test_a_curriculum_is_resumed_bit_for_bit(smoke, tmp_path, crashing, budget, at):  # noqa: F811
     words = (*smoke, CURRICULUM, f"rows.budget={budget}", "checkpoint_every=1")
     whole = pretrain(*words, f"out={tmp_path}/whole")

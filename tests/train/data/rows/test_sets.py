@@ -213,8 +213,9 @@ CURRICULUM = [{"length": 4, "steps": 2}, {"length": 8, "steps": 2}]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("budget", ["tokens", "rows"])
-@pytest.mark.parametrize("at", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("budget", "at"), [("tokens", 1), ("rows", 2), ("tokens", 3), ("rows", 4), ("rows", 5)]
+)
 def test_a_run_resumed_around_a_change_of_length_is_the_whole_run(named, tmp_path, budget, at):
     options = {"stages": CURRICULUM, "budget": budget}
     _, whole, _ = fit(named, tmp_path, steps=7, **options)
