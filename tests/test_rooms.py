@@ -1,8 +1,10 @@
 """The walls of the house: imports run one way, what is public is frozen, no file grows too long."""
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,33 @@ PUBLIC = {
     ],
     "train": [],
 }
+# The floors of each room from the ground up: a file imports from its own floor and from below,
+# wherever in the file the import is. The longest name that fits decides where a file belongs.
+FLOORS = {
+    "train": [
+        "train.errors",
+        "train.disk",
+        "train.data.reading",
+        "train.data.tokenizing",
+        "train.data.store",
+        "train.data.preparing",
+        "train.data.rows",
+        "train.data",
+        "train.tasks",
+        "train.config",
+        "train.fit",
+        "train.evals",
+        "train.report",
+        "train.commands",
+        "train.cli",
+    ],
+}
+# A file of less than this many lines, encodings aside, is here with its reason.
+SHORT = 60
+REASONS: dict[str, str] = {}
+MOST_FLAT = 12
+# The own files that a command loads, lazily or not.
+LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
 COMMANDS = ["prepare", "pretrain", "extend", "scrolls", "evaluate", "generate", "report"]
 COMMANDS += ["verify", "export", "tokenizer", "segment"]
 
@@ -167,3 +196,104 @@ def test_what_is_cheap_loads_nothing_heavy(program, unwanted):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def modules():
+    """The modules of the rooms by their names."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for room in ROOMS
+        for path in files(room)
+    }
+
+
+def imports_of(name, known):
+    """The modules among `known` that one imports anywhere in its file, but for its types alone."""
+    tree = ast.parse(known[name].read_text(encoding="utf-8"))
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            # `from package import module` needs the module; other names are the package's own.
+            found |= inner & known.keys() or {node.module}
+            found |= {node.module} if inner - known.keys() else set()
+    return (found & known.keys()) - {name}
+
+
+def floor_of(name, floors):
+    return max((f for f in floors if f"{name}.".startswith(f"{f}.")), key=len, default=None)
+
+
+@pytest.mark.parametrize("room", FLOORS)
+def test_inside_a_room_no_import_goes_up(room):
+    known, floors = modules(), FLOORS[room]
+    inside = [name for name in known if name.partition(".")[0] == room and name != room]
+    assert [name for name in inside if floor_of(name, floors) is None] == []
+    up = [
+        (name, other)
+        for name in inside
+        for other in imports_of(name, known)
+        if other in inside
+        and floors.index(floor_of(other, floors)) > floors.index(floor_of(name, floors))
+    ]
+    assert up == []
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    known = modules()
+    graph = {name: imports_of(name, known) for name in known}
+    try:
+        list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))
+
+
+@pytest.mark.parametrize("command", LOADED)
+def test_a_command_loads_no_more_than_it_needs(command):
+    known = modules()
+    loaded, todo = set(), [command]
+    while todo:
+        name = todo.pop()
+        if name not in loaded:
+            loaded.add(name)
+            todo += imports_of(name, known)
+    assert len(loaded) <= LOADED[command]
+
+
+def test_folders_and_files_have_their_sizes():
+    counts = Counter(path.parent for path in modules().values() if path.name != "__init__.py")
+    full = {str(f.relative_to(ROOT)): n for f, n in counts.items() if n > MOST_FLAT}
+    full.pop("bipe/encodings", None)  # one file an encoding
+    assert full == {}
+    short = {
+        str(path.relative_to(ROOT))
+        for path in modules().values()
+        if path.name != "__init__.py"
+        and path.parent.name != "encodings"
+        and len(path.read_text(encoding="utf-8").splitlines()) < SHORT
+    }
+    assert short == REASONS.keys()
+
+
+def test_below_the_commands_nothing_takes_the_configuration():
+    """A command takes the configuration apart and hands values down."""
+    takers = []
+    for name, path in modules().items():
+        if not name.startswith("train.") or floor_of(name, ["train.commands", "train.cli"]):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.args, *node.args.kwonlyargs]
+                kinds = [ast.unparse(each.annotation) for each in arguments if each.annotation]
+                takers += [f"{name}.{node.name}" for kind in kinds if "Config" in kind.split(".")]
+    assert takers == []
