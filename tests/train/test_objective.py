@@ -79,7 +79,7 @@ def test_options_out_of_bounds_are_refused(smoke, word, told):
 def test_numbers_are_fetched_when_they_are_read():
     metrics = Metrics()
     value = torch.ones((), requires_grad=True)
-    metrics.note(loss=value * 2, step=3)
+    metrics.update(loss=value * 2, step=3)
     assert isinstance(metrics.on_device()["loss"], torch.Tensor)
     assert not metrics.on_device()["loss"].requires_grad
     assert metrics["loss"] == 2.0 and type(metrics["loss"]) is float

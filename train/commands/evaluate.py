@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bipe.build import build
-from train.commands.generate_marker import chosen_segmenter
+from train.commands.source_segmenter import source_segmenter
 from train.config import Config
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
@@ -164,13 +164,10 @@ def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:
     source = config.evaluate.probing.source or next(iter(sets.sources))
     data = sets.open(source, config.evaluate.split)
     try:
-        segmenter = chosen_segmenter(
-            sets, trained_on=[source], source=source, wish=None, allowed=config.allowed
-        )
+        segmenter = source_segmenter(sets, source=source, allowed=config.allowed)
     except ValueError as fault:
-        told = str(fault).partition("; set generate.segmenter")[0]
         raise ConfigError(
-            f"evaluate.probing.source={source}: {told}; name a source whose segmenter can be "
+            f"evaluate.probing.source={source}: {fault}; name a source whose segmenter can be "
             "built, or ask for no probe: evaluate.probes=[]"
         ) from None
     beginning = tokenizer.decode(data.tokens[: min(_LOOKED_AT, len(data.tokens))])
@@ -185,9 +182,7 @@ def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithme
     name = options.source or next(iter(sets.sources))
     _require_source("evaluate.arithmetic.source", name, sets)
     folder, own = sets.sources[name]
-    segmenter = chosen_segmenter(
-        sets, trained_on=(), source=name, wish=None, allowed=config.allowed
-    )
+    segmenter = source_segmenter(sets, source=name, allowed=config.allowed)
     requested = sets.manifests[folder]["request"]["sources"][own]
     return Arithmetic(
         source=name,

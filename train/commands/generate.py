@@ -4,7 +4,7 @@
     bipe generate out=runs/demo/bipe_rope generate.temperature=0 generate.max_new=50 < prompt.txt
 
 The tokenizer is that of the data that the run was trained on, and so is the segmenter, which is
-followed token by token (generate_marker.py). Text appears as it is written; where the output is
+followed token by token. Text appears as it is written; where the output is
 no terminal, it is what was written and nothing else.
 """
 
@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -28,10 +29,12 @@ from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.checkpoint import load_weights
 from bipe.encodings import Flat
 from bipe.generation import Sampling, Written, generate
+from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
-from train.commands.generate_marker import chosen_segmenter, marker_of
 from train.commands.pretrain import decoder_of
-from train.config import Config, Generate
+from train.commands.segment_choice import built
+from train.commands.source_segmenter import CURE, source_segmenter
+from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
@@ -61,13 +64,7 @@ def generate_text(config: Config) -> list[Written]:
     trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
     if not isinstance(trained.model.scheme, Flat):  # a flat encoding asks for no segments
-        segmenter = chosen_segmenter(
-            sets,
-            trained_on=list(trained.notes.get("sources", {})),
-            source=options.source,
-            wish=options.segmenter,
-            allowed=config.allowed,
-        )
+        segmenter = segmenter_of(config, sets, trained, section="generate")
         name = None if options.prompt is not None else options.file
         marker = marker_of(prompt, tokenizer=tokenizer, segmenter=segmenter, name=name)
     write = functools.partial(
@@ -113,6 +110,40 @@ def _shown(
         file=sys.stderr,
     )
     return written
+
+
+def segmenter_of(
+    config: Config, sets: DataSets, run: runs.BaseRun, *, section: Literal["generate", "scrolls"]
+) -> Segmenter:
+    """Return the segmenter that is asked for (NAME:KEY=VALUE,...), or that of the run's data."""
+    options: Generate | Scrolls = getattr(config, section)
+    if options.segmenter is not None:
+        return built(options.segmenter, option=f"{section}.segmenter")
+    return source_segmenter(
+        sets,
+        source=options.source,
+        trained_on=list(run.notes.get("sources", {})),
+        allowed=config.allowed,
+        section=section,
+    )
+
+
+def marker_of(
+    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None
+) -> TokenMarker:
+    """Return what marks the tokens of the prompt and of all that is written behind it.
+
+    name: of the file that the prompt is from. A segmenter that decides by document is asked for
+    the prompt; ConfigError for one that reads on, which cannot be followed.
+    """
+    chosen = segmenter.choose(text=prompt, name=name)
+    skip = tokenizer.spelling.prefix(prompt) if tokenizer.spelling else 0
+    try:
+        return TokenMarker(segmenter=chosen, pieces=tokenizer.pieces(), skip=skip)
+    except ValueError as fault:
+        raise ConfigError(
+            f"generate.segmenter: {fault}; set generate.segmenter to {CURE}"
+        ) from None
 
 
 def read_prompt(options: Generate) -> str:

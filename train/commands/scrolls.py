@@ -31,7 +31,7 @@ from bipe.build import TARGET
 from bipe.checkpoint import WEIGHTS, load_model
 from bipe.generation import Beams
 from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
-from train.commands.generate_marker import chosen_segmenter
+from train.commands.generate import segmenter_of
 from train.commands.pretrain import fit_of
 from train.config import Config
 from train.data.preparing.progress import Meter
@@ -94,14 +94,7 @@ def scrolls(study: Config, *, stored: Mapping[str, Any]) -> Path:
 
 def _encoder(study: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:
     options = study.scrolls
-    segmenter = chosen_segmenter(
-        sets,
-        trained_on=list(base.notes.get("sources", {})),
-        source=options.source,
-        wish=options.segmenter,
-        allowed=study.allowed,
-        section="scrolls",
-    )
+    segmenter = segmenter_of(study, sets, base, section="scrolls")
     room = Truncation(
         row_length=study.row_length,
         output=task.output_tokens,

@@ -57,24 +57,24 @@ class Choice:
         return label, f"by {decision.by}" + (decision.said and f": {decision.said}"), chosen
 
 
-def built(wish: str) -> Segmenter:
-    """Return the segmenter of a name with its parameters, as given on the command line."""
+def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
+    """Return the segmenter of a name with its parameters; option: that gives them, for messages."""
     name, _, rest = wish.partition(":")
     if name not in registry.SEGMENTERS:
-        raise UserError(f"--segmenter: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
+        raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
     given: dict[str, Any] = {}
     known = [field.name for field in dataclasses.fields(registry.segmenter_class(name))]
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
             raise UserError(
-                f"--segmenter {name}: there is no parameter {key!r}; {nearest(key, known)}"
+                f"{option} {name}: there is no parameter {key!r}; {nearest(key, known)}"
                 if equals
-                else f"--segmenter {name}: parameters are KEY=VALUE,..., was: {pair!r}"
+                else f"{option} {name}: parameters are KEY=VALUE,..., was: {pair!r}"
             )
         try:  # numbers, true and false as JSON spells them; anything else is text
-            given[key] = built(value) if key == "of" else json.loads(value)
+            given[key] = built(value, option=option) if key == "of" else json.loads(value)
         except json.JSONDecodeError:
             given[key] = value
-    with as_config_error(f"--segmenter {name}: ", TypeError):
+    with as_config_error(f"{option} {name}: ", TypeError):
         return registry.make(name, **given)

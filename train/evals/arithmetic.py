@@ -23,7 +23,9 @@ import torch
 
 from bipe import Decoder, Positions
 from bipe.generation import generate
-from segmenters import Segmenter, TokenMarker, mark
+from segmenters.align import mark
+from segmenters.base import Segmenter
+from segmenters.streaming.online import TokenMarker
 from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError

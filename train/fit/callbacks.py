@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from pathlib import Path
 from typing import Any
 
@@ -30,41 +30,24 @@ COLUMNS = (
 )
 
 
-class Metrics(MutableMapping[str, float]):
+class Metrics(UserDict[str, Any]):
     """The numbers of a step by name, which stay on the device until somebody reads them.
 
     To fetch a number waits for the device: a training step fetches none, whoever logs does.
     """
 
-    def __init__(self) -> None:
-        self._values: dict[str, float | Tensor] = {}
-
     def __getitem__(self, name: str) -> float:
-        value = self._values[name]
+        value = self.data[name]
         if isinstance(value, Tensor):
-            value = self._values[name] = value.item()
-        return value
+            value = self.data[name] = value.item()
+        return value  # type: ignore[no-any-return]
 
     def __setitem__(self, name: str, value: float | Tensor) -> None:
-        self._values[name] = value.detach() if isinstance(value, Tensor) else value
-
-    def __delitem__(self, name: str) -> None:
-        del self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def note(self, **values: float | Tensor) -> None:
-        """Note several numbers at once."""
-        for name, value in values.items():
-            self[name] = value
+        self.data[name] = value.detach() if isinstance(value, Tensor) else value
 
     def on_device(self) -> dict[str, float | Tensor]:
         """Return names and numbers without fetching any."""
-        return dict(self._values)
+        return dict(self.data)
 
 
 class Clock:

@@ -175,7 +175,7 @@ class LMModule(lightning.LightningModule):
         """Put the numbers of a finished step where callbacks find them."""
         nll = torch.as_tensor(self._step_nll, device=self.device)
         nll = self.trainer.strategy.reduce(nll, reduce_op="sum")
-        self.metrics.note(
+        self.metrics.update(
             loss=nll.double() / max(1, batch.step_targets),
             lr=self.trainer.optimizers[0].param_groups[0]["lr"],
             step=batch.step + 1,

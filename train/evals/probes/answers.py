@@ -17,7 +17,7 @@ from bipe import Cache, Decoder, Positions
 from bipe.encodings import Flat
 from bipe.generation import generate
 from bipe.positions import Lengths
-from segmenters import TokenMarker
+from segmenters.streaming.online import TokenMarker
 from train.errors import ConfigError
 from train.evals.probes.haystack import Texts
 from train.evals.probes.trials import Kind, Trial

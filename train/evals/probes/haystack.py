@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from segmenters import Segmenter, TokenMarker, anchors_from_offsets, mark
+from segmenters.align import anchors_from_offsets, mark
+from segmenters.base import Segmenter
+from segmenters.streaming.online import TokenMarker
 from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError

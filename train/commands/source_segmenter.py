@@ -1,0 +1,71 @@
+"""The segmenter of prepared data, built again from the fingerprint that the data set holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bipe.build import TARGET, build
+from segmenters.base import Segmenter
+from train.data.rows.sets import DataSets
+from train.disk.manifest import plain
+from train.errors import ConfigError, nearest
+
+CURE = "one that is followed (newline, sentences, lines, stride ...)"
+
+
+def source_segmenter(
+    sets: DataSets,
+    *,
+    source: str | None,
+    trained_on: Sequence[str] = (),
+    allowed: tuple[str, ...],
+    section: str | None = None,
+) -> Segmenter:
+    """Return the segmenter of a source; without `source`, that of all sources, which must agree.
+
+    trained_on: names of the sources that a model has seen, to which that is limited. section: of
+    the configuration, whose `source` and `segmenter` are the cure of what is refused.
+    """
+    if source is not None and source not in sets.sources:
+        raise ConfigError(
+            f"{section}.source: {source!r} is no source; {nearest(source, sets.sources)}"
+        )
+    names = [source] if source else [name for name in trained_on if name in sets.sources]
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names or sets.sources:
+        folder, own = sets.sources[name]
+        found[name] = sets.manifests[folder]["sources"][own]["segmenter"]
+    if len({json.dumps(each, sort_keys=True) for each in found.values()}) > 1:
+        kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
+        raise ConfigError(
+            f"{section}.source must name one of the sources, which are cut by different "
+            f"segmenters: {kinds}"
+        )
+    name, fingerprint = next(iter(found.items()))
+    cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
+    return _rebuilt(fingerprint, name=name, allowed=allowed, cure=cure)
+
+
+def _rebuilt(
+    fingerprint: Mapping[str, Any], *, name: str, allowed: tuple[str, ...], cure: str
+) -> Segmenter:
+    """Return the segmenter of a source by its fingerprint; warn if its rules have changed."""
+    try:
+        description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
+        made = build(description, allowed=allowed)
+    except (ImportError, KeyError, TypeError, ValueError) as fault:
+        raise ConfigError(
+            f"the segmenter of source {name} cannot be built from its manifest ({fault}){cure}"
+        ) from None
+    if not isinstance(made, Segmenter):
+        raise ConfigError(f"the segmenter of source {name} is none: {made!r}{cure}")
+    if plain(made.fingerprint()) != fingerprint:
+        print(
+            f"bipe: source {name} was cut by an older rule or table of {type(made).__name__}; "
+            "the one of today is followed",
+            file=sys.stderr,
+        )
+    return made
