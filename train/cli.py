@@ -34,12 +34,12 @@ COMMANDS = {
 }
 # Commands that take keys: their module in train/commands, and the function there.
 _FUNCTIONS = {
-    "prepare": "prepare:prepare_study",
+    "prepare": "prepare:prepare_data",
     "pretrain": "pretrain:pretrain",
     "extend": "extend:extend",
     "scrolls": "scrolls:scrolls",
     "evaluate": "evaluate:evaluate",
-    "statistics": "statistics:statistics_study",  # bipe evaluate statistics
+    "statistics": "statistics:count_segments",  # bipe evaluate statistics
     "generate": "generate:generate_text",
     "report": "report:report",
     "tokenizer": "tokenizer:train_tokenizer",
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
     return _guarded(lambda: _compose_and_run(command, rest))
 
 
-def run_stage(command: str, config: Mapping[str, Any]) -> Any:
+def run_command(command: str, config: Mapping[str, Any]) -> Any:
     """Run one command on a composed and resolved configuration."""
     from train.config import Config
 
@@ -89,7 +89,7 @@ def run_stage(command: str, config: Mapping[str, Any]) -> Any:
     return function(checked, stored=config) if command in _TRAINS else function(checked)
 
 
-def settled(command: str, config: DictConfig) -> dict[str, Any]:
+def resolved(command: str, config: DictConfig) -> dict[str, Any]:
     """Return the configuration without references, and with the steps that `epochs` take.
 
     They are counted before the references are followed, because schedules refer to them.
@@ -170,7 +170,7 @@ def _compose_and_run(command: str, words: list[str]) -> int:
         words = _going_on(command, words)
     _log_to_stderr()
     if words[:1] == ["--config-file"]:
-        run_stage(command, settled(command, _from_file(words[1:])))
+        run_command(command, resolved(command, _from_file(words[1:])))
         return 0
     faults: list[BaseException] = []
 
@@ -183,7 +183,7 @@ def _compose_and_run(command: str, words: list[str]) -> int:
 
                 if prepare_again(config):
                     return
-            run_stage(command, settled(command, config))
+            run_command(command, resolved(command, config))
         except BaseException as fault:  # raised below: Hydra would print lines of its own first
             faults.append(fault)
 

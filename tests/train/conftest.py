@@ -3,7 +3,7 @@
 import pytest
 
 from tests.train.studies import composed
-from train.cli import main, run_stage
+from train.cli import main, run_command
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,7 +19,7 @@ def no_home(tmp_path_factory):
 def data(tmp_path_factory):
     """The folder that `bipe prepare experiment=smoke` writes."""
     folder = tmp_path_factory.mktemp("smoke") / "data"
-    run_stage("prepare", composed(f"data={folder}"))
+    run_command("prepare", composed(f"data={folder}"))
     return folder
 
 

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from safetensors.numpy import load_file
 
-from train.cli import opened, register_resolvers, run_stage, settled
+from train.cli import opened, register_resolvers, resolved, run_command
 from train.fit import runs
 from train.fit.callbacks import read_metrics
 
@@ -24,12 +24,12 @@ def composed(*words):
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
         config = compose("config", overrides=["experiment=smoke", *map(opened, words)])
-    return settled("pretrain", config)
+    return resolved("pretrain", config)
 
 
 def pretrain(*words):
     """Train in this process; returns the run's folder."""
-    return run_stage("pretrain", composed(*words))
+    return run_command("pretrain", composed(*words))
 
 
 def curve(run: Path):

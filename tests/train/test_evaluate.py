@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.train.studies import composed, pretrain
-from train.cli import main, run_stage
+from train.cli import main, run_command
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
 
@@ -26,7 +26,7 @@ def study(data, tmp_path_factory):
 
 def evaluated(study, *words):
     """The rows of each run."""
-    run_stage("evaluate", composed(*study.words, *words))
+    run_command("evaluate", composed(*study.words, *words))
     return {name: Journal(study.out / name / FILE).rows() for name in NAMES}
 
 

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 from tests.train.studies import composed, curve, losses, pretrain, same_weights
 from tests.train.test_resume import crashing  # noqa: F401
-from train.cli import main, run_stage
+from train.cli import main, run_command
 from train.evals.rows import FILE, Journal
 from train.fit.runs import MODEL
 
@@ -104,7 +104,7 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
         "path": str(data),
     }
     config["corpus"]["sources"]["proofs"]["documents"]["seed"] = 9
-    run_stage("prepare", config)
+    run_command("prepare", config)
     words = ["experiment=smoke", f"data={{a: {data}, b: {second}}}", f"out={tmp_path}", "steps=2"]
     words += ["~rows.sources.proofs", "rows.sources={a: 0.75, b: 0.25}", "name=both"]
     capsys.readouterr()

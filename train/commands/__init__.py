@@ -1,1 +1,1 @@
-"""What each command does with a study, one file a command."""
+"""One file per command: it takes the configuration apart and hands values down."""

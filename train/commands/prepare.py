@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 _LIGHT = ("train.", "segmenters.")  # what is imported without torch
 
 
-def prepare_study(study: Config) -> Prepared | None:
-    """Prepare the corpus of a study; print what came of it, or with dry_run what would."""
-    if not isinstance(study.data, str):
-        raise ConfigError(f"data must be one folder to prepare, was: {study.data}")
-    corpus, engine = study.build("corpus"), study.build("engine")
-    options: dict[str, Any] = {"limit": study.limit, "if_exists": study.if_exists}
-    if study.dry_run:
+def prepare_data(config: Config) -> Prepared | None:
+    """Prepare the corpus; print what came of it, or with dry_run what would."""
+    if not isinstance(config.data, str):
+        raise ConfigError(f"data must be one folder to prepare, was: {config.data}")
+    corpus, engine = config.build("corpus"), config.build("engine")
+    options: dict[str, Any] = {"limit": config.limit, "if_exists": config.if_exists}
+    if config.dry_run:
         from train.data.preparing.dry_run import describe
 
-        print(describe(corpus, out=Path(study.data), engine=engine, **options))
+        print(describe(corpus, out=Path(config.data), engine=engine, **options))
         return None
-    return _print(prepare(corpus, out=Path(study.data), engine=engine, **options))
+    return _print(prepare(corpus, out=Path(config.data), engine=engine, **options))
 
 
 def prepare_again(config: DictConfig) -> bool:

@@ -63,40 +63,40 @@ from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
 
 
-def scrolls(study: Config, *, stored: Mapping[str, Any]) -> Path:
+def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. stored: what is kept beside it."""
-    if not study.task or TARGET not in study.task:
+    if not config.task or TARGET not in config.task:
         raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
-    task = cast(Task, study.build("task"))
-    if study.rows.prompt_level != OUTPUT_LEVEL:
+    task = cast(Task, config.build("task"))
+    if config.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
-    _decoding(study, task)  # refused before hours of training
-    assert study.checkpoint is not None
-    base = find_base_run(study.checkpoint, key="checkpoint", allowed=study.allowed)
-    sets = DataSets(study.data)
+    _decoding(config, task)  # refused before hours of training
+    assert config.checkpoint is not None
+    base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
+    sets = DataSets(config.data)
     base.refuse_other_data(sets)
-    encoder = _encoder(study, task, base, sets)
-    decoded = _examples_to_decode(study, task)
+    encoder = _encoder(config, task, base, sets)
+    decoded = _examples_to_decode(config, task)
     encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one asks for no segments
         _refuse_unfollowed(encoder, decoded)
-    model = _model_name(base, study)
-    if study.name:  # one of its own, so that it is not taken for another run of that model
-        model = study.name.removesuffix(f"_seed{study.seed}").removesuffix(f"_{task.name}")
-    name = study.name or f"{model}_{task.name}_seed{study.seed}"
-    folder = folder_of(study, base, name)
-    _train(study, task, base, encoder, folder=folder, stored=stored)
+    model = _model_name(base, config)
+    if config.name:  # one of its own, so that it is not taken for another run of that model
+        model = config.name.removesuffix(f"_seed{config.seed}").removesuffix(f"_{task.name}")
+    name = config.name or f"{model}_{task.name}_seed{config.seed}"
+    folder = folder_of(config, base, name)
+    _train(config, task, base, encoder, folder=folder, stored=stored)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
-        _decode(study, task, encoder, decoded, folder=folder, model=model)
-        _collect(Path(study.out))
+        _decode(config, task, encoder, decoded, folder=folder, model=model)
+        _collect(Path(config.out))
     return folder
 
 
-def _encoder(study: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:
-    options = study.scrolls
-    segmenter = segmenter_of(study, sets, base, section="scrolls")
+def _encoder(config: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:
+    options = config.scrolls
+    segmenter = segmenter_of(config, sets, base, section="scrolls")
     room = Truncation(
-        row_length=study.row_length,
+        row_length=config.row_length,
         output=task.output_tokens,
         last=task.last_tokens,
         on_long=options.on_long,
@@ -105,14 +105,14 @@ def _encoder(study: Config, task: Task, base: BaseRun, sets: DataSets) -> Encode
     return Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
 
 
-def _examples_to_decode(study: Config, task: Task) -> Sequence[Example]:
+def _examples_to_decode(config: Config, task: Task) -> Sequence[Example]:
     """Those of the split, so that its faults are told before hours of training."""
-    split = study.scrolls.split
+    split = config.scrolls.split
     if split is None:
         return []
     if split not in SPLITS:
         raise ConfigError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
-    found = task.examples(split)[: study.scrolls.rows]
+    found = task.examples(split)[: config.scrolls.rows]
     if not found:
         raise DataError(f"task {task.name}: its split {split} has no example")
     return found
@@ -132,15 +132,15 @@ def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
             ) from None
 
 
-def _model_name(base: BaseRun, study: Config) -> str:
+def _model_name(base: BaseRun, config: Config) -> str:
     """bipe_rope, or bipe_rope_yarn8 where it is stretched here."""
-    if not study.stretch:
+    if not config.stretch:
         return base.name
-    return f"{base.name}_{strategy_name(study.stretch)}"
+    return f"{base.name}_{strategy_name(config.stretch)}"
 
 
 def _train(
-    study: Config,
+    config: Config,
     task: Task,
     base: BaseRun,
     encoder: Encoder,
@@ -148,34 +148,34 @@ def _train(
     folder: Path,
     stored: Mapping[str, Any],
 ) -> None:
-    start = start_of(base, stretched(base, study), {"task": dict(study.task or {})})
+    start = start_of(base, stretched(base, config), {"task": dict(config.task or {})})
     stored = dict(stored) | {"encoding": start.decoder.encoding}
-    if study.steps == 0:
-        write_base(start, base, study, folder=folder, stored=stored)
+    if config.steps == 0:
+        write_base(start, base, config, folder=folder, stored=stored)
         return
     prepared = prepare_examples(
-        task, encoder=encoder, out=Path(study.scrolls.examples), limit=study.limit
+        task, encoder=encoder, out=Path(config.scrolls.examples), limit=config.limit
     )
     cut = {split: asdict(counts) for split, counts in prepared.truncation.items()}
     start = replace(start, notes={**start.notes, "truncation": cut})
     for split, counts in prepared.truncation.items():
         _say(
             f"{task.name} {split}: {counts.examples} examples, {counts.prompts_cut} prompts and "
-            f"{counts.outputs_cut} outputs cut to fit row_length={study.row_length}"
+            f"{counts.outputs_cut} outputs cut to fit row_length={config.row_length}"
         )
     rows = LMDataModule(
         folder=str(prepared.folder),
-        row_length=study.row_length,
-        seed=study.seed,
-        **study.rows.values(),
+        row_length=config.row_length,
+        seed=config.seed,
+        **config.rows.values(),
     )
-    fit = fit_of(study, command="scrolls", best=study.scrolls.select == "best")
+    fit = fit_of(config, command="scrolls", best=config.scrolls.select == "best")
     train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
-def _decoding(study: Config, task: Task) -> Decoding:
+def _decoding(config: Config, task: Task) -> Decoding:
     """Return how the outputs are decoded."""
-    options = study.scrolls
+    options = config.scrolls
     with as_config_error("scrolls."):
         search = Beams(
             beams=options.beams,
@@ -187,7 +187,7 @@ def _decoding(study: Config, task: Task) -> Decoding:
 
 
 def _decode(
-    study: Config,
+    config: Config,
     task: Task,
     encoder: Encoder,
     examples: Sequence[Example],
@@ -196,10 +196,10 @@ def _decode(
     model: str,
 ) -> None:
     """Write the outputs of a split beside the run, and what they score."""
-    split = str(study.scrolls.split)
-    decoder, _ = load_model(folder / runs.MODEL, allowed=study.allowed)
+    split = str(config.scrolls.split)
+    decoder, _ = load_model(folder / runs.MODEL, allowed=config.allowed)
     decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    how = _decoding(study, task)
+    how = _decoding(config, task)
     prompts = list(encoder.prompts(examples))
     place = folder / runs.SCROLLS / split
     weights = sha256(folder / runs.MODEL / WEIGHTS)
@@ -207,7 +207,7 @@ def _decode(
         "model": weights,
         "max_new": how.max_new,
         **asdict(how.search),
-        "prompts": dict(study.task or {}),
+        "prompts": dict(config.task or {}),
         **encoder.fingerprint(),
     }
     journal = PredictionJournal(place / "journal.jsonl", request=made_by)
@@ -228,7 +228,7 @@ def _decode(
         "task": task.name,
         "split": split,
         "model": model,
-        "seed": study.seed,
+        "seed": config.seed,
         "weights": weights,
         "metric": task.metric,
         "score": None if found is None else found.score,

@@ -34,13 +34,13 @@ from train.report.load import GROWTH
 from train.report.page import statistics_page
 
 
-def statistics_study(study: Config) -> Path:
-    """Count what a study names; returns the JSON file that was written."""
-    options = study.statistics
+def count_segments(config: Config) -> Path:
+    """Count what is asked for; return the JSON file that was written."""
+    options = config.statistics
     for split in options.splits:
         if split not in SPLITS:
             raise ConfigError(f"statistics.splits: {split!r} is none; {nearest(split, SPLITS)}")
-    sets = _folders(study.data)
+    sets = _folders(config.data)
     known = [_named(prefix, name) for prefix, held in sets.items() for name in held.sources]
     for name in options.sources or ():
         if name not in known:
@@ -52,7 +52,7 @@ def statistics_study(study: Config) -> Path:
             called = _named(prefix, name)
             if options.sources is None or called in options.sources:
                 begin = time.monotonic()
-                found[called] = _source(study, held, name, pieces)
+                found[called] = _source(config, held, name, pieces)
                 tokens = found[called]["tokens"]
                 print(f"{called}: {tokens} tokens in {time.monotonic() - begin:.1f} s",
                       file=sys.stderr, flush=True)  # fmt: skip
@@ -87,8 +87,8 @@ def _named(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def _source(study: Config, sets: DataSets, name: str, pieces: Any) -> dict[str, Any]:
-    options = study.statistics
+def _source(config: Config, sets: DataSets, name: str, pieces: Any) -> dict[str, Any]:
+    options = config.statistics
     folder, own = sets.sources[name]
     return {
         "segmenter": sets.manifests[folder]["sources"][own]["segmenter"],

@@ -27,20 +27,20 @@ from train.errors import DataError
 _MEASURED_CHARACTERS = 2_000_000
 
 
-def train_tokenizer(study: Config, *, progress: bool = True) -> Path:
+def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
     """Train, measure and write a tokenizer; return the path of its tokenizer.json.
 
     Raises DataError for a corpus whose tokenizer is loaded, or files that are there already.
     """
-    corpus: Corpus = study.build("corpus")
+    corpus: Corpus = config.build("corpus")
     trainer = corpus.tokenizer
     if not isinstance(trainer, TrainBPE):
         raise DataError(
             f"corpus.tokenizer must be trained, was: {type(trainer).__name__}; set "
             "tokenizer@corpus.tokenizer=train"
         )
-    file = _target(Path(study.out), if_exists=study.if_exists)
-    corpus = corpus.completed(limit=study.limit)
+    file = _target(Path(config.out), if_exists=config.if_exists)
+    corpus = corpus.completed(limit=config.limit)
     began = time.monotonic()
     with Meter(show=progress) as meter:
         meter.start("tokenizer")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
-from train.cli import opened, register_resolvers, run_stage, settled
+from train.cli import opened, register_resolvers, resolved, run_command
 from train.data.reading.split import Split
 from train.data.rows.batch import IGNORED, collate
 from train.data.rows.packing import Packing, Rows
@@ -165,7 +165,7 @@ def composed(*words):
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
         config = compose("config", overrides=["experiment=arithmetic_small", *map(opened, words)])
-    return settled("pretrain", config)
+    return resolved("pretrain", config)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def chains(tmp_path_factory):
     words = (f"out={folder}", f"{reader}.documents=400", "steps=2", "schedule.warmup=1")
     words += ("evaluate.arithmetic.problems=5", "rows.validation_rows=4")
     words += ("evaluate.arithmetic.operators=[2,3]",)
-    run_stage("prepare", composed(*words))
+    run_command("prepare", composed(*words))
     return words, folder
 
 
@@ -202,8 +202,8 @@ def test_rows_of_chains_score_what_stands_behind_the_first_equals_sign(chains):
 def test_a_study_is_trained_and_asked(chains, capsys):
     words, folder = chains
     for encoding in ("rope", "bipe_rope"):
-        run_stage("pretrain", composed(*words, f"encoding={encoding}", "rows=chains"))
-    run_stage("evaluate", composed(*words))
+        run_command("pretrain", composed(*words, f"encoding={encoding}", "rows=chains"))
+    run_command("evaluate", composed(*words))
     assert "arithmetic of chains with 3 operators" in capsys.readouterr().err
     for name in ("rope_0", "bipe_rope_0"):
         found = Journal(folder / name / FILE).rows()
@@ -215,7 +215,7 @@ def test_a_study_is_trained_and_asked(chains, capsys):
 
 def test_the_answers_are_reported(chains):
     words, folder = chains
-    run_stage("report", composed(*words, "report.figures=[]"))
+    run_command("report", composed(*words, "report.figures=[]"))
     page = (folder / "report.html").read_text()
     assert "Arithmetic by chains" in page and "below 70%" in page and "95%" in page
     rows = json.loads((folder / "report.json").read_text())["rows"]
@@ -235,4 +235,4 @@ def test_the_answers_are_reported(chains):
 def test_what_cannot_be_asked_is_refused_before_anything_is_measured(chains, word, told):
     words, _ = chains
     with pytest.raises(ValueError, match=told):
-        run_stage("evaluate", composed(*words, word))
+        run_command("evaluate", composed(*words, word))

@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 
 from tests.train.studies import pretrain, same_weights
-from train.cli import main, opened, register_resolvers, run_stage, settled
+from train.cli import main, opened, register_resolvers, resolved, run_command
 from train.evals.rows import FILE, Journal
 from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
 from train.tasks.scrolls.decoding import Prediction, PredictionJournal
@@ -45,8 +45,8 @@ def fine_tune(*words):
     given = {word.partition("=")[0]: word for word in (*TASK, *SMALL, *words)}
     with initialize_config_module("conf", version_base="1.3"):
         config = compose("config", overrides=["command=scrolls", *map(opened, given.values())])
-        config = settled("scrolls", config)
-    return run_stage("scrolls", config)
+        config = resolved("scrolls", config)
+    return run_command("scrolls", config)
 
 
 @pytest.fixture(scope="module")
