@@ -1,7 +1,7 @@
 """What the fields of a document report: its file name, its language, where it comes from.
 
 The names of the fields are those of the data sets that are in use: the Stack, StarCoder data,
-proof-pile-2, CodeSearchNet, the Pile, RedPajama, SlimPajama, Dolma, Common Pile. Fields may stand
+proof-pile-2, CodeSearchNet, the Pile, RedPajama, SlimPajama, Dolma, Common Pile. Fields may be
 in a field `meta` or `metadata`, which some data sets spell as JSON.
 """
 
@@ -51,7 +51,7 @@ def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> d
 
 
 def language_of_fields(meta: Mapping[str, Any]) -> str | None:
-    """Return what the first field that names a language says."""
+    """Return the first field that names a language."""
     fields = texts(meta)
     return next((fields[field] for field in LANGUAGE_FIELDS if fields.get(field)), None)
 

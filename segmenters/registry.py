@@ -219,7 +219,7 @@ _SCRIPT = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([a-z]+
 
 
 def language_of(path: str | PurePath) -> str | None:
-    """Return the language of a file of this name; None if the name does not tell."""
+    """Return the language of a file of this name; None if the name does not show it."""
     name = PurePath(path).name.lower()
     return _LANGUAGE_BY_FILE.get(name) or _LANGUAGE_BY_SUFFIX.get(PurePath(name).suffix)
 

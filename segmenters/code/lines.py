@@ -54,10 +54,11 @@ class Lines(Segmenter):
     """Ends a segment at a line end. A blank line is a segment of its own.
 
     `granularity`: "physical", "logical" or "block"; the latter two know statements. `language`: a
-    name of `segmenters.registry`, or "auto": what `for_document` said, else what the first
-    line of a script asks for, else none, and then lines are physical. Python is read by a state
-    machine that can run during generation; other languages need tree-sitter and their grammar,
-    which read the whole text. `fallback`: cut physical lines where a grammar is not installed.
+    name of `segmenters.registry`, or "auto": that of the document's field or file name, else what
+    the first line of a script asks for, else none, and then lines are physical. Python is read by a
+    state machine that can run during generation; other languages need tree-sitter and their
+    grammar, which read the whole text. `fallback`: cut physical lines where a grammar is not
+    installed.
 
     Raises ValueError for an unknown language, and SegmenterError for a missing grammar.
     """
@@ -85,7 +86,7 @@ class Lines(Segmenter):
         """Return this segmenter for one document, if its own language is "auto".
 
         `language` is what the data say, and is not an error if it is unknown here; a `path`
-        decides where it says nothing.
+        decides where there is none.
         """
         if self.language != "auto":
             return self
@@ -117,7 +118,7 @@ class Lines(Segmenter):
     def levels(self, text: str) -> tuple[Cuts, ...]:
         """Return cuts of the lines; for granularity "block" also of the top-level definitions.
 
-        Every cut of the second level is one of the first. What stands between two definitions is
+        Every cut of the second level is one of the first. What is between two definitions is
         a segment of the second level.
         """
         if self.granularity != "block":

@@ -1,7 +1,7 @@
 """Logical lines and top-level definitions of a syntax tree.
 
 The line ends of a text close segments where the next thing that is not white space begins one, and
-these begin one: what stands directly in a block (the types of nodes in `Table.opens`), a clause
+these begin one: what is directly in a block (the types of nodes in `Table.opens`), a clause
 (`begins`), and a statement in the place of a block ("if (a)" without braces). So the header of a
 definition, a call over several lines and a chain of methods are one segment each, however they are
 broken; an opening brace on a line of its own belongs to its header, and a closing one is a segment.
@@ -81,7 +81,7 @@ def _begins(root: Any, kinds: Kinds, rows: memoryview) -> tuple[Cuts, list[tuple
         wrong = errors and (child.is_error or child.is_missing)
         if rows[start] == rows[child.end_byte]:
             frame.broken |= wrong or (errors and child.has_error)
-            # A block without braces, of one line: nothing else says where its statement begins.
+            # A block without braces, of one line: nothing else marks where its statement begins.
             if kind in kinds.opens and child.child_count and child.child(0).is_named:
                 found.append(start)
         elif kind in kinds.loose:
@@ -98,7 +98,7 @@ def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:
     if kind in kinds.begins:
         return True
     if frame.is_open:
-        # The brace or keyword that opens a block belongs to what stands before it.
+        # The brace or keyword that opens a block belongs to what is before it.
         return child.is_named or child.start_byte != frame.node.start_byte
     if kind in kinds.comments:
         return frame.node.kind_id in kinds.compound

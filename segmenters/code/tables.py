@@ -1,7 +1,7 @@
 """What a statement and a definition are in each language: names of nodes in its grammar.
 
 One `Table` per language, and nothing else decides. `opens`: blocks, whose parts are segments each.
-`begins`: clauses, which begin a segment wherever they stand. Statements (types that end with
+`begins`: clauses, which begin a segment wherever they are. Statements (types that end with
 "_statement") that are no block begin one in the place of a body; in the nodes of `heads`, only as
 the last part. `labels`: those of `opens` whose parts are segments behind a colon only. `loose`:
 every line is a segment. `tags`: nodes that nest by tags. `defines`: top-level definitions;

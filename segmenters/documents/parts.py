@@ -35,8 +35,8 @@ _STOPS = (".", "?", "!")
 class View:
     """What a segmenter reads in place of the raw characters: unescaped, or without prefixes.
 
-    `places[i]`: where in the document a segment begins whose first character is `text[i]`
-    (characters); what is between two characters of the view goes with the latter.
+    `places[i]`: where in the document (characters) a segment begins that begins with `text[i]` in
+    the view; what is between two characters of the view goes with the latter.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Part:
     `kind`: "line" (one segment), "lines" (physical lines), "prose", "marked" (prose with code spans
     and formulas), "tagged" (prose between tags), "code", or the name of a format, for a document
     inside of the document. `language`: what the document calls the language of its code, such as
-    "python" or "c++". `view`: how the part is read, where not as it stands.
+    "python" or "c++". `view`: how the part is read, where not as it is.
     """
 
     end: int

@@ -97,7 +97,7 @@ class _CoqSteps(SpacedMachine):
     """Cuts vernacular that arrives in pieces; the state does not grow with the text.
 
     `state` is where the reader is, `sign` the bullet or the part of a selected goal that it reads,
-    `depth` counts open comments, and `body` says that a sentence has begun.
+    `depth` counts open comments, and `body` is true once a sentence has begun.
     """
 
     state: int = _START

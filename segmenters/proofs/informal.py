@@ -64,7 +64,7 @@ def _step_ends(text: str) -> Iterator[int]:
 
 
 def _is_label(text: str, start: int, end: int) -> bool:
-    """Return whether nothing but a label stands in between."""
+    """Return whether nothing but a label is in between."""
     return end - start <= _LONGEST_LABEL and bool(_LABEL.fullmatch(text[start:end].strip()))
 
 
@@ -74,7 +74,7 @@ class _Steps(Machine):
 
     `sentences` follows the sentences; `tail` is the end of the text, as long as a label; `start`
     is where the step under way starts (None: nothing visible yet); `broken` says that a line end
-    stands in the white space at the end.
+    is in the white space at the end.
     """
 
     sentences: SentenceMachine = field(default_factory=SentenceMachine)

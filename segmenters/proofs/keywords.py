@@ -116,7 +116,7 @@ class Metamath(Segmenter):
 class _MetamathSteps(SpacedMachine):
     """Cuts a database that arrives in pieces.
 
-    `inside` says that a statement has begun, `dollar` that the character before is a `$` that may
+    `inside`: a statement has begun, `dollar` that the character before is a `$` that may
     begin a keyword, `closing` what closes the comment or file name that we are in.
     """
 

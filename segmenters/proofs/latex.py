@@ -64,7 +64,7 @@ _ARGUMENT = re.compile(r"[{}\n\r]|\\.", re.DOTALL)
 _LINE_END = re.compile(r"\r\n?|\n")
 _END = "\\end{"
 _HIDDEN, _SHOWN = "$", "."
-# What may stand between the last mark of a display and its end, looked for in a bounded window.
+# What may be between the last mark of a display and its end, looked for in a bounded window.
 _WINDOW = 160
 _BEHIND_MARK = re.compile(
     r"(?:\s|\\\]|\$\$|\\(?:qedhere|nonumber|notag|qquad|quad|displaybreak|right\.?|[,;:! \\])"

@@ -4,13 +4,13 @@ One regular expression, linear in the text, finds the candidates: a run of termi
 quotes, brackets and emoji that close behind it, a blank line, a bullet, a smiling face. A short
 decision keeps or drops each of them by the word before (abbreviation, initial, list number), which
 is looked for in a bounded window, and by the first character behind the white space. Trailing white
-space stays with the sentence before, so a boundary stands right in front of a character that is not
+space stays with the sentence before, so a boundary is right in front of a character that is not
 white space.
 
 The rules read the next word by option only (`starts_sentence`, `omission_starts`, `item_starts`,
-each `REACH` characters at most), pair no quotes but guillemets and
-doubled marks, and know no language beyond lists of abbreviations: what is written without capitals
-or terminators (Thai) stays in one piece.
+each `REACH` characters at most), pair no quotes but guillemets and doubled marks, and know no
+language beyond lists of abbreviations: what is written without capitals or terminators (Thai) stays
+in one piece.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 _COUNTED = re.compile(r".*\d|[IVXLC]+")
 # Articles that lose their vowel in French and Italian: "l'art. 5".
 _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
-# Three periods that stand apart leave words out; a fourth ends the sentence.
+# Three periods with blanks between leave words out; a fourth ends the sentence.
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
@@ -314,7 +314,7 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
 
 
 def _starts_line(text: str, place: int, last: int) -> bool:
-    """Return whether only a list's own marks stand between `place` and the start of its line."""
+    """Return whether only a list's own marks are between `place` and the start of its line."""
     if place <= last:
         return True
     before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + BULLETS)
@@ -328,7 +328,7 @@ def starts_sentence(text: str, place: int) -> bool:
 
 
 def omission_starts(text: str, place: int) -> bool:
-    """Return whether a spaced ellipsis and then a word stand at `place`, behind a full stop."""
+    """Return whether a spaced ellipsis and then a word are at `place`, behind a full stop."""
     return _LEFT_OUT.match(text, place, place + REACH) is not None
 
 

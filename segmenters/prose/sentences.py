@@ -1,9 +1,9 @@
 """Sentences of prose as segments.
 
-By default a spaCy pipeline whose one component applies the causal rules of `rules`; the
-same rules without spaCy (identical cuts, faster); or spaCy's own sentencizer, senter or parser,
-which read ahead. Trailing white space stays with the sentence before, and a blank line is always a
-boundary. Nothing here trains or downloads a model.
+By default a spaCy pipeline with one component, the causal rules of `rules`; the same rules without
+spaCy (identical cuts, faster); or spaCy's own sentencizer, senter or parser, which read ahead.
+Trailing white space stays with the sentence before, and a blank line is always a boundary. Nothing
+here trains or downloads a model.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _RESUME = re.compile(
     rf"|(?<![\[\d])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
     rf"|(?<=[{_DIVIDER}])(?<!_)[^\s{_DIVIDER}]|(?!_)(?<![{_DIVIDER}])[{_DIVIDER}]"
 )
-# Where a sentence may start. What stands behind a single blank and can only go on is left out, and
+# Where a sentence may start. What is behind a single blank and can only go on is left out, and
 # what prolongs a run of terminators, of emoji or of notes. (Some emoji are capital letters.)
 _GOES_ON = rf"\[{EMOJI}{re.escape(PLAIN + STRONG)}"
 _CAPITALS = "\U0001f100-\U0001f189"
-# The low quotes that `_LATE` of the rules adds to a run, unless a strong terminator stands before.
+# The low quotes that `_LATE` of the rules adds to a run, unless a strong terminator is before it.
 _QUOTED_RUN = rf"{_RUN}\u201c"
 _CONCEIVABLE = re.compile(
     rf"(?<=\s)[^\s{_GOES_ON}]|(?<=[^\S \u00a0])[{_GOES_ON}]|(?<=\s\s)[{_GOES_ON}]"
@@ -74,7 +74,7 @@ class Sentences(Segmenter):
     "U.S.", at "2)" inside of a line): more exact, for text that is there as a whole.
 
     `fallback` lets the rules cut, without spaCy, where spaCy or the model is not installed; a
-    warning says so, and the fingerprint tells.
+    warning is logged, and the fingerprint differs.
 
     Raises SegmenterError, when it cuts, if spaCy or the model is not installed or the model does
     not find sentences.

@@ -1,10 +1,10 @@
 """spaCy pipelines that find sentences; the one file that imports spaCy.
 
-The component `bipe_sentences` writes the causal rules of `rules` into a Doc, so that they
-can stand in any spaCy pipeline; `build` makes the pipelines that `Sentences` names; `rule_ends` and
-`sentence_starts` read boundaries back as character offsets. Boundaries are written and read as
-whole arrays (`Doc.from_array`): a Python loop over tokens is an order of magnitude slower. What a
-Doc costs is its tokens, so the tokenizer of our own pipeline makes no more than the cuts need.
+The component `bipe_sentences` writes the causal rules of `rules` into a Doc, in any spaCy pipeline;
+`build` makes the pipelines that `Sentences` names; `rule_ends` and `sentence_starts` read
+boundaries back as character offsets. Boundaries are written and read as whole arrays
+(`Doc.from_array`): a Python loop over tokens is an order of magnitude slower. What a Doc costs is
+its tokens, so the tokenizer of our own pipeline makes no more than the cuts need.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from segmenters.base import Cuts, SegmenterError
 from segmenters.prose.rules import sentence_ends
 
 COMPONENT = "bipe_sentences"
-# The key of Doc.user_data that says that each token is a sentence by the rules.
+# The key of Doc.user_data by which each token is known to be a sentence by the rules.
 _CUT = "bipe_sentences_cut"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # spaCy refuses longer texts for the memory that its models need; the rules need none.

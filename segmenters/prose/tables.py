@@ -2,7 +2,7 @@
 
 Words are in lower case, abbreviations without their last period. `BEFORE_NAME` are followed by what
 they belong to ("Dr. Smith", "Fig. 3", "vs. Rome"), so their period never ends a sentence; `MAY_END`
-end a sentence as often as they stand inside of one ("at 5 p.m. The", "Acme Inc. said"), so the next
+end a sentence as often as they are inside of one ("at 5 p.m. The", "Acme Inc. said"), so the next
 character decides; smaller sets serve numbers and small letters. Single letters and other dotted
 initials need no list. The lists are general knowledge, nothing is learned from a corpus: English,
 German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, and the commonest of a few
@@ -111,7 +111,7 @@ BEFORE_NUMBER = words(
 # A German number with a period is an ordinal behind these ("am 3. Oktober").
 BEFORE_ORDINAL = words("am zum vom im der dem den des die das bis und")
 
-# Too short to be told from abbreviations by their length; a small letter may start a sentence
+# Too short to be known from abbreviations by their length; a small letter may start a sentence
 # behind them in informal English ("I want it. they don't").
 SHORT_WORDS = words(
     """
@@ -166,7 +166,7 @@ CLOSERS = (
 BULLETS = "\u2022\u2023\u2043"
 # Stand behind the sentence that they comment on; a face ends one that has no terminator.
 EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
-# A run of these between words divides what it stands between; parentheses make faces, too.
+# A run of these between words divides them; parentheses make faces, too.
 DIVIDERS = "=_~-"
 FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
 # ";" asks in Greek, ":" is also how the Armenian full stop is typed.
@@ -180,7 +180,7 @@ CONTINUES_STRONG = CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
 _T, _P, _C, _D = map(re.escape, (PLAIN + STRONG, PLAIN, CLOSERS, DIVIDERS))
 # U+201C opens right behind a full stop of Chinese.
 _LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
-_S = STRONG.replace("\uff0e", "")  # stands in numbers as well
+_S = STRONG.replace("\uff0e", "")  # is in numbers as well
 _GO_ON, _GO_ON_STRONG = (
     re.escape("".join(sorted(signs))) for signs in (CONTINUES, CONTINUES_STRONG)
 )

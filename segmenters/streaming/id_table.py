@@ -22,9 +22,8 @@ any piece and behind one that ends in white space. So the token t, behind the to
 and runs on a device, or, as here, without a loop. The released rule (`official_marks`) is the table
 that only closes.
 
-What more than a few neighbours decide is lost: brackets, comments, what stands before an
-abbreviation. `disagreement` is the measured share of tokens whose mark is wrong; it is a part of
-the fingerprint. For exact marks, take `Online`.
+What more than a few neighbours decide is lost: brackets, comments, the word before an abbreviation.
+`disagreement` is the measured share of wrong marks, a part of the fingerprint. `Online` is exact.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from segmenters.streaming.online import Online
 Flags = npt.NDArray[np.bool_]
 
 _FLAGS = ("closes", "takes", "passes", "opens", "guards", "spaces")
-# A plain word that stands before the piece; what then closes a segment, the first that does; and a
-# word that starts one.
+# A plain word before the piece; what then closes a segment, the first that does; and a word that
+# starts one.
 _BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
 
 
@@ -118,9 +117,9 @@ class IdTable:
         # The token before; in front of the first there is nothing to guard, and nothing is closed.
         spaced = _behind(self.spaces[index]).astype(np.int8)
         closes = self.closes[_behind(self.guards[index]).astype(np.int8), index]
-        says = closes | ~self.passes[spaced, index]
-        # What the last token said that does not just pass it on.
-        last = np.maximum.accumulate(np.where(says, np.arange(index.shape[-1]), 0), axis=-1)
+        decides = closes | ~self.passes[spaced, index]
+        # What the last token decided that does not just pass it on.
+        last = np.maximum.accumulate(np.where(decides, np.arange(index.shape[-1]), 0), axis=-1)
         pending = _behind(np.take_along_axis(closes, last, axis=-1))
         marks[self.opens[index] | (pending & self.takes[spaced, index])] = SEGMENT
         marks[..., 0] = DOCUMENT | SEGMENT

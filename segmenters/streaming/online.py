@@ -38,7 +38,7 @@ class Online:
     """
 
     _machine: Machine
-    # Bytes of a character that is not complete; characters read; the end of the text was said.
+    # Bytes of a character that is not complete; characters read; whether the text has ended.
     _bytes: bytes
     _size: int
     _closed: bool
@@ -74,7 +74,7 @@ class Online:
             raise ValueError("push must not follow finish: copy the state before")
         first = self._size
         if isinstance(piece, str):
-            # Of a broken character, its replacement stands before the piece.
+            # Of a broken character, its replacement comes before the piece.
             added, self._bytes = _decode(self._bytes, final=True)[0], b""
             first += len(added)
             added += piece
