@@ -3,8 +3,7 @@
 Nothing is read or written here.
 """
 
+from segmenters.show.drawing import page, shown
 from segmenters.show.measures import CutText, Distribution, statistics, tokens_of, visible
-from segmenters.show.page import page
-from segmenters.show.terminal import shown
 
 __all__ = ["CutText", "Distribution", "page", "shown", "statistics", "tokens_of", "visible"]

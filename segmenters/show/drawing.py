@@ -1,8 +1,10 @@
-"""Cut texts as one page of HTML that needs no other file, on light and dark screens.
+"""Cut texts drawn: in a terminal, and as one page of HTML that needs no other file.
 
-Each segment is drawn in one of two colours by turns, the level above with a line at its left; a
-segment shows its number and sizes on hover. Of a very long text only the beginning is drawn, and
-the page says so; its numbers are of all of it.
+Each segment is in one of two colours by turns. In a terminal the level above has two pairs of them,
+dark letters on light grounds, readable on light and dark screens; without colours a bar is between
+segments, and a double one where the level above ends. On the page the level above has a line at its
+left, and a segment shows its number and sizes on hover. Of a very long text only the beginning is
+drawn there, with a note; its numbers are of all of it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,12 @@ from segmenters.show.measures import (
     visible,
 )
 
+# Foreground and ground, for [outer % 2][inner % 2]: cyan, yellow; green, magenta.
+_STYLES = {
+    256: (("38;5;16;48;5;159", "38;5;16;48;5;229"), ("38;5;16;48;5;157", "38;5;16;48;5;225")),
+    16: (("30;106", "30;103"), ("30;102", "30;105")),
+}
+_INNER, _OUTER, _EMPTY_LINE = "\u2502", "\u2551", "\u21b5"
 # Browsers take their time with more.
 DRAWN_CHARACTERS = 2_000_000
 _STYLE = """
@@ -43,6 +51,28 @@ th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
 hr { height: .8rem; margin: 0; border: 0; background: var(--bar) }
 .q { color: var(--quiet) }
 """
+
+
+def shown(cut: CutText, colours: int = 0) -> Iterator[str]:
+    """Yield the text in pieces with the codes of 256 or 16 colours, or with bars; end the line."""
+    before, text = 0, ""
+    for index, (start, end, outer) in enumerate(cut.spans()):
+        text = visible(cut.text[start:end])
+        if colours:
+            yield _painted(text, _STYLES[colours][outer % 2][index % 2])
+        else:
+            yield (_OUTER if outer != before else _INNER if index else "") + text
+        before = outer
+    if text and not text.endswith("\n"):
+        yield "\n"
+
+
+def _painted(text: str, style: str) -> str:
+    """Return the text in colours; the ground must not run on behind a line end."""
+    *lines, last = text.split("\n")
+    empty = _EMPTY_LINE if text.isspace() else ""
+    painted = [f"\x1b[{style}m{line or empty}\x1b[0m" if line or empty else "" for line in lines]
+    return "\n".join([*painted, f"\x1b[{style}m{last}\x1b[0m" if last else ""])
 
 
 def page(cuts: Sequence[CutText], *, title: str) -> str:
