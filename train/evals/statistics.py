@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,6 @@ from train.evals.spelled import spelled
 
 PIECE = 1 << 22  # tokens
 _SPELLED_PIECE = 1 << 20  # tokens
-_BITS = 40  # of a length, in a key that holds the bin of the document above it
 _DRAWS = 20
 _SHOWN = 12  # characters
 _SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
@@ -46,16 +45,13 @@ def source_statistics(
     pieces: the bytes of each id; None leaves separators out. separator_tokens: of each split, how
     many are looked at for them. least: documents without which a bin is not compared.
     """
-    counted = Counted()
+    counted, lengths = Counted(), Lengths()
+    separators = None if pieces is None else Separators(pieces)
     for data in splits:
         counted.add(data)
-    lengths = Lengths()
-    lengths.merge(counted.state())
-    separators = None
-    if pieces is not None:
-        separators = Separators(pieces)
-        for data in splits:
+        if separators is not None:
             separators.add(data, limit=separator_tokens)
+    lengths.merge(counted.state())
     return {
         "documents": len(counted.tokens),
         "tokens": int(counted.tokens.sum()),
@@ -101,53 +97,39 @@ class Counted:
     segments: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     lengths: list[Counter[int]] = field(default_factory=lambda: [Counter() for _ in DOCUMENT_EDGES])
 
-    @property
-    def bins(self) -> np.ndarray:
-        """The bin of each document."""
-        return np.searchsorted(DOCUMENT_EDGES, self.tokens, side="right") - 1
-
     def add(self, data: DataSet, *, piece: int = PIECE) -> None:
-        """Count all documents of a split."""
-        if not len(data.tokens):
-            return
-        ends = np.asarray(data.document_ends)
-        tokens = np.diff(ends, prepend=0)
-        own = np.searchsorted(DOCUMENT_EDGES, tokens, side="right") - 1
-        segments = np.zeros(len(ends), np.int64)
-        found: Counter[int] = Counter()
-        for starts, lengths in _segments(data, piece):
-            documents = np.searchsorted(ends, starts, side="right")
-            first = int(documents[0])
-            counts = np.bincount(documents - first)
-            segments[first : first + len(counts)] += counts
-            keys, times = np.unique(own[documents] << _BITS | lengths, return_counts=True)
-            found.update(dict(zip(keys.tolist(), times.tolist(), strict=True)))
-        for key, number in found.items():
-            self.lengths[key >> _BITS][key & (1 << _BITS) - 1] += number
-        there = tokens > 0
-        self.tokens = np.concatenate([self.tokens, tokens[there]])
-        self.segments = np.concatenate([self.segments, segments[there]])
+        """Count all documents of a split; piece: tokens that are read at once, or one document."""
+        ends, first, begin = np.asarray(data.document_ends), 0, 0
+        all_tokens, all_segments = [self.tokens], [self.segments]
+        while first < len(ends):
+            last = max(first + 1, int(np.searchsorted(ends, begin + piece, side="right")))
+            own = ends[first:last] - begin
+            starts = np.flatnonzero(data.marks(begin, begin + int(own[-1])) & 3)
+            documents = np.searchsorted(own, starts, side="right")
+            tokens, lengths = np.diff(own, prepend=0), np.diff(starts, append=own[-1])
+            bins = _bins(tokens)[documents]
+            for bin_ in np.unique(bins).tolist():
+                _tally(self.lengths[bin_], lengths[bins == bin_])
+            segments, there = np.bincount(documents, minlength=len(own)), tokens > 0
+            all_tokens.append(tokens[there])
+            all_segments.append(segments[there])
+            first, begin = last, int(ends[last - 1])
+        self.tokens, self.segments = map(np.concatenate, (all_tokens, all_segments))
 
     def state(self) -> list[Any]:
         """Return for each bin its documents and lengths, as `Lengths` has them."""
-        documents = np.bincount(self.bins, minlength=len(DOCUMENT_EDGES)).tolist()
-        return [
-            [number, sorted(lengths.items())]
-            for number, lengths in zip(documents, self.lengths, strict=True)
-        ]
+        documents = np.bincount(_bins(self.tokens), minlength=len(DOCUMENT_EDGES)).tolist()
+        return list(zip(documents, (sorted(each.items()) for each in self.lengths), strict=True))
 
 
-def _segments(data: DataSet, piece: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield places and lengths of segments; one that goes on waits for its end."""
-    total, opened = len(data.tokens), 0
-    for begin in range(0, total, piece):
-        stop = min(begin + piece, total)
-        starts = np.flatnonzero(data.marks(begin, stop) & 3) + begin
-        starts = np.append(opened, starts[starts > opened])
-        opened = int(starts[-1])
-        if len(starts) > 1:
-            yield starts[:-1], np.diff(starts)
-    yield np.array([opened]), np.array([total - opened])
+def _bins(tokens: np.ndarray) -> np.ndarray:
+    """Return the bin of DOCUMENT_EDGES of documents of so many tokens."""
+    return np.asarray(np.searchsorted(DOCUMENT_EDGES, tokens, side="right") - 1)
+
+
+def _tally(counter: Counter[int], values: np.ndarray) -> None:
+    found, times = np.unique(values, return_counts=True)
+    counter.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
 
 def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:
@@ -254,18 +236,13 @@ class Separators:
         there = last >= first
         self._blank += int((~there).sum())
         last = last[there]
-        self._tally(self._ends, found.characters[visible[last]])
-        self._tally(self._all, found.characters[visible])
+        _tally(self._ends, found.characters[visible[last]])
+        _tally(self._all, found.characters[visible])
         lines = np.cumsum(found.characters == 0x0A)
         behind = np.append(visible[1:], len(found.characters) - 1)
         gaps = lines[behind] > lines[visible] if len(visible) else np.zeros(0, bool)
         self._lines += int(gaps.sum())
         self._line_ends += int(gaps[np.unique(last)].sum())
-
-    @staticmethod
-    def _tally(counter: Counter[int], characters: np.ndarray) -> None:
-        codes, times = np.unique(characters, return_counts=True)
-        counter.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
 
     def summary(self) -> dict[str, Any]:
         """Return the characters that end most segments, and line ends."""
