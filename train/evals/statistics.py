@@ -24,7 +24,7 @@ import numpy as np
 
 from train.data.preparing.statistics import DOCUMENT_EDGES, Lengths
 from train.data.store.shards import DataSet
-from train.evals.spelled import spelled
+from train.evals.texts import spelled
 
 PIECE = 1 << 22  # tokens
 _SPELLED_PIECE = 1 << 20  # tokens

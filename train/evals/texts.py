@@ -1,4 +1,4 @@
-"""The held-out text that measurements read: beginnings of long documents, cut and marked."""
+"""The held-out text that measurements read, and the characters that tokens spell."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from train.data.store.shards import DataSet
 from train.data.store.windows import LongDocuments
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
+
+_LONE = "\ufffd"  # how a byte that is no UTF-8 appears
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +87,38 @@ class HeldOut:
             f"{data.folder}: no document has {min(lengths)} tokens (row_length); evaluate on "
             "longer documents, or train and evaluate with a smaller row_length"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """text, and its code points uint32 [characters].
+
+    first, last: int64 [tokens], the characters of a token's first byte and behind its last one.
+    """
+
+    text: str
+    characters: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+
+def spelled(ids: np.ndarray, pieces: Sequence[bytes], sizes: np.ndarray) -> Spelled:
+    """Return what ids spell; pieces and sizes: the bytes of every id, and their count.
+
+    Ids of no text (special tokens) have empty places. Bytes that are no UTF-8 count as a character
+    each, so that every token keeps its place whatever it was cut from.
+    """
+    text = b"".join([pieces[id] for id in ids.tolist()]).decode("utf-8", "surrogateescape")
+    characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    escaped = (characters >= 0xDC80) & (characters <= 0xDCFF)
+    widths = np.ones(len(characters), dtype=np.int64)
+    for beyond in (0x80, 0x800, 0x10000):
+        widths += (characters >= beyond) & ~escaped
+    if escaped.any():
+        characters = np.where(escaped, ord(_LONE), characters).astype("<u4")
+        text = characters.tobytes().decode("utf-32-le")
+    bounds, own = np.cumsum(widths), sizes[ids]
+    ends = np.cumsum(own)
+    first = np.searchsorted(bounds, ends - own, side="right")
+    last = np.where(own == 0, first, np.searchsorted(bounds, ends - 1, side="right") + 1)
+    return Spelled(text, characters, first, last)

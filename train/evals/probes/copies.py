@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from bipe import Decoder, Positions
-from train.evals.probes.answers import CHUNK, filled_cache
+from bipe.positions import DOCUMENT_BIT
+from train.evals.perplexity.losses import hidden_states
+from train.evals.probes.answers import CHUNK
 from train.evals.probes.draws import Draw
 from train.evals.probes.haystack import Haystack, Texts
 
@@ -43,15 +46,6 @@ class Repeat:
     def distance_segments(self) -> int:
         segment = np.cumsum(self.marks >> 1 & 1)
         return int(segment[self.second] - segment[self.first])
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """Losses in nats per token of both appearances, and the share of the second that is right."""
-
-    first: float
-    second: float
-    accuracy: float
 
 
 def induction(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
@@ -85,56 +79,51 @@ def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:
     return known[[draw.below(len(known)) for _ in range(count)]] if count else known[:0]
 
 
-def copied(model: Decoder, repeats: Sequence[Repeat], *, chunk: int = CHUNK) -> list[Copied]:
-    """Return how well each second appearance is known, beside the first."""
-    tokens = torch.from_numpy(np.stack([each.tokens for each in repeats]))
-    marks = torch.from_numpy(np.stack([each.marks for each in repeats]) & 0xFE)
-    losses, right = losses_through(model, tokens, marks, chunk=chunk)
+def copied(
+    model: Decoder, repeats: Sequence[Repeat], *, chunk: int = CHUNK
+) -> list[dict[str, float]]:
+    """Return losses in nats per token of both appearances, and the share of the second right."""
+    tokens = np.stack([each.tokens for each in repeats])
+    losses, right = losses_through(model, tokens, np.stack([r.marks for r in repeats]), chunk=chunk)
     found = []
     for row, known, each in zip(losses, right, repeats, strict=True):
-        begin, end = each.second + CUE, each.second + each.size
-        once = row[each.first + CUE : each.first + each.size]
-        found.append(
-            Copied(
-                first=float(once.mean()),
-                second=float(row[begin:end].mean()),
-                accuracy=float(known[begin:end].mean()),
-            )
-        )
+        once, again = (slice(at + CUE, at + each.size) for at in (each.first, each.second))
+        means = {"accuracy": known[again], "first": row[once], "second": row[again]}
+        found.append({name: float(values.mean()) for name, values in means.items()})
     return found
 
 
 @torch.no_grad()
 def losses_through(
-    model: Decoder, tokens: torch.Tensor, marks: torch.Tensor, *, chunk: int = CHUNK
+    model: Decoder, tokens: np.ndarray, marks: np.ndarray, *, chunk: int = CHUNK
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the loss of each token in nats, and whether it was likeliest: ``(row, time)`` each.
 
-    Read in chunks through a cache: memory grows with the length alone. The first token is asked
-    of nobody; its loss is 0.
+    Read in chunks through a cache: memory grows with the length alone. Nothing predicts the first
+    token; its loss is 0.
     """
     device = model.head.weight.device
-    cache = filled_cache(model, marks, room=0)
-    losses = np.zeros(tokens.shape)
-    right = np.zeros(tokens.shape, dtype=bool)
-    following = torch.nn.functional.pad(tokens[:, 1:], (0, 1))
-    for at in range(0, tokens.shape[1], chunk):
-        part = slice(at, at + chunk)
-        now = cache.next(marks[:, part].to(device))
-        logits = model.head(model(tokens[:, part].to(device), now, cache=cache)).float()
-        wanted = following[:, part].to(device)
+    ids = torch.from_numpy(tokens).to(device)
+    losses, right = np.zeros(tokens.shape), np.zeros(tokens.shape, dtype=bool)
+    cuts, following = (
+        torch.from_numpy(marks).to(device),
+        torch.nn.functional.pad(ids[:, 1:], (0, 1)),
+    )
+    for start, hidden in hidden_states(model, ids, cuts, one_pass=0, chunk=chunk):
+        wanted = following[:, start : start + hidden.shape[1]]
+        logits = model.head(hidden).float()
         loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted, reduction="none")
-        stop = min(at + chunk, tokens.shape[1] - 1)  # behind the last token nothing is asked
-        losses[:, at + 1 : stop + 1] = loss[:, : stop - at].double().cpu().numpy()
-        right[:, at + 1 : stop + 1] = (logits.argmax(-1) == wanted)[:, : stop - at].cpu().numpy()
+        behind = slice(start + 1, start + 1 + hidden.shape[1])  # the last token predicts nothing
+        count = losses[:, behind].shape[1]
+        losses[:, behind] = loss[:, :count].double().cpu().numpy()
+        right[:, behind] = (logits.argmax(-1) == wanted)[:, :count].cpu().numpy()
     return losses, right
 
 
 LEVELS = ("token", "inter", "intra")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Octave:
+class Octave(NamedTuple):
     """Mean loss in nats of the tokens whose id at a level is from start to below stop."""
 
     level: str
@@ -160,11 +149,10 @@ def by_position(
     """
     sums = {level: np.zeros(64) for level in LEVELS}
     counts = {level: np.zeros(64, np.int64) for level in LEVELS}
-    for start in range(0, len(texts), rows):
-        tokens = torch.from_numpy(np.stack(texts[start : start + rows]))
-        cuts = torch.from_numpy(np.stack(marks[start : start + rows]) & 0xFE)
-        losses, _ = losses_through(model, tokens, cuts, chunk=chunk)
-        at = Positions.from_marks(cuts, packed=False)
+    for first in range(0, len(texts), rows):
+        cuts = np.stack(marks[first : first + rows]) & ~np.uint8(1 << DOCUMENT_BIT)
+        losses, _ = losses_through(model, np.stack(texts[first : first + rows]), cuts, chunk=chunk)
+        at = Positions.from_marks(torch.from_numpy(cuts), packed=False)
         for level in LEVELS:
             # 0 | 1 | 2 3 | 4 .. 7 | ...: the first token of a text is not scored
             bins = np.frexp(getattr(at, level).numpy()[:, 1:])[1].ravel()
@@ -172,11 +160,6 @@ def by_position(
             counts[level] += np.bincount(bins, minlength=64)
     for level in LEVELS:
         for power in range(int(np.flatnonzero(counts[level])[-1]) + 1):
-            tokens_inside = int(counts[level][power])
-            yield Octave(
-                level=level,
-                start=2 ** (power - 1) if power else 0,
-                stop=2**power,
-                nll=float(sums[level][power] / tokens_inside) if tokens_inside else None,
-                tokens=tokens_inside,
-            )
+            inside = int(counts[level][power])
+            mean = float(sums[level][power] / inside) if inside else None
+            yield Octave(level, 2 ** (power - 1) if power else 0, 2**power, mean, inside)

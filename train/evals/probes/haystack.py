@@ -18,7 +18,7 @@ from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.probes.draws import Draw
-from train.evals.spelled import spelled
+from train.evals.texts import spelled
 
 _AHEAD = 4096  # tokens in which a segment should begin
 

@@ -131,8 +131,7 @@ class Probe(Measurement):
     def _scores(self, model: Decoder, batch: list[Any]) -> list[dict[str, float | str]]:
         """Return the scores of each trial, and the text that was written."""
         if self.name in COPIES:
-            found = copied(model, batch)
-            return [{"accuracy": c.accuracy, "first": c.first, "second": c.second} for c in found]
+            return [dict(score) for score in copied(model, batch)]
         scores: list[dict[str, float | str]] = [{} for _ in batch]
         if "rank" in self.plan.scoring:
             for score, share in zip(scores, shares_found(model, batch), strict=True):
