@@ -14,6 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# Below this share of id pairs among pairs of tokens, spreading a table beats computing the bias.
+_FEW_PAIRS = 0.25
+
 
 class Bias(ABC):
     """A bias on attention scores, after the scores are divided by sqrt(head_width)."""
@@ -21,6 +24,10 @@ class Bias(ABC):
     @abstractmethod
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         """Return the bias as a tensor: the reference of every other path, and the fallback."""
+
+    def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        """Return the same, by pairs of ids where those are few, and so with less work."""
+        return self.dense(dtype)
 
     @abstractmethod
     def part(self, *, rows: slice, queries: slice, keys: slice) -> Bias:
@@ -93,6 +100,11 @@ class TableBias(Bias):
     def part(self, *, rows: slice, queries: slice, keys: slice) -> TableBias:
         return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
 
+    def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        size = _range(self.q_ids)[1] * _range(self.k_ids)[1]
+        few = size < _FEW_PAIRS * self.q_ids.shape[1] * self.k_ids.shape[1]
+        return self.pairs(dtype).dense() if few else self.dense(dtype)
+
     def pairs(self, dtype: torch.dtype) -> IdPairs:
         """Return the bias once for each pair of ids instead of each pair of tokens.
 
@@ -130,6 +142,9 @@ class BiasSum(Bias):
 
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         return sum(part.dense(dtype) for part in self.parts)  # type: ignore[return-value]
+
+    def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        return sum(part.spread(dtype) for part in self.parts)  # type: ignore[return-value]
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> BiasSum:
         parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)

@@ -21,8 +21,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from bipe.attention.banded import WORTH_FROM, banded_attention, exact_banded_attention
-from bipe.attention.chunked import chunked_attention
-from bipe.attention.eager import Attention, allowed_pairs, eager_attention
+from bipe.attention.eager import Attention, allowed_pairs, chunked_attention, eager_attention
 from bipe.attention.flex import choose_flex
 from bipe.attention.fused import (
     augmented_attention,

@@ -1,16 +1,22 @@
-"""Attention spelled out: the reference that every other path is held to.
+"""Attention spelled out: the reference that every other path is held to, and its form in chunks.
 
-Scores, mask and weights are all in memory. Run it in float64 and it is the oracle of the tests.
+The reference has scores, mask and weights all in memory. Run it in float64 and it is the oracle of
+the tests. In chunks of queries, scores of chunk x keys are all that is in memory, each chunk being
+computed again in the backward pass: exact and with gradients on any device, it serves biases that
+no fused kernel takes. A table bias is spread from its table of id pairs, under BiPE segment pairs.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from bipe.bias import Bias
 
+CHUNK = 128  # queries
 Queries = Float[Tensor, "batch head query width"]
 Keys = Float[Tensor, "batch kv_head key width"]
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -40,12 +46,45 @@ def eager_attention(
 ) -> Queries:
     """Return softmax(q k^T / sqrt(width) + bias) v over the allowed pairs, at least in float32."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
+    scores = scores_of(q, k, bias).masked_fill(~allowed[:, None], float("-inf"))
+    return scores.softmax(-1).to(v.dtype) @ v
+
+
+def chunked_attention(q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int = CHUNK) -> Queries:
+    """Attend causally to one document per row; `bias` covers the same queries and keys."""
+    k, v = repeat_heads(k, v, n_head=q.shape[1])
+    outs = []
+    for start in range(0, q.shape[2], chunk):
+        stop = min(start + chunk, q.shape[2])
+        part = bias.part(rows=slice(None), queries=slice(start, stop), keys=slice(0, stop))
+        outs.append(
+            checkpointed(_attend, q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop], part)
+        )
+    return torch.cat(outs, 2)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Bias) -> Tensor:
+    scores = scores_of(q, k, bias, spread=True)
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
+    later = later.triu(1 + k.shape[2] - q.shape[2])
+    return scores.masked_fill(later, float("-inf")).softmax(-1).to(v.dtype) @ v
+
+
+def checkpointed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """Call a function, to be computed again in the backward pass if there is one."""
+    if not torch.is_grad_enabled():
+        return function(*arguments)
+    out: Tensor = checkpoint(function, *arguments, use_reentrant=False)
+    return out
+
+
+def scores_of(q: Tensor, k: Tensor, bias: Bias | None, *, spread: bool = False) -> Tensor:
+    """Return q k^T / sqrt(width) + bias, at least in float32. spread: see `Bias.spread`."""
     precise = torch.promote_types(q.dtype, torch.float32)
     scores = (q @ k.transpose(-1, -2)).to(precise) / q.shape[-1] ** 0.5
-    if bias is not None:
-        scores = scores + bias.dense(precise)
-    scores = scores.masked_fill(~allowed[:, None], float("-inf"))
-    return scores.softmax(-1).to(v.dtype) @ v
+    if bias is None:
+        return scores
+    return scores + (bias.spread(precise) if spread else bias.dense(precise))
 
 
 def repeat_heads(k: Tensor, v: Tensor, *, n_head: int) -> tuple[Tensor, Tensor]:

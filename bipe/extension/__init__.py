@@ -5,7 +5,7 @@ changes distances or leaves far keys out (`Flat(far=...)`, `Bilevel(far=...)`).
 """
 
 from bipe.extension.distances import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
-from bipe.extension.extend import Extension, Report, extend_config
+from bipe.extension.extend import Extension, OriginalLength, Report, extend_config, original_length
 from bipe.extension.frequencies import (
     DroPE,
     DynamicNTK,
@@ -15,7 +15,6 @@ from bipe.extension.frequencies import (
     NTKAware,
     NTKMixed,
 )
-from bipe.extension.original_length import OriginalLength, original_length
 from bipe.extension.yarn import DynamicYaRN, NTKByParts, YaRN
 
 __all__ = [

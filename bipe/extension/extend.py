@@ -8,6 +8,13 @@
 
 The method becomes part of the description of the encoding, so that a checkpoint of the model
 records what was done to it. Weights are the same: a method changes none of their shapes.
+
+The original length of a model is how many positions drove its rotation in training. Under BiPE the
+segment index turns the rotation, so it is a number of segments: far fewer than a row has tokens.
+Counting tokens there mistakes slow pairs that never turned once for fast ones, and leaves them as
+they are. Training records the indices that it saw in the notes of a model:
+
+    positions: {token: {counted, maximum, p99, p99.9}, segment: {...}}
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,13 +33,26 @@ from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, has_hook
 from bipe.encodings.far import Far
 from bipe.encodings.rope import RoPE, Stretch, inverse_frequencies
-from bipe.extension.original_length import OriginalLength, Unit, original_length
 
+Unit = Literal["segments", "tokens"]
 # A description in the form of plain dictionaries and lists, which may be changed.
 _Node = dict[str, Any]
 # Slowdowns this close to 1 or to the factor are that.
 _SAME = 1e-9
+_PERCENTILE = "p99.9"
 _KINDS = ("kept", "blended", "interpolated", "stopped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalLength:
+    """length: in positions, from 1. unit: what was counted. source: where the number is from."""
+
+    length: int
+    unit: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.length} {self.unit} ({self.source})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +164,42 @@ def extend_config(
         (level.scheme if far else level.encoding)[key] = dict(report.strategy)
         reports.append(report)
     return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
+
+
+def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLength:
+    """Return the original length of a model with these notes.
+
+    unit: `segments` takes the index of the segment that 99.9% of training tokens did not exceed;
+    `tokens` the length of a training row, as everybody counts; a number fixes it. Raises ValueError
+    for notes that lack it.
+    """
+    if isinstance(unit, int) and not isinstance(unit, bool):
+        if unit < 1:
+            raise ValueError(f"unit must be at least 1 position, was: {unit}")
+        return OriginalLength(length=unit, unit="positions", source="given")
+    if unit == "tokens":
+        if notes.get("row_length") is None:
+            raise ValueError("the notes of the model have no row_length; give unit as a number")
+        return OriginalLength(
+            length=int(notes["row_length"]), unit="tokens", source="a training row"
+        )
+    if unit != "segments":
+        raise ValueError(f"unit must be segments, tokens or a number, was: {unit!r}")
+    try:
+        seen = notes["positions"]["segment"]
+        last, maximum = int(seen[_PERCENTILE]), int(seen["maximum"])
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"the notes of the model have no positions.segment.{_PERCENTILE}: trained before "
+            "they were recorded; give unit as a number of segments, or unit=tokens"
+        ) from None
+    if last < 0:
+        raise ValueError("the model was trained on no tokens; give unit as a number of segments")
+    return OriginalLength(
+        length=last + 1,
+        unit="segments",
+        source=f"{_PERCENTILE} of the indices in training, the largest was {maximum}",
+    )
 
 
 class _Level(NamedTuple):

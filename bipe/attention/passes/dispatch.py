@@ -3,7 +3,7 @@
     every key is in the first pass   as without the method (attention/dispatch.py), so that a
                                      window beyond the row changes no bit
     CPU, no bias or one pass         fused: the kernel, pass by pass, merged by log-sum-exp
-    anything else                    chunked
+    anything else                    chunked: any bias, any device, with gradients
     path="eager"                     the reference, with all scores in memory
 
 Keys come unrotated, those of a cache too, and are turned for each pass. Which keys a block of
@@ -21,12 +21,20 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from bipe.attention.dispatch import Path, choose_attention
-from bipe.attention.eager import Attention, Keys, Queries, allowed_pairs, repeat_heads
+from bipe.attention.eager import (
+    CHUNK,
+    Attention,
+    Keys,
+    Queries,
+    allowed_pairs,
+    checkpointed,
+    repeat_heads,
+    scores_of,
+)
 from bipe.attention.fused import bias_row_works
-from bipe.attention.passes.chunked import chunked_passes
 from bipe.attention.passes.fused import blocks_of, fused_passes
 from bipe.attention.passes.views import Range, View, key_ranges, view_of
-from bipe.bias import LinearBias
+from bipe.bias import Bias, LinearBias
 from bipe.encodings.base import counts_length
 from bipe.encodings.far import Pass
 from bipe.positions import Level, Positions
@@ -124,9 +132,52 @@ def eager_passes(
     scores = torch.full((), float("-inf"), dtype=precise, device=q.device)
     for view, inside in zip(views, where, strict=True):
         keys, values = repeat_heads(view.key(k), v, n_head=q.shape[1])
-        found = (view.query(q) @ keys.transpose(-1, -2)).to(precise) / q.shape[-1] ** 0.5
-        bias = view.bias()
-        if bias is not None:
-            found = found + bias.dense(precise)
-        scores = torch.where(inside[:, None], found, scores)
+        scores = torch.where(inside[:, None], scores_of(view.query(q), keys, view.bias()), scores)
     return scores.softmax(-1).to(v.dtype) @ values
+
+
+def chunked_passes(
+    q: Queries, k: Keys, v: Keys, *, views: list[View], ranges: list[Range], chunk: int = CHUNK
+) -> Queries:
+    """Attend to the keys that `ranges` give each query, as `views` turn them.
+
+    Scores of a block of queries x keys are all that is in memory. The passes of a block are side by
+    side under one softmax, each over the keys that the block meets in it.
+    """
+    n_head, n_query = q.shape[1], q.shape[2]
+    turned = []
+    for view in views:
+        keys, values = repeat_heads(view.key(k), v[:, :, view.begin : view.end], n_head=n_head)
+        turned.append((view.query(q), keys, values))
+    # Both ends never fall with the query: those of a block are at its first and last one.
+    firsts = [found.start.amin(0).tolist() for found in ranges]
+    lasts = [found.stop.amax(0).tolist() for found in ranges]
+    outs = []
+    for begin in range(0, n_query, chunk):
+        end = min(begin + chunk, n_query)
+        parts = []
+        for view, found, first, last, (qs, ks, vs) in zip(
+            views, ranges, firsts, lasts, turned, strict=True
+        ):
+            # A query without keys in the pass has an empty range that may lie outside the view.
+            start, stop = max(first[begin], view.begin), min(last[end - 1], view.end)
+            if start >= stop:
+                continue
+            inside = slice(start - view.begin, stop - view.begin)
+            place = torch.arange(start, stop, device=q.device)
+            mask = place >= found.start[:, begin:end, None]
+            mask = mask & (place < found.stop[:, begin:end, None])
+            bias = view.bias(queries=slice(begin, end), keys=slice(start, stop))
+            parts.append(
+                (qs[:, :, begin:end], ks[:, :, inside], vs[:, :, inside], mask[:, None], bias)
+            )
+        outs.append(checkpointed(_attend, parts))
+    return torch.cat(outs, 2)
+
+
+def _attend(parts: list[tuple[Tensor, Tensor, Tensor, Tensor, Bias | None]]) -> Tensor:
+    scores = [
+        scores_of(q, k, bias).masked_fill(~mask, float("-inf")) for q, k, _, mask, bias in parts
+    ]
+    values = torch.cat([part[2] for part in parts], 2)
+    return torch.cat(scores, -1).softmax(-1).to(values.dtype) @ values

@@ -6,7 +6,7 @@ from torch import nn
 
 from bipe import Positions
 from bipe.attention import choose_attention
-from bipe.attention.chunked import chunked_attention
+from bipe.attention.eager import chunked_attention
 from bipe.bias import BiasSum, LinearBias, LinearTerm, TableBias
 from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import random_marks
