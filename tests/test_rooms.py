@@ -70,6 +70,23 @@ PUBLIC = {
 # The floors of each room from the ground up: a file imports from its own floor and from below,
 # wherever in the file the import is. The longest name that fits decides where a file belongs.
 FLOORS = {
+    "bipe": [
+        "bipe.positions",
+        "bipe.bias",
+        "bipe.rotation",
+        "bipe.build",
+        "bipe.loss",
+        "bipe.cache",
+        "bipe.random_positions",
+        "bipe.encodings",
+        "bipe.attention",
+        "bipe.attention.passes",
+        "bipe.decoder",
+        "bipe.checkpoint",
+        "bipe.generation",
+        "bipe.extension",
+        "bipe.layouts",
+    ],
     "train": [
         "train.errors",
         "train.disk",
@@ -90,7 +107,7 @@ FLOORS = {
 }
 # A file of less than this many lines, encodings aside, is here with its reason.
 SHORT = 60
-REASONS: dict[str, str] = {}
+REASONS = {"bipe/build.py": "from descriptions to objects: knows no model, and every room asks it"}
 MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
