@@ -143,6 +143,10 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(study, capsys):
         spread = values(rows, "spread")
         assert set(spread) == {64, 128, 256} and len(set(spread.values())) == 1
     assert "spread" in capsys.readouterr().out
+    run_command("report", composed(*study.words))
+    report = {name: (study.out / f"report.{name}").read_text() for name in ("csv", "html")}
+    value = values(found["alibi"], "spread")[64]
+    assert f"{value}" in report["csv"] and "spread" in report["html"]
     doubled = evaluated(study, *own(6.0))["alibi"]
     assert values(doubled, "spread")[64] == 2 * values(found["alibi"], "spread")[64]
 

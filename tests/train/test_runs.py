@@ -19,7 +19,7 @@ def trained(folder, config=CONFIG):
     (folder / runs.MODEL).mkdir()
     (folder / runs.CHECKPOINTS).mkdir()
     (folder / runs.METRICS).write_text("step\n1\n2\n")
-    (folder / runs.ROWS).write_text("{}")
+    (folder / runs.EVALUATION).write_text("{}")
     (folder / "notes.txt").write_text("mine")
     return folder
 

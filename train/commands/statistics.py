@@ -22,7 +22,6 @@ from rich.text import Text
 from segmenters.show.measures import visible
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
-from train.data.reading.split import SPLITS
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
@@ -35,27 +34,35 @@ from train.report.page import statistics_page
 
 
 def count_segments(config: Config) -> Path:
-    """Count what is asked for; return the JSON file that was written."""
-    options = config.statistics
-    for split in options.splits:
-        if split not in SPLITS:
-            raise ConfigError(f"statistics.splits: {split!r} is none; {nearest(split, SPLITS)}")
-    sets = _folders(config.data)
-    known = [_named(prefix, name) for prefix, held in sets.items() for name in held.sources]
+    """Count what the configuration names; return the JSON file that was written."""
+    options, sets = config.statistics, _folders(config.data)
+    places = {
+        f"{prefix}/{name}" if prefix else name: (prefix, name)
+        for prefix, held in sets.items()
+        for name in held.sources
+    }
     for name in options.sources or ():
-        if name not in known:
-            raise ConfigError(f"statistics.sources: {name!r} is no source; {nearest(name, known)}")
+        if name not in places:
+            raise ConfigError(f"statistics.sources: {name!r} is no source; {nearest(name, places)}")
+    pieces = {prefix: _pieces(held) for prefix, held in sets.items()}
     found: dict[str, Any] = {}
-    for prefix, held in sets.items():
-        pieces = _pieces(held)
-        for name in held.sources:
-            called = _named(prefix, name)
-            if options.sources is None or called in options.sources:
-                begin = time.monotonic()
-                found[called] = _source(config, held, name, pieces)
-                tokens = found[called]["tokens"]
-                print(f"{called}: {tokens} tokens in {time.monotonic() - begin:.1f} s",
-                      file=sys.stderr, flush=True)  # fmt: skip
+    for called, (prefix, name) in places.items():
+        if options.sources is not None and called not in options.sources:
+            continue
+        begin = time.monotonic()
+        held = sets[prefix]
+        folder, own = held.sources[name]
+        found[called] = {
+            "segmenter": held.manifests[folder]["sources"][own]["segmenter"],
+            **source_statistics(
+                [held.open(name, split) for split in options.splits],
+                pieces=pieces[prefix],
+                separator_tokens=options.separator_tokens,
+                least=options.documents,
+            ),
+        }
+        tokens, seconds = found[called]["tokens"], time.monotonic() - begin
+        print(f"{called}: {tokens} tokens in {seconds:.1f} s", file=sys.stderr, flush=True)
     result = {
         "format": GROWTH,
         "splits": options.splits,
@@ -74,7 +81,7 @@ def count_segments(config: Config) -> Path:
 
 
 def _folders(data: Any) -> dict[str, DataSets]:
-    """Prepared folders by name; without a name where one, or a list, is given.
+    """Open prepared folders, by name; without a name where one, or a list, is given.
 
     Folders are opened one by one: their tokenizers may differ, unlike those of a model's data.
     """
@@ -83,26 +90,8 @@ def _folders(data: Any) -> dict[str, DataSets]:
     return {"": DataSets(data)}
 
 
-def _named(prefix: str, name: str) -> str:
-    return f"{prefix}/{name}" if prefix else name
-
-
-def _source(config: Config, sets: DataSets, name: str, pieces: Any) -> dict[str, Any]:
-    options = config.statistics
-    folder, own = sets.sources[name]
-    return {
-        "segmenter": sets.manifests[folder]["sources"][own]["segmenter"],
-        **source_statistics(
-            [sets.open(name, split) for split in options.splits],
-            pieces=pieces,
-            separator_tokens=options.separator_tokens,
-            least=options.documents,
-        ),
-    }
-
-
 def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
-    """The bytes of each id; None, and a line that says so, where they cannot be told."""
+    """Return the bytes of each id; None, and a line on stderr, where they are not known."""
     try:
         return LoadTokenizer(path=sets.folder).build().pieces()
     except DataError as fault:
@@ -111,7 +100,7 @@ def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
 
 
 def statistics_table(sources: Mapping[str, Any]) -> Table:
-    """What figure 1 claims, in numbers, one column a source."""
+    """Return the claims of figure 1 in numbers, one column per source."""
     table = Table(title="Segments against the length of documents", title_justify="left")
     table.add_column("", no_wrap=True)
     for name in sources:
@@ -131,9 +120,9 @@ def _column(held: Mapping[str, Any]) -> dict[str, str]:
         "segmenter": str(held["segmenter"].get("segmenter", "")).rpartition(".")[2],
         "documents": amount(held["documents"]),
         "segments": amount(held["segments"]),
-        "tokens a segment": short(lengths["mean"]) if lengths else DAGGER,
+        "tokens per segment": short(lengths["mean"]) if lengths else DAGGER,
         "of one token": percent(lengths["share_of_length_1"], 1) if lengths else DAGGER,
-        "segments a 1000 tokens (slope)": DAGGER if slope is None else short(1000 * slope),
+        "segments per 1000 tokens (slope)": DAGGER if slope is None else short(1000 * slope),
         "R\u00b2 of the line": _number(growth and growth["r2"]),
         "exponent (1: in proportion)": _number(growth and growth["exponent"]),
         "JS distance of bins, mean": _number(held["distance"]["mean"]),

@@ -22,9 +22,9 @@ from typing import Any
 
 from train.disk.files import append, write_whole
 from train.errors import DataError
-from train.fit.runs import ROWS
+from train.fit.runs import EVALUATION
 
-FILE = ROWS
+FILE = EVALUATION
 # Beside the row: its cell, its place there, of how many; and on the first line of a cell its name
 # and the sha256 of the weights that were measured.
 _CELL, _PLACE, _OF, _NAME, _WEIGHTS = "cell", "place", "of", "name", "weights"

@@ -39,7 +39,7 @@ CONFIG = "config.yaml"
 METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
-ROWS = "evaluation.jsonl"
+EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
 
@@ -263,7 +263,7 @@ def _without_nulls(value: Any) -> Any:
 def _remove_run(folder: Path) -> None:
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (METRICS, ROWS, ENVIRONMENT, CONFIG):
+    for name in (METRICS, EVALUATION, ENVIRONMENT, CONFIG):
         (folder / name).unlink(missing_ok=True)
 
 
