@@ -1,27 +1,50 @@
-"""Where the parts of a data set are made: what `engine=local|slurm|ray` describes.
+"""Where the parts of a data set are made: processes here, or datatrove's Slurm and Ray.
 
-Descriptions only: what runs the parts (executors.py) is imported when it runs.
+datatrove's own local executor waits for ever when a worker dies (its pool is multiprocess.Pool).
+Here the pool is made anew and runs the parts that are missing; workers end with the process that
+started them, whatever ends it. From elsewhere nothing comes back but files: a part that is done is
+in its folder, a fault beside it. What makes parts is imported when it runs.
 """
 
 from __future__ import annotations
 
+import json
+import multiprocessing
 import os
-from collections.abc import Mapping
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol
 
-from train.data.preparing.work import Watch, Work
+from train.data.preparing.work import Work
+from train.data.tokenizing.tokenizers import THREADS, one_thread
 from train.errors import DataError
+
+_LOSSES = 3  # pools that may break one after the other without a part done
+_LOOKS = 3  # at which a job must be gone from the queue: one look may fail
+_SECONDS_BETWEEN_LOOKS = 0.25
+_BACKEND = re.compile(r'"backend": "(\w+)"')
+
+Watch = Callable[[], None]
+_work: Work | None = None  # of a worker process
 
 
 class Engine(Protocol):
-    """What makes parts."""
+    """What makes parts; its text describes it for a reader."""
 
     def run(self, work: Work, *, watch: Watch) -> None:
         """Make all the parts of `work` that are missing; call `watch` now and then."""
-
-    def __str__(self) -> str:
-        """Describe it for a reader."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +61,73 @@ class Local:
     def __post_init__(self) -> None:
         _require_positive(workers=self.workers)
 
-    def run(self, work: Work, *, watch: Watch) -> None:
-        from train.data.preparing.executors import LocalExecutor
-
-        workers = self.workers or _cores()
-        LocalExecutor(work, workers=workers, isolate=self.isolate, watch=watch).run()
-
     def __str__(self) -> str:
-        return f"{self.workers or _cores()} processes here"
+        return f"{self._count()} processes here"
+
+    def run(self, work: Work, *, watch: Watch) -> None:
+        todo = work.missing()
+        if self.isolate or (self._count() > 1 and len(todo) > 1):
+            self._run_pools(work, todo, watch)
+            return
+        from train.data.preparing.parts import make_part
+
+        before = os.environ.get(THREADS)
+        try:
+            if self._count() == 1:  # one worker means one core
+                one_thread()
+            for rank in todo:
+                make_part(work, rank)
+                watch()
+        finally:
+            os.environ.pop(THREADS, None)
+            if before is not None:
+                os.environ[THREADS] = before
+
+    def _count(self) -> int:
+        affinity = getattr(os, "sched_getaffinity", None)
+        return self.workers or (len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+    def _run_pools(self, work: Work, todo: list[int], watch: Watch) -> None:
+        losses = 0
+        while todo:
+            try:
+                self._run_pool(work, todo, watch)
+            except BrokenProcessPool:
+                lost = ", ".join(str(work.tasks[rank]) for rank in work.reports()) or "unknown"
+                work.clear_reports()
+                losses = losses + 1 if len(work.missing()) == len(todo) else 0
+                if losses == _LOSSES:
+                    raise DataError(
+                        f"workers were killed {losses} times in a row while at work on {lost}, "
+                        "perhaps for their memory. What is done is kept: run again with fewer "
+                        f"engine.workers, or look for a huge document there ({work.folder})"
+                    ) from None
+            todo = work.missing()
+
+    def _run_pool(self, work: Work, todo: list[int], watch: Watch) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["train.data.preparing.parts", __name__])
+        held, lifeline = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(
+            min(self._count(), len(todo)), context, initializer=_begin, initargs=(work, held)
+        )
+        # The largest first: the order that leaves the least to wait for at the end.
+        ranks = sorted(todo, key=lambda rank: -(work.tasks[rank].part.size or 0))
+        try:
+            left = {pool.submit(_run, rank) for rank in ranks}
+            while left:
+                done, left = wait(left, _SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                watch()
+            pool.shutdown()
+        except BaseException:
+            lifeline.close()  # ends the workers
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            lifeline.close()
+            held.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,24 +156,42 @@ class Slurm:
     def __post_init__(self) -> None:
         _require_positive(workers=self.workers, memory_gb=self.memory_gb, max_array=self.max_array)
 
-    def run(self, work: Work, *, watch: Watch) -> None:
-        from train.data.preparing.executors import run_slurm
-
-        options = {
-            "time": self.time,
-            "partition": self.partition,
-            "mem_per_cpu_gb": self.memory_gb,
-            "workers": self.workers or -1,
-            "qos": self.qos,
-            "env_command": self.env_command,
-            "sbatch_args": dict(self.sbatch),
-            "max_array_size": self.max_array,
-            "with_srun": self.srun,
-        }
-        run_slurm(work, watch, options, poll_seconds=self.poll_seconds)
-
     def __str__(self) -> str:
         return f"Slurm, partition {self.partition}"
+
+    def run(self, work: Work, *, watch: Watch) -> None:
+        from datatrove.executor.slurm import SlurmPipelineExecutor
+
+        class Executor(SlurmPipelineExecutor):
+            def launch_merge_stats(self) -> None:
+                """Do nothing: what was counted is in the parts."""
+
+        todo, steps = _todo(work)
+        path = f'export PATH="{Path(sys.executable).parent}:$PATH"'
+        executor = Executor(
+            **steps,
+            job_name="bipe-prepare",
+            time=self.time,
+            partition=self.partition,
+            mem_per_cpu_gb=self.memory_gb,
+            workers=self.workers or -1,
+            qos=self.qos,
+            env_command=self.env_command or path,
+            sbatch_args=dict(self.sbatch),
+            max_array_size=self.max_array,
+            with_srun=self.srun,
+        )
+        try:
+            executor.run()
+        except (OSError, subprocess.CalledProcessError) as fault:
+            raise DataError(f"engine=slurm: the job could not be submitted: {fault}") from None
+        gone = 0
+        while todo.missing():
+            watch()
+            gone = 0 if _queued(str(executor.job_id)) else gone + 1
+            if gone >= _LOOKS:
+                _require_all(todo, logs=steps["logging_dir"])
+            time.sleep(self.poll_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,21 +209,113 @@ class Ray:
     def __post_init__(self) -> None:
         _require_positive(workers=self.workers, memory_gb=self.memory_gb)
 
-    def run(self, work: Work, *, watch: Watch) -> None:
-        from train.data.preparing.executors import run_ray
-
-        options = {"workers": self.workers or -1, "mem_per_cpu_gb": self.memory_gb}
-        run_ray(work, watch, options, address=self.address)
-
     def __str__(self) -> str:
         return f"Ray at {self.address or 'its default address'}"
 
+    def run(self, work: Work, *, watch: Watch) -> None:
+        try:
+            import ray
+        except ImportError as fault:
+            raise DataError("engine=ray needs Ray; run: pip install 'bipe[ray]'") from fault
+        from datatrove.executor.ray import RayPipelineExecutor
 
-def _cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        todo, steps = _todo(work)
+        if not ray.is_initialized():
+            ray.init(address=self.address, log_to_driver=False)
+        executor = RayPipelineExecutor(
+            **steps, workers=self.workers or -1, mem_per_cpu_gb=self.memory_gb
+        )
+        with ThreadPoolExecutor(1) as thread:
+            running = thread.submit(executor.run)
+            while not running.done():
+                wait([running], timeout=_SECONDS_BETWEEN_LOOKS)
+                watch()
+            running.result()
+        _require_all(todo, logs=steps["logging_dir"])
+
+
+def pipeline(work: Work) -> list[Callable[..., None]]:
+    """Return the steps, of which there is one, that any executor of datatrove can run."""
+    return [partial(_run_elsewhere, work)]
+
+
+def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:
+    from train.data.preparing.parts import make_part
+
+    one_thread()
+    make_part(work, rank)
+
+
+def _todo(work: Work) -> tuple[Work, dict[str, Any]]:
+    """Return the work that is missing, and what executors of datatrove are told of it."""
+    todo = work.subset(work.missing())
+    # A folder that no run before had: what it lists as done would not be done again.
+    moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}.{time.time_ns() % 10**9:09d}"
+    logs = str(work.folder / "logs" / moment)
+    return todo, {"pipeline": pipeline(todo), "tasks": len(todo.tasks), "logging_dir": logs}
+
+
+def _require_all(work: Work, *, logs: str) -> None:
+    if missing := work.missing():
+        faults = work.faults()
+        raise DataError(
+            f"{len(missing)} of {len(work.tasks)} parts were not made"
+            + (f"; the first fault: {faults[0]}" if faults else "")
+            + f". Their logs are in {logs}; run again to go on with what is missing"
+        )
+
+
+def _queued(job: str) -> bool:
+    """Return whether a job waits or runs; so it is taken where squeue cannot be asked."""
+    command = ["squeue", "--noheader", "--jobs", job]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return True
+    return found.returncode == 0 and bool(found.stdout.strip())
+
+
+def _begin(work: Work, held: Connection) -> None:
+    """Set a worker process up."""
+    global _work
+    _work = work
+    one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it decides
+    _import_spacy_alone(work)
+    threading.Thread(target=_end_with, args=(held,), daemon=True).start()
+
+
+def _run(rank: int) -> None:
+    from train.data.preparing.parts import make_part
+
+    assert _work is not None
+    make_part(_work, rank)
+
+
+def _import_spacy_alone(work: Work) -> None:
+    """Import spaCy as if there was no torch, which its models alone need: 0.8 s instead of 2.2.
+
+    Only where all that spaCy is to do is to run our rules.
+    """
+    chosen = [source.segmenter for source in work.sources.values()]
+    fingerprints = json.dumps([segmenter.fingerprint() for segmenter in chosen])
+    ours = all(type(segmenter).__module__.startswith("segmenters.") for segmenter in chosen)
+    if not ours or set(_BACKEND.findall(fingerprints)) != {"spacy"}:
+        return
+    if "torch" not in sys.modules and find_spec("spacy") is not None:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+        try:
+            import segmenters.prose.spacy_pipeline  # noqa: F401
+        finally:
+            del sys.modules["torch"]
+
+
+def _end_with(held: Connection) -> None:
+    """End this process when the other end of a pipe is closed, if only by a kill."""
+    try:
+        held.recv()
+    except (EOFError, OSError):
+        os._exit(1)
 
 
 def _require_positive(**options: float | None) -> None:

@@ -1,15 +1,13 @@
 """How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set.
 
-A datatrove pipeline of a task per part: read, filter, write. What is counted on the way goes into
-one JSON-able result, so that the results of all parts, added in order, are what a single process
-would have counted. Counts travel from step to step through the steps that follow, which are in the
-same process and see the same task.
+What is counted on the way goes into one JSON-able result, so that the results of all parts, added
+in order, are what a single process would have counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from datatrove.data import Document as Passed
-from datatrove.pipeline.base import PipelineStep
 
 from segmenters.align import mark
 from segmenters.base import Cuts, SegmenterError
@@ -60,7 +57,6 @@ class PartWriter(ExitStack):
         self.named = source.split.named() if source.split else set()
         self.seen: set[str] = set()
         self.empty = 0
-        self.counts = [0, 0, 0, 0]  # documents, bytes of text, tokens and segments
         self.chosen: Counter[str] = Counter()
         self.lengths, self.sample = Lengths(), Sample()
         self._writers: dict[str, ShardWriter] = {}
@@ -74,6 +70,12 @@ class PartWriter(ExitStack):
             if document.id in self.named:
                 self.seen.add(document.id)
             self._write(document, levels.pop(), encoded.pop())
+
+    @property
+    def counts(self) -> list[int]:
+        """Documents, bytes of text, tokens and segments."""
+        keys = ("documents", "bytes", "tokens", "segments")
+        return [sum(writer.counts[key] for writer in self._writers.values()) for key in keys]
 
     def result(self) -> dict[str, Any]:
         """Return what was counted; JSON-able."""
@@ -114,8 +116,6 @@ class PartWriter(ExitStack):
         self.lengths.add(marks)
         size = _bytes_of(document.text)
         writer.add(tokens, marks, id=document.id, size=size, replaced=document.replaced)
-        added = (1, size, len(marks), int(np.count_nonzero(marks & 2)))
-        self.counts = [a + b for a, b in zip(self.counts, added, strict=True)]
 
     def _writer(self, split: str) -> ShardWriter:
         if split not in self._writers:
@@ -156,144 +156,91 @@ class PartWriter(ExitStack):
         return levels
 
 
-class _Step(PipelineStep):
-    def __init__(self, work: Work) -> None:
-        super().__init__()
-        self.work = work
+class _Reading:
+    """The documents of a part that are kept, as datatrove's; counts what is left out."""
 
-
-class ReadPart(_Step):
-    """Yields the documents of a part; counts what the reader left out."""
-
-    type, name = "reader", "bipe part"
-
-    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Stream:
+    def __init__(self, work: Work, rank: int) -> None:
+        self._task, self._ranks = work.tasks[rank], (rank, len(work.tasks))
+        self._source = work.sources[self._task.source]
+        self._repeated = duplicates_of(work, rank) if work.deduplicate else set()
+        self.duplicates = 0
         self.bad: Counter[str] = Counter()
+        self.filtered: Counter[str] = Counter()
         self.examples: list[str] = []
-        task = self.work.tasks[rank]
+
+    def __iter__(self) -> Stream:
+        data = self._unique()
+        for filter in self._source.filters:
+            counted = self._counted(data, filter.name, 1)
+            data = self._counted(filter.step().run(counted, *self._ranks), filter.name, -1)
+        return data
+
+    def _unique(self) -> Stream:
         place = -1
-        for item in self.work.sources[task.source].documents.take(task.part):
+        for item in self._source.documents.take(self._task.part):
             if isinstance(item, Bad):
                 self.bad[item.rule] += 1
                 if len(self.examples) < _EXAMPLES:
                     self.examples.append(f"{item.where}: {item.detail}")
                 continue
             place += 1
+            if place in self._repeated:
+                self.duplicates += 1
+                continue
             fields = {"document": replace(item, text=""), "place": place}
             passed = Passed(text=item.text, id=item.id, metadata=fields)
-            del item  # the text may be large, and the steps behind let go of it
+            del item  # the text may be large, and who takes it lets go of it
             yield passed
             del passed
 
-
-class DropDuplicates(_Step):
-    """Passes what no earlier document of the data set repeats; counts the rest."""
-
-    type, name = "dedup", "bipe exact duplicates"
-    dropped = 0
-
-    def run(self, data: Stream, rank: int = 0, world_size: int = 1) -> Stream:
-        listed = duplicates_of(self.work, rank)
-        self.dropped = 0
-        for document in data:
-            if document.metadata["place"] in listed:
-                self.dropped += 1
-                continue
-            yield document
-            del document
-
-
-class FilterPart(_Step):
-    """Passes what the filters of the source keep; counts what each of them dropped."""
-
-    type, name = "filter", "bipe filters"
-
-    def run(self, data: Stream, rank: int = 0, world_size: int = 1) -> Stream:
-        self.dropped: Counter[str] = Counter()
-        for filter in self.work.sources[self.work.tasks[rank].source].filters:
-            counted = self._counted(data, filter.name, 1)
-            data = self._counted(filter.step().run(counted, rank, world_size), filter.name, -1)
-        yield from data
-
     def _counted(self, data: Stream, name: str, step: int) -> Stream:
         for document in data:
-            self.dropped[name] += step
+            self.filtered[name] += step
             yield document
             del document
 
 
-class _Last(_Step):
-    """Makes what is asked for of a part, unless that is done already."""
-
-    def run(self, data: Stream, rank: int = 0, world_size: int = 1) -> None:
-        if self.work.result(rank) is None:
-            self.work.put(rank, lambda folder: self.write(data, rank, folder))
-
-    def write(self, data: Stream, rank: int, folder: Path) -> dict[str, Any]:
-        """Write into a folder; return what was counted."""
-        raise NotImplementedError
+def make_part(work: Work, rank: int) -> None:
+    """Make what `work` asks for of a part, unless that is done already."""
+    if work.result(rank) is None:
+        make = _hash if work.product == "hashes" else _write
+        work.put(rank, lambda folder: make(work, rank, folder))
 
 
-class WritePart(_Last):
-    """Segments, tokenizes, marks and writes a part."""
-
-    type, name = "writer", "bipe shards"
-
-    def __init__(
-        self, work: Work, read: ReadPart, unique: DropDuplicates | None, filtered: FilterPart
-    ) -> None:
-        super().__init__(work)
-        self.read, self.unique, self.filtered = read, unique, filtered
-
-    def write(self, data: Stream, rank: int, folder: Path) -> dict[str, Any]:
-        name = self.work.tasks[rank].source
-        writer = PartWriter(
-            name=name,
-            source=self.work.sources[name],
-            tokenizer=self.work.tokenizer,
-            description=self.work.descriptions[name],
-            folder=folder,
-        )
-        with writer:
-            for batch, _ in grouped(_own(data), size=BATCH_CHARACTERS):
-                writer.add(batch)
-                batch.clear()
-                self.work.report(rank, writer.counts)
-        return {
-            **writer.result(),
-            "duplicates": self.unique.dropped if self.unique else 0,
-            "bad": self.read.bad,
-            "examples": self.read.examples,
-            "filtered": {name: number for name, number in self.filtered.dropped.items() if number},
-        }
+def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
+    """Segment, tokenize, mark and write a part; return what was counted."""
+    name, reading = work.tasks[rank].source, _Reading(work, rank)
+    with PartWriter(
+        name=name,
+        source=work.sources[name],
+        tokenizer=work.tokenizer,
+        description=work.descriptions[name],
+        folder=folder,
+    ) as writer:
+        for batch, _ in grouped(_own(iter(reading)), size=BATCH_CHARACTERS):
+            writer.add(batch)
+            batch.clear()
+            work.report(rank, writer.counts)
+    return {
+        **writer.result(),
+        "duplicates": reading.duplicates,
+        "bad": reading.bad,
+        "examples": reading.examples,
+        "filtered": +reading.filtered,
+    }
 
 
-class HashPart(_Last):
-    """Hashes the documents of a part."""
-
-    type, name = "dedup", "bipe hashes"
-
-    def write(self, data: Stream, rank: int, folder: Path) -> dict[str, Any]:
-        rows, size = [], 0
-        for document in data:
-            if document.text:  # empty ones are left out, and counted, for being empty
-                rows.append((*hash_of(document.text), document.metadata["place"]))
-                size += len(document.text)
-            if len(rows) % _REPORTED == 0:
-                self.work.report(rank, [len(rows), size, 0, 0])
-        store_hashes(folder, rows)
-        return {"counts": [len(rows), size, 0, 0]}
-
-
-def pipeline(work: Work) -> list[Callable[..., Any]]:
-    """Return the steps, which any executor of datatrove can run."""
-    read, filtered = ReadPart(work), FilterPart(work)
-    if work.product == "hashes":
-        return [read, filtered, HashPart(work)]
-    if not work.deduplicate:
-        return [read, filtered, WritePart(work, read, None, filtered)]
-    unique = DropDuplicates(work)
-    return [read, unique, filtered, WritePart(work, read, unique, filtered)]
+def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
+    """Hash the documents of a part; return what was counted."""
+    rows, size = [], 0
+    for document in _Reading(work, rank):
+        if document.text:  # empty ones are left out, and counted, for being empty
+            rows.append((*hash_of(document.text), document.metadata["place"]))
+            size += len(document.text)
+        if len(rows) % _REPORTED == 0:
+            work.report(rank, [len(rows), size, 0, 0])
+    store_hashes(folder, rows)
+    return {"counts": [len(rows), size, 0, 0]}
 
 
 def _own(documents: Stream) -> Iterator[tuple[Document, int]]:

@@ -1,9 +1,8 @@
 """What workers do and where it goes: one object for this process, a pool, Slurm and Ray.
 
 FOLDER/parts/SOURCE/00012/       a part that is done: a data set per split, and part.json
-FOLDER/parts/SOURCE/00012.fault  why it could not be done
+FOLDER/parts/SOURCE/00012.fault  why it could not be done; 00012.progress: how far it is
 FOLDER/hashes/, duplicates/      of the documents, where duplicates are left out
-FOLDER/progress/SOURCE.00012     how far it is
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +20,9 @@ from typing import Any, Literal
 from train.data.preparing.source import Source
 from train.data.reading.documents import Part
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.disk.files import read_json, unsynced, write_whole, writing
-from train.errors import DataError
+from train.disk.files import read_json, remove, unsynced, write_whole, writing
 
 RESULT = "part.json"
-Watch = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +33,8 @@ class Task:
     number: int
     part: Part
 
-    @property
-    def name(self) -> str:
-        return f"{self.source}.{self.number:05d}"
+    def __str__(self) -> str:
+        return f"{self.source}/{self.number:05d}"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,17 +68,15 @@ class Work:
 
     def hashing(self) -> Work:
         """Return the work of hashing all documents, which comes before writing them."""
-        return replace(self, product="hashes")
+        return replace(self, product="hashes", deduplicate=False)
 
     def place(self, rank: int) -> Path:
         """Return the folder of a part."""
-        task = self.tasks[rank]
-        return self.folder / self.product / task.source / f"{task.number:05d}"
+        return self.folder / self.product / str(self.tasks[rank])
 
     def duplicates(self, rank: int) -> Path:
         """Return the file that lists what to leave out of a part (duplicates.py)."""
-        task = self.tasks[rank]
-        return self.folder / "duplicates" / task.source / f"{task.number:05d}.places"
+        return self.folder / "duplicates" / f"{self.tasks[rank]}.places"
 
     def result(self, rank: int) -> dict[str, Any] | None:
         """Return what the worker of a part counted; None if it is not done, or is another's."""
@@ -101,6 +95,7 @@ class Work:
         """
         place = self.place(rank)
         made = place.with_name(f".{place.name}.{socket.gethostname()}.{os.getpid()}")
+        note = place.with_suffix(".fault")
         try:
             shutil.rmtree(made, ignore_errors=True)
             with writing(made):
@@ -109,16 +104,14 @@ class Work:
                 result = {"digest": self._digest(rank), **fill(made)}
                 write_whole(made / RESULT, json.dumps(result))
                 self._install(made, place, rank)
-        except BaseException as fault:
-            shutil.rmtree(made, ignore_errors=True)
-            if isinstance(fault, Exception):
-                self._note(rank, f"{type(fault).__name__}: {fault}")
+        except Exception as fault:
+            with suppress(OSError):
+                note.write_text(f"{type(fault).__name__}: {fault}", encoding="utf-8")
             raise
         finally:
-            with suppress(OSError):
-                self._progress(rank).unlink()
-        with suppress(OSError):
-            place.with_suffix(".fault").unlink()
+            shutil.rmtree(made, ignore_errors=True)
+            remove(place.with_suffix(".progress"))
+        remove(note)
 
     def remove(self, rank: int) -> None:
         """Forget a part, so that it is made again."""
@@ -126,23 +119,19 @@ class Work:
 
     def report(self, rank: int, counts: Sequence[int]) -> None:
         """Note how far a part is: documents, bytes of text, tokens, segments."""
-        path = self._progress(rank)
         with suppress(OSError):  # nobody needs it
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(" ".join(map(str, counts)))
+            self.place(rank).with_suffix(".progress").write_text(json.dumps({"counts": counts}))
 
-    def reports(self) -> dict[str, list[int]]:
-        """Return how far the parts at work are, by name of the task."""
-        found = {}
-        with suppress(OSError):
-            for path in (self.folder / "progress").iterdir():
-                with suppress(OSError, ValueError):
-                    found[path.name] = [int(word) for word in path.read_text().split()]
-        return {name: counts for name, counts in found.items() if len(counts) == 4}
+    def reports(self) -> dict[int, list[int]]:
+        """Return how far the parts at work are, by rank."""
+        paths = {self.place(rank).with_suffix(".progress"): rank for rank in range(len(self.tasks))}
+        there = (path for path in self._reported() if path in paths)
+        return {paths[path]: found["counts"] for path in there if (found := read_json(path))}
 
     def clear_reports(self) -> None:
         """Forget the reports of workers that are gone."""
-        shutil.rmtree(self.folder / "progress", ignore_errors=True)
+        for path in self._reported():
+            remove(path)
 
     def faults(self) -> list[str]:
         """Return what went wrong, as workers elsewhere noted it."""
@@ -150,21 +139,18 @@ class Work:
         return [note.read_text(encoding="utf-8") for note in notes if note.exists()]
 
     def _install(self, made: Path, place: Path, rank: int) -> None:
+        if self.result(rank) is not None:
+            return
         with writing(place):
-            if self.result(rank) is None:
-                shutil.rmtree(place, ignore_errors=True)
-                with suppress(FileExistsError, NotADirectoryError):
-                    made.rename(place)
-        shutil.rmtree(made, ignore_errors=True)
-        if self.result(rank) is None:
-            raise DataError(f"{place}: another program writes here; run again")
+            shutil.rmtree(place, ignore_errors=True)
+            try:
+                made.rename(place)
+            except OSError:
+                if self.result(rank) is None:
+                    raise
 
-    def _note(self, rank: int, text: str) -> None:
-        with suppress(OSError):
-            self.place(rank).with_suffix(".fault").write_text(text, encoding="utf-8")
-
-    def _progress(self, rank: int) -> Path:
-        return self.folder / "progress" / self.tasks[rank].name
+    def _reported(self) -> Iterator[Path]:
+        return (self.folder / self.product).glob("*/*.progress")
 
     def _digest(self, rank: int) -> str:
         return f"{self.digest}:{self.tasks[rank].part.digest()}"

@@ -39,6 +39,7 @@ from train.data.tokenizing.placing import (
 )
 from train.errors import DataError
 
+THREADS = "TOKENIZERS_PARALLELISM"
 CHUNK_CHARACTERS = 4096
 # Beyond, a text without a place to cut is cut all the same: a bound on memory.
 LONGEST_CHUNK = 1_000_000
@@ -304,7 +305,7 @@ class Tokenizer:
 
 def one_thread() -> None:
     """Keep tokenizers of this process from starting threads: for a worker among others."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ[THREADS] = "false"
 
 
 def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:

@@ -11,7 +11,7 @@ import dill
 import pytest
 
 from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, content, run, write_corpus
-from train.data.preparing.engines import Local, Ray, Slurm
+from train.data.preparing.engines import Local, Ray, Slurm, pipeline
 from train.data.reading import documents as parts
 from train.errors import DataError
 
@@ -118,9 +118,6 @@ def test_no_ray_is_said(corpus, tmp_path):
 
 def test_the_pipeline_travels(corpus, tmp_path):
     """What an executor pickles, by either library, makes the same parts."""
-    from train.data.preparing.parts import pipeline
-    from train.data.preparing.work import Work
-
     found = []
 
     class Stopped(Exception):
@@ -135,10 +132,10 @@ def test_the_pipeline_travels(corpus, tmp_path):
         run(corpus[0], tmp_path / "out", engine=Keeps())
     (work,) = found
     for library in (pickle, dill):
-        steps = library.loads(library.dumps(pipeline(work)))
-        assert all(isinstance(step.work, Work) for step in steps)
-        assert steps[-1].read is steps[0]
-        assert repr(steps[0].work.tasks) == repr(work.tasks)
+        (step,) = library.loads(library.dumps(pipeline(work)))
+        step(None, 0, len(work.tasks))
+        assert work.result(0)
+        work.remove(0)
 
 
 @pytest.mark.parametrize(
