@@ -55,14 +55,12 @@ def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
 
 def _target(out: Path, *, if_exists: str) -> Path:
     file = out if out.suffix == ".json" else out / "tokenizer.json"
-    there = [path for path in (file, file.with_name(CONFIG)) if path.exists()]
-    if there and if_exists != "overwrite":
-        raise DataError(
-            f"out={out}: {there[0]} is there already. Choose another folder, or set "
-            "if_exists=overwrite"
-        )
     if file.name == CONFIG:
         raise DataError(f"out={out}: {CONFIG} is written beside the tokenizer; take another name")
+    for path in (file, file.with_name(CONFIG)):
+        if path.exists() and if_exists != "overwrite":
+            cure = "Choose another folder, or set if_exists=overwrite"
+            raise DataError(f"out={out}: {path} is there already. {cure}")
     return file
 
 

@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,8 @@ class Output:
         """Put the file in its place; return its size (bytes) and checksums."""
         with writing(self.path):
             self._file.flush()
-            _sync(self._file.fileno())
+            if _synced.get():
+                os.fsync(self._file.fileno())
             self._file.close()
             self._part.replace(self.path)
         return self._checksum.digest()
@@ -163,16 +166,11 @@ def checksum(path: Path) -> dict[str, Any]:
 def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[int, int]]:
     """Yield byte ranges of the blocks by which two digests differ, neighbours joined."""
     size = max(found["bytes"], expected["bytes"])
-    start = None
-    for block in range(-(-size // BLOCK)):
-        digits = slice(block * _DIGITS, (block + 1) * _DIGITS)
-        if found["crc32"][digits] != expected["crc32"][digits]:
-            start = block * BLOCK if start is None else start
-        elif start is not None:
-            yield start, block * BLOCK
-            start = None
-    if start is not None:
-        yield start, size
+    blocks = range(-(-size // BLOCK))
+    differ = [block for block in blocks if _crc(found, block) != _crc(expected, block)]
+    for _, run in groupby(enumerate(differ), key=lambda pair: pair[1] - pair[0]):
+        joined = [block for _, block in run]
+        yield joined[0] * BLOCK, min((joined[-1] + 1) * BLOCK, size)
 
 
 def remove(path: Path) -> None:
@@ -207,37 +205,28 @@ def unsynced() -> Iterator[None]:
 
 
 @contextmanager
-def full_disk(path: Path) -> Iterator[None]:
-    """Raise DataError naming `path` where the disk has no room."""
+def writing(path: Path, *, only_full: bool = False) -> Iterator[None]:
+    """Raise DataError naming `path` where it cannot be written; only_full: for want of room."""
     try:
         yield
     except OSError as fault:
-        if fault.errno not in _FULL:
+        full = fault.errno in _FULL
+        if only_full and not full:
             raise
+        rule, cure = "cannot be written", "Check the disk and the permissions"
+        if full:
+            rule, cure = "no room is left to write it", "Free space"
         raise DataError(
-            f"{path}: no room is left to write it ({fault.strerror}). Free space, or set data= "
-            "or out= to a folder on another disk, then run again; what was half-written has been "
-            "removed"
+            f"{path}: {rule} ({fault.strerror or fault}). {cure}, or set data= or out= to a "
+            "folder on another disk, then run again; what was half-written has been removed"
         ) from fault
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raise DataError naming `path` where it cannot be written, whatever the reason."""
-    try:
-        with full_disk(path):
-            yield
-    except OSError as fault:
-        raise DataError(
-            f"{path}: cannot be written ({fault.strerror or fault}). Check the disk and the "
-            "permissions, or set data= or out= to another folder, then run again; what was "
-            "half-written has been removed"
-        ) from fault
+full_disk = partial(writing, only_full=True)
 
 
-def _sync(descriptor: int) -> None:
-    if _synced.get():
-        os.fsync(descriptor)
+def _crc(digest: dict[str, Any], block: int) -> str:
+    return digest["crc32"][block * _DIGITS : (block + 1) * _DIGITS]
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -26,8 +26,18 @@ def locked(path: Path, *, what: str) -> Iterator[None]:
 
     what: the folder that is locked, for the message.
     """
+    there = path.exists()
+    lock: BaseFileLock = FileLock(path, timeout=0, fallback_to_soft=False)
     try:
-        lock = _acquired(path)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise
+        except OSError:  # a file system without locks, which is reported in several ways
+            if not there:
+                path.unlink(missing_ok=True)
+            lock = SoftFileLock(path, timeout=0)
+            lock.acquire()
     except Timeout:
         raise _held(path, what) from None
     try:
@@ -43,25 +53,6 @@ def locked(path: Path, *, what: str) -> Iterator[None]:
             path.unlink(missing_ok=True)
     finally:
         lock.release()
-
-
-def _acquired(path: Path) -> BaseFileLock:
-    """Return the lock, held; Timeout if another has it."""
-    there = path.exists()
-    try:
-        lock: BaseFileLock = FileLock(path, timeout=0, fallback_to_soft=False)
-        return _acquire(lock)
-    except Timeout:
-        raise
-    except OSError:  # a file system without locks, which is reported in several ways
-        if not there:
-            path.unlink(missing_ok=True)
-        return _acquire(SoftFileLock(path, timeout=0))
-
-
-def _acquire(lock: BaseFileLock) -> BaseFileLock:
-    lock.acquire()
-    return lock
 
 
 def _holder(path: Path) -> tuple[str, str]:

@@ -34,13 +34,11 @@ def describe(
     texts = [document.text for document in chain.from_iterable(samples.values())]
     tokenizer = corpus.tokenizer.build(lambda characters: texts)
     chosen = ", ".join(f"{key}={value}" for key, value in request["tokenizer"].items())
-    there = folder.finished(out)
     done = len(list((out / folder.PART).glob("parts/*/*/part.json")))
-    if there is not None:
+    state = f"{done} parts of a run that was stopped" if done else "no data"
+    if (there := folder.finished(out)) is not None:
         same = "the same" if there["request"] == request else "another"
         state = f"{same} data set (if_exists={if_exists})"
-    else:
-        state = f"{done} parts of a run that was stopped" if done else "no data"
     lines = [
         f"into {out}, which holds {state}",
         f"by {engine}",
@@ -66,30 +64,22 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
     if not sample:
         yield "sample: no document in it"
         return
-    characters = sum(len(document.text) for document in sample)
-    size = sum(len(document.text.encode()) for document in sample)
-    tokens, segments, seconds = _measured(source, sample, tokenizer)
+    texts = [document.text for document in sample]
+    size = len("".join(texts).encode())
+    tokens = segments = 0
+    began = time.process_time()
+    for document, (ids, anchors) in zip(sample, tokenizer.encode_batch(texts), strict=True):
+        marks = mark(anchors, source.segmenter_of(document).levels(document.text))
+        tokens += len(ids) + 1
+        segments += int(np.count_nonzero(marks & 2))
+    seconds = time.process_time() - began
     yield (
         f"sample: {len(sample):,} documents, {size / 1e6:.2f} MB of text, "
         f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments):.1f} tokens per "
         f"segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )
-    if "bytes" in stored and characters >= SAMPLE_CHARACTERS:
+    if "bytes" in stored and sum(map(len, texts)) >= SAMPLE_CHARACTERS:
         yield f"in all: about {stored['bytes'] * tokens / size / 1e6:,.1f}M tokens, if stored plain"
-
-
-def _measured(
-    source: Source, sample: list[Document], tokenizer: Tokenizer
-) -> tuple[int, int, float]:
-    """Return tokens, segments, and seconds of the processor."""
-    tokens = segments = 0
-    began = time.process_time()
-    encoded = tokenizer.encode_batch([document.text for document in sample])
-    for document, (ids, anchors) in zip(sample, encoded, strict=True):
-        marks = mark(anchors, source.segmenter_of(document).levels(document.text))
-        tokens += len(ids) + 1
-        segments += int(np.count_nonzero(marks & 2))
-    return tokens, segments, time.process_time() - began
 
 
 def _sample(source: Source) -> Iterator[Document]:

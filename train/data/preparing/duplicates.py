@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,10 +31,15 @@ _DONE = "done.json"
 def hash_of(text: str) -> tuple[int, int]:
     """Return 128 bits of a text in which every run of white space counts as one blank."""
     digest = hashlib.blake2b(digest_size=16)
-    for piece in _normalised(text):
-        digest.update(piece.encode())
-    value = digest.digest()
-    return int.from_bytes(value[:8], "little"), int.from_bytes(value[8:], "little")
+    blank = begun = False
+    for start in range(0, len(text), _SLICE):
+        piece = text[start : start + _SLICE]
+        if words := piece.split():
+            between = begun and (blank or piece[0].isspace())
+            digest.update((" " * between + " ".join(words)).encode())
+            begun = True
+        blank = piece[-1].isspace()
+    return struct.unpack("<QQ", digest.digest())
 
 
 def store_hashes(folder: Path, rows: list[tuple[int, int, int]]) -> None:
@@ -78,8 +84,8 @@ def duplicates_of(work: Work, rank: int) -> set[int]:
 
 
 def _bounds(part: npt.NDArray[np.void], edges: list[int]) -> list[int]:
-    inner = np.searchsorted(part["high"], np.array(edges, dtype=np.uint64)).tolist()
-    return [0, *inner, len(part)]
+    inner = np.searchsorted(part["high"], np.array(edges, dtype=np.uint64))
+    return [0, *inner.tolist(), len(part)]
 
 
 def _repeated(
@@ -96,17 +102,3 @@ def _repeated(
     ranks, places = ranks[again], rows["place"][again]
     for rank in np.unique(ranks).tolist():
         yield rank, places[ranks == rank]
-
-
-def _normalised(text: str) -> Iterator[str]:
-    """Yield the text in slices, white space as single blanks, none at the ends."""
-    blank, begun = False, False
-    for start in range(0, len(text), _SLICE):
-        piece = text[start : start + _SLICE]
-        words = piece.split()
-        if words:
-            blank = blank or piece[0].isspace()
-            yield (" " if blank and begun else "") + " ".join(words)
-            begun, blank = True, piece[-1].isspace()
-        else:
-            blank = True

@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from train.disk.files import write_whole
 from train.errors import DataError
 
 _EXAMPLES = 5
-_COUNTERS = ("bad", "filtered", "segmenters")
 _CARD = Path(__file__).with_name("card.md.j2")
 
 
@@ -33,52 +32,38 @@ class Tally:
 
     def __init__(self, work: Work, name: str) -> None:
         self.work, self.name, self.source = work, name, work.sources[name]
-        self.ranks = [rank for rank, task in enumerate(work.tasks) if task.source == name]
-        self.documents = self.empty = self.duplicates = 0
-        self.counters: dict[str, Counter[str]] = {key: Counter() for key in _COUNTERS}
-        self.seen: set[str] = set()
-        self.examples: list[str] = []
-        self.splits: dict[int, list[str]] = {}
-        self.levels = 1
+        ranks = [rank for rank, task in enumerate(work.tasks) if task.source == name]
+        self.results = {rank: found for rank in ranks if (found := work.result(rank))}
+        results = self.results.values()
+        # As the workers found: segmenters take long to load.
+        self.levels = max((result["levels"] for result in results), default=1)
+        self.documents = sum(result["counts"][0] for result in results)
+        self.empty = sum(result["empty"] for result in results)
+        self.duplicates = sum(result["duplicates"] for result in results)
+        self.bad, self.filtered, self.segmenters = (
+            sum((Counter(result[key]) for result in results), Counter())
+            for key in ("bad", "filtered", "segmenters")
+        )
         self.lengths, self.sample = Lengths(), Sample()
-        for rank in self.ranks:
-            self._add(rank)
-
-    def _add(self, rank: int) -> None:
-        result = self.work.result(rank)
-        assert result is not None
-        self.documents += result["counts"][0]
-        self.empty += result["empty"]
-        self.duplicates += result["duplicates"]
-        for key, counter in self.counters.items():
-            counter.update(result[key])
-        self.seen.update(result["named"])
-        self.examples = (self.examples + result["examples"])[:_EXAMPLES]
-        self.splits[rank] = result["splits"]
-        self.levels = result["levels"]  # as the workers found: segmenters take long to load
-        self.lengths.merge(result["lengths"])
-        self.sample.merge(result["sample"])
+        for result in results:
+            self.lengths.merge(result["lengths"])
+            self.sample.merge(result["sample"])
 
     def require_documents(self) -> None:
         """Raise DataError if there is nothing to train on, or a document is named in vain."""
         reader = self.source.documents
         label = f"source {self.name} ({reader.label()})"
-        left_out = {
-            "empty": self.empty,
-            "duplicates": self.duplicates,
-            **self.counters["bad"],
-            **self.counters["filtered"],
-        }
-        if not self.documents and any(left_out.values()):
-            if sum(left_out.values()) == self.empty:
-                raise DataError(
-                    f"{label}: all {self.empty} documents are empty; check its text_key"
-                )
-            rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items() if number)
+        counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
+        left_out = {rule: number for rule, number in counts.items() if number}
+        if not self.documents and [*left_out] == ["empty"]:
+            raise DataError(f"{label}: all {self.empty} documents are empty; check its text_key")
+        if not self.documents and left_out:
+            rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
             raise DataError(f"{label}: every document was left out ({rules})")
         if not self.documents:
             raise DataError(f"{label}: no document was found. {reader.cure_of_nothing()}")
-        unseen = sorted(self.source.split.named() - self.seen) if self.source.split else []
+        seen = chain.from_iterable(result["named"] for result in self.results.values())
+        unseen = sorted(self.source.split.named().difference(seen)) if self.source.split else []
         if unseen:
             raise DataError(
                 f"{label}: split.ids names {', '.join(unseen[:3])}, which is no document of it; "
@@ -87,13 +72,13 @@ class Tally:
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
         """Return what the top manifest holds of the source."""
-        chosen = dict(self.counters["segmenters"].most_common())
+        chosen = dict(self.segmenters.most_common())
         return {
             **self.work.descriptions[self.name],
             "levels": self.levels,
             "empty": self.empty,
-            "bad": dict(self.counters["bad"]),
-            "filtered": dict(self.counters["filtered"]),
+            "bad": dict(self.bad),
+            "filtered": dict(self.filtered),
             "duplicates": self.duplicates,
             **({"segmenters": chosen} if chosen else {}),
             "splits": splits,
@@ -101,8 +86,10 @@ class Tally:
 
     def statistics(self) -> dict[str, Any]:
         """Return what the statistics hold of the source."""
-        found = {**self.lengths.summary(), "sample": self.sample.passage()}
-        return {**found, "left_out": self.examples} if self.examples else found
+        found = {**self.lengths.summary(), "sample": self.sample.best[1]}
+        examples = chain.from_iterable(result["examples"] for result in self.results.values())
+        left_out = [*islice(examples, _EXAMPLES)]
+        return {**found, "left_out": left_out} if left_out else found
 
 
 def tallies(work: Work) -> dict[str, Tally]:
@@ -137,16 +124,9 @@ def merge(
     write_whole(out / top.STATISTICS, json.dumps({**edges, "sources": statistics}) + "\n")
     write_whole(out / top.CARD_DATA, json.dumps(card, indent=1) + "\n")
     write_whole(out / top.CARD, markdown(card))
-    return top.write_top(
-        out,
-        {
-            "format": top.FORMAT,
-            "version": top.VERSION,
-            "request": request,
-            "tokenizer": tokenizer.fingerprint(),
-            "sources": sources,
-        },
-    )
+    head = {"format": top.FORMAT, "version": top.VERSION, "request": request}
+    manifest = {**head, "tokenizer": tokenizer.fingerprint(), "sources": sources}
+    return top.write_top(out, manifest)
 
 
 def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict[str, Any]:
@@ -169,15 +149,15 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
             )
             for split in SPLITS
         }
-        for number, rank in enumerate(tally.ranks):
-            for split in tally.splits[rank]:
+        for number, (rank, result) in enumerate(tally.results.items(), start=1):
+            for split in result["splits"]:
                 try:
                     part = open_dataset(work.place(rank) / split)
                 except (DataError, OSError) as fault:
                     work.remove(rank)
                     raise DataError(f"{fault}: run again to make this part anew") from None
                 writers[split].extend(part)
-            meter.update(f"{number + 1} of {len(tally.ranks)} parts")
+            meter.update(f"{number} of {len(tally.results)} parts")
     return {split: writer.counts for split, writer in writers.items()}
 
 

@@ -87,7 +87,7 @@ class PartWriter(ExitStack):
             "named": sorted(self.seen),
             "segmenters": self.chosen,
             "lengths": self.lengths.state(),
-            "sample": self.sample.state(),
+            "sample": self.sample.best,
         }
 
     def _write(

@@ -137,14 +137,11 @@ def _plan(corpus: Corpus, request: dict[str, Any], part: Path) -> tuple[list[Tas
     found = read_json(part / _PLAN)
     if found is None or found.get("digest") != digest:
         folder.clear(part)
-        divided = {name: source.documents.division() for name, source in corpus.sources.items()}
-        found = {
-            "digest": digest,
-            "parts": {
-                name: [[dict(each.where), each.size] for each in parts]
-                for name, parts in divided.items()
-            },
+        parts = {
+            name: [[dict(each.where), each.size] for each in source.documents.division()]
+            for name, source in corpus.sources.items()
         }
+        found = {"digest": digest, "parts": parts}
         write_whole(part / _PLAN, json.dumps(found))
     tasks = [
         Task(source=name, number=number, part=Part(where=plain(where), size=size))
@@ -157,8 +154,8 @@ def _plan(corpus: Corpus, request: dict[str, Any], part: Path) -> tuple[list[Tas
 def _tokenizer(corpus: Corpus, part: Path, digest: str, meter: Meter) -> Tokenizer:
     """Return the tokenizer of the request, or the same one as an interrupted run left it."""
     path = part / _TOKENIZER
-    found = read_json(path)
-    if found is not None and found.get("digest") == digest:
+    found = read_json(path) or {}
+    if found.get("digest") == digest:
         fast = tokenizers.Tokenizer.from_str(found["json"])
         made = Tokenizer(fast=fast, eos=found["eos"])
         if made.fingerprint() == found["fingerprint"]:

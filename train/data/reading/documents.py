@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -108,10 +107,10 @@ class Reader(ABC):
 
     def __iter__(self) -> Iterator[Document]:
         found = False
-        documents = (item for item in self.read() if not isinstance(item, Bad))
-        for document in islice(documents, self.limit):
-            found = True
-            yield document
+        for item in self._limited(self.read()):
+            if not isinstance(item, Bad):
+                found = True
+                yield item
         if not found and self.limit != 0:
             raise DataError(f"{self.label()}: no document was found. {self.cure_of_nothing()}")
 
@@ -133,11 +132,11 @@ class Reader(ABC):
 
     def take(self, part: Part) -> Iterator[Document | Bad]:
         """Yield what a worker reads of a part of the division."""
-        if self.limit is None:
-            yield from self.read_part(part)
-            return
-        left = self.limit
-        for item in self.read() if left else ():
+        return self.read_part(part) if self.limit is None else self._limited(self.read())
+
+    def _limited(self, items: Iterator[Document | Bad]) -> Iterator[Document | Bad]:
+        left = -1 if self.limit is None else self.limit
+        for item in items if left else ():
             yield item
             left -= not isinstance(item, Bad)
             if not left:
@@ -160,10 +159,7 @@ class Reader(ABC):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that decides which documents come out."""
-        return {
-            "reader": type(self).__name__,
-            **{key: _plain(value) for key, value in asdict(self).items()},
-        }
+        return {"reader": type(self).__name__, **_plain(asdict(self))}
 
     def document(
         self, text: str, *, id: str, replaced: int = 0, meta: Mapping[str, Any] | None = None
@@ -209,7 +205,7 @@ def bad_where(where: str, *, rule: str) -> Iterator[None]:
     except Bad:
         raise
     except DataError as fault:
-        raise Bad(where=where, rule=rule, detail=str(fault).removeprefix(": ")) from None
+        raise Bad(where=where, rule=rule, detail=str(fault)) from None
 
 
 def clean(text: str) -> tuple[str, int]:
@@ -217,7 +213,7 @@ def clean(text: str) -> tuple[str, int]:
     return _SURROGATE.subn(REPLACEMENT, text)
 
 
-def decode(data: bytes, *, errors: str, where: str, offset: int = 0) -> tuple[str, int]:
+def decode(data: bytes, *, errors: str, offset: int = 0) -> tuple[str, int]:
     """Decode UTF-8; also return the number of characters that replace bad bytes.
 
     errors: "replace", or "fail" to raise DataError with the offset of the first bad byte, which
@@ -230,7 +226,7 @@ def decode(data: bytes, *, errors: str, where: str, offset: int = 0) -> tuple[st
     except UnicodeDecodeError as fault:
         if errors == "fail":
             raise DataError(
-                f"{where}: byte {offset + fault.start} is not UTF-8 ({fault.reason}). Convert the "
+                f"byte {offset + fault.start} is not UTF-8 ({fault.reason}). Convert the "
                 "file, or set encoding_errors=replace to put U+FFFD there and count it"
             ) from None
     text = data.decode("utf-8", errors="replace")

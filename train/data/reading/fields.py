@@ -57,7 +57,7 @@ class Rows(TolerantReader):
             with bad_where(where, rule="no text"):
                 text = text_of(row, self.text_key)
                 if self.id_key is not None:
-                    id = str(dig(row, self.id_key, where="", parameter="id_key"))
+                    id = str(dig(row, self.id_key, parameter="id_key"))
         except Bad as fault:
             return self.left_out(fault)
         meta = fields_of(row, self.text_key, self.meta_keys)
@@ -66,7 +66,7 @@ class Rows(TolerantReader):
 
 def text_of(row: Mapping[str, Any], key: str) -> str:
     """Return the text of a row; a null is the empty text, which `prepare` skips and counts."""
-    text = dig(row, key, where="", parameter="text_key")
+    text = dig(row, key, parameter="text_key")
     if text is None:
         return ""
     if not isinstance(text, str):
@@ -74,7 +74,7 @@ def text_of(row: Mapping[str, Any], key: str) -> str:
     return text
 
 
-def dig(row: Mapping[str, Any], key: str, *, where: str, parameter: str) -> Any:
+def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") -> Any:
     """Return the value of a key, dotted for a key inside a value: ``meta.pile_set_name``."""
     if key in row:
         return row[key]
@@ -82,7 +82,7 @@ def dig(row: Mapping[str, Any], key: str, *, where: str, parameter: str) -> Any:
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
             known = ", ".join(map(str, value)) if isinstance(value, Mapping) else "no fields"
-            raise DataError(f"{where}: {parameter}={key} is not there; there is: {known}")
+            raise DataError(f"{where}{parameter}={key} is not there; there is: {known}")
         value = value[part]
     return value
 
@@ -141,7 +141,7 @@ def check_conditions(conditions: Conditions | None) -> None:
 def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
     """Return whether every condition holds for a row; DataError names a field that is missing."""
     return all(
-        _holds(dig(row, field, where=where, parameter="filter"), condition)
+        _holds(dig(row, field, where=f"{where}: ", parameter="filter"), condition)
         for field, condition in (conditions or {}).items()
     )
 
@@ -149,17 +149,14 @@ def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) 
 def _holds(value: Any, condition: Any) -> bool:
     if not isinstance(condition, Mapping):
         return value in condition
-    if "not" in condition and value in condition["not"]:
-        return False
-    if "matches" in condition and not (
-        isinstance(value, str) and re.search(condition["matches"], value)
-    ):
-        return False
-    if "at_least" not in condition and "at_most" not in condition:
-        return True
-    return isinstance(value, int | float) and (
-        condition.get("at_least", value) <= value <= condition.get("at_most", value)
-    )
+    number = isinstance(value, int | float)
+    holds = {
+        "not": lambda refused: value not in refused,
+        "matches": lambda expression: isinstance(value, str) and re.search(expression, value),
+        "at_least": lambda least: number and value >= least,
+        "at_most": lambda most: number and value <= most,
+    }
+    return all(holds[kind](asked) for kind, asked in condition.items())
 
 
 def _require_list(key: str, values: Any) -> None:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,15 +28,7 @@ from train.data.reading.documents import (
     part_size,
 )
 from train.data.reading.fields import Rows, columns_of
-from train.data.reading.storage import (
-    File,
-    Span,
-    lines_of,
-    listed,
-    opened,
-    raw,
-    spans,
-)
+from train.data.reading.storage import File, Span, lines_of, listed, opened, raw, spans
 from train.disk.redaction import redacted
 
 
@@ -56,29 +49,26 @@ class Files(TolerantReader):
     def parts(self) -> list[Part]:
         files = self.files()
         size = part_size(sum(file.size for file in files))
-        parts: list[Part] = []
-        small: list[tuple[File, int]] = []
-        for file in files:
-            pieces = self.pieces(file, size=size) if file.size > size else []
-            if len(pieces) < 2:
-                small.append((file, file.size))
-                continue
-            parts += _together(small, size=size)
-            small = []
-            parts += [
-                Part(where={"files": [astuple(file)], **where}, size=bytes_)
-                for where, bytes_ in pieces
-            ]
-        return [*parts, *_together(small, size=size)]
+        divided = [(f, self.pieces(f, size=size) if f.size > size else []) for f in files]
+        parts: list[tuple[list[File], dict[str, Any], int]] = []
+        for apart, group in groupby(divided, key=lambda both: len(both[1]) > 1):
+            if apart:
+                parts += [([f], where, own) for f, pieces in group for where, own in pieces]
+            else:
+                together = grouped(((f, f.size) for f, _ in group), size=size)
+                parts += [(held, {}, own) for held, own in together]
+        return [
+            Part(where={"files": [*map(astuple, held)], **where}, size=own)
+            for held, where, own in parts
+        ]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
         if not part.where:
             yield from self.read()
             return
         where = dict(part.where)
-        for path, name, size, changed in where.pop("files"):
-            file = File(path=path, name=name, size=size, changed=changed)
-            yield from self.guarded(file, where)
+        for file in where.pop("files"):
+            yield from self.guarded(File(*file), where)
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
         """Return where pieces of about `size` bytes of a large file are, with their bytes."""
@@ -132,7 +122,7 @@ class TextFiles(Files):
         with opened(file) as stored:
             data = stored.read()
         with bad_where(str(file), rule="not UTF-8"):
-            text, replaced = decode(data, errors=self.encoding_errors, where="")
+            text, replaced = decode(data, errors=self.encoding_errors)
         del data
         yield self.document(text, id=file.name, replaced=replaced)
 
@@ -167,7 +157,7 @@ class JSONL(Rows, Files):
         """Return the document of a line, taken out of its list; None for an empty line."""
         line = held.pop()
         with bad_where(where, rule="not UTF-8"):
-            text, replaced = decode(line, errors=self.encoding_errors, where="", offset=offset)
+            text, replaced = decode(line, errors=self.encoding_errors, offset=offset)
         del line
         if not text or text.isspace():
             return None
@@ -242,10 +232,3 @@ class Parquet(Rows, Files):
             except arrow.ArrowException as fault:
                 detail = f"not a Parquet file: {fault}"
                 raise Bad(where=str(file), rule="not Parquet", detail=detail) from None
-
-
-def _together(files: list[tuple[File, int]], *, size: int) -> list[Part]:
-    return [
-        Part(where={"files": [astuple(file) for file in group]}, size=held)
-        for group, held in grouped(files, size=size)
-    ]

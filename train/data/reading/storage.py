@@ -21,9 +21,10 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from glob import glob, has_magic
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,18 +38,17 @@ else:
     from backports import zstd
 
 _UNPACKERS: dict[str, Any] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-    ".zst": zstd.open,
+    ".gz": (gzip.open, "gzip"),
+    ".bz2": (bz2.open, "bzip2"),
+    ".xz": (lzma.open, "xz"),
+    ".zst": (zstd.open, "zstandard"),
 }
-_NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstandard"}
 _CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
 PACKED_PIECES = 8
 _BLOCK = 1 << 22
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class File:
     """A file of a corpus.
 
@@ -80,36 +80,34 @@ def listed(path: str, *, pattern: str) -> list[File]:
     place = Path(path)
     if place.is_file():
         return _in_archive(path, pattern) if place.suffix == ".zip" else [_local(place, place.name)]
-    if place.is_dir():
-        found = [file for file in place.glob(pattern) if file.is_file()]
-        if not found:
-            raise DataError(f"path={path}: no file in it matches pattern={pattern}")
-        return [_local(file, file.relative_to(place).as_posix()) for file in sorted(found)]
-    if not has_magic(path):
+    folder = place.is_dir()
+    if not folder and not has_magic(path):
         raise DataError(f"path={path}: there is no such file or folder")
-    matched = sorted(file for name in glob(path, recursive=True) if (file := Path(name)).is_file())  # noqa: PTH207
-    if not matched:
-        raise DataError(f"path={path}: no file matches this glob")
-    return [_local(file, file.name) for file in matched]
+    matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
+    found = sorted(file for file in matched if file.is_file())
+    if not found:
+        rule = f"in it matches pattern={pattern}" if folder else "matches this glob"
+        raise DataError(f"path={path}: no file {rule}")
+    return [
+        _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in found
+    ]
 
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
     """Open a file, unpacked; OSError where it cannot be read, Bad if it is cut short or damaged."""
-    unpack = _UNPACKERS.get(suffix(file.path))
     with raw(file) as packed:
-        if unpack is None:
+        if not file.packed:
             yield packed
             return
         try:
-            with unpack(packed) as unpacked:
+            with _UNPACKERS[suffix(file.path)][0](packed) as unpacked:
                 yield unpacked
-        except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as fault:
-            raise _cut_short(file, fault) from None
-        except OSError as fault:
-            if fault.errno is not None:  # of the disk; bz2 has none for what is no bzip2
-                raise
-            raise _cut_short(file, fault) from None
+        except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as fault:
+            if isinstance(fault, OSError) and fault.errno is not None:
+                raise  # of the disk; gzip and bz2 give none to what is not theirs
+            detail = f"not a whole {_UNPACKERS[suffix(file.path)][1]} file: {fault}"
+            raise Bad(where=str(file), rule="cut short", detail=detail) from None
 
 
 @contextmanager
@@ -119,14 +117,13 @@ def raw(file: File) -> Iterator[IO[bytes]]:
         with Path(file.path).open("rb") as stored:
             yield stored
         return
-    member, outer = _split_archive(file.path)
-    if outer is not None:
-        with _archive(outer, _state(outer)).open(member) as stored:
-            yield stored
-        return
     from fsspec.core import url_to_fs
 
-    system, inside = url_to_fs(file.path)
+    first, chained, outer = file.path.partition("::")
+    if chained and first.startswith("zip://"):
+        system, inside = _archive(outer, _state(outer)), first.removeprefix("zip://")
+    else:
+        system, inside = url_to_fs(file.path)
     with system.open(inside, "rb") as stored:
         yield stored
 
@@ -160,10 +157,9 @@ def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
         starts = list(_starts(file, size=size))
     except OSError:  # the worker that reads it reports it
         return []
-    stops = [start for start, _ in starts[1:]] + [file.size]
     return [
         (asdict(Span(start=start, stop=stop, line=line)), stop - start)
-        for (start, line), stop in zip(starts, stops, strict=True)
+        for (start, line), (stop, _) in pairwise([*starts, (file.size, 0)])
     ]
 
 
@@ -178,8 +174,7 @@ def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
         with opened(file) as lines:
             if span.start:
                 lines.seek(span.start)
-            offset = span.start
-            number = span.line
+            offset, number = span.start, span.line
             for line in lines:  # by no enumerate, which would keep the line
                 if span.stop is not None and offset >= span.stop:
                     return
@@ -193,14 +188,9 @@ def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
             raise
 
 
-def _cut_short(file: File, fault: Exception) -> Bad:
-    detail = f"not a whole {_NAMES[suffix(file.path)]} file: {fault}"
-    return Bad(where=str(file), rule="cut short", detail=detail)
-
-
 def _local(path: Path, name: str) -> File:
     found = path.stat()
-    return File(path=str(path), name=name, size=found.st_size, changed=str(found.st_mtime_ns))
+    return File(str(path), name, found.st_size, str(found.st_mtime_ns))
 
 
 def _remote(path: str, *, pattern: str) -> list[File]:
@@ -218,23 +208,13 @@ def _remote(path: str, *, pattern: str) -> list[File]:
         raise DataError(f"path={where}: fsspec cannot open this address: {fault}") from None
     except OSError as fault:
         raise DataError(f"path={where}: cannot be read: {redacted(str(fault))}") from None
-    entries = {name: entry for name, entry in entries.items() if entry["type"] == "file"}
+    entries = {name: entry for name, entry in sorted(entries.items()) if entry["type"] == "file"}
     if not entries:
         raise DataError(f"path={where}: there is no such file or folder")
-    whole = magic or set(entries) == {root}
-    found = [
-        File(
-            path=_address(system, path, name),
-            name=name.rpartition("/")[2] if whole else name.removeprefix(root).lstrip("/"),
-            size=int(entry.get("size") or 0),
-            changed=next((str(entry[key]) for key in _CHANGED if entry.get(key)), ""),
-        )
-        for name, entry in sorted(entries.items())
-    ]
-    kept = found if whole else [file for file in found if _matcher(pattern)(file.name)]
-    if not kept:
-        raise DataError(f"path={where}: no file in it matches pattern={pattern}")
-    return kept
+    found = [_stored(_address(system, path, name), name, entry) for name, entry in entries.items()]
+    if magic or set(entries) == {root}:
+        return [replace(file, name=file.name.rpartition("/")[2]) for file in found]
+    return _matching(found, path, root=root, pattern=pattern)
 
 
 def _address(system: Any, path: str, name: str) -> str:
@@ -254,23 +234,29 @@ def _in_archive(path: str, pattern: str) -> list[File]:
         raise DataError(
             f"path={redacted(path)}: not a zip archive: {redacted(str(fault))}"
         ) from None
-    matches = _matcher(pattern)
-    found = [
-        File(path=f"zip://{name}::{path}", name=name, size=entry["size"], changed=str(entry["CRC"]))
+    files = [
+        _stored(f"zip://{name}::{path}", name, entry)
         for name, entry in sorted(entries.items())
-        if entry["type"] == "file" and matches(name)
+        if entry["type"] == "file"
     ]
+    return _matching(files, path, root="", pattern=pattern)
+
+
+def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
+    changed = next((str(entry[key]) for key in _CHANGED if entry.get(key)), "")
+    return File(path, name, int(entry.get("size") or 0), changed)
+
+
+def _matching(files: list[File], path: str, *, root: str, pattern: str) -> list[File]:
+    """Return the files below a root whose names there match a pattern. Raises DataError."""
+    from fsspec.utils import glob_translate
+
+    inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
+    matches = re.compile(glob_translate(pattern)).match
+    found = [file for file in inside if matches(file.name)]
     if not found:
         raise DataError(f"path={redacted(path)}: no file in it matches pattern={pattern}")
     return found
-
-
-def _split_archive(path: str) -> tuple[str, str | None]:
-    """Return the member and the archive of a file in a zip archive."""
-    if not path.startswith("zip://") or "::" not in path:
-        return path, None
-    member, _, outer = path.removeprefix("zip://").partition("::")
-    return member, outer
 
 
 def _state(path: str) -> tuple[int, int]:
@@ -288,12 +274,6 @@ def _archive(path: str, state: tuple[int, int]) -> Any:
     from fsspec.implementations.zip import ZipFileSystem
 
     return ZipFileSystem(fo=path)
-
-
-def _matcher(pattern: str) -> Any:
-    from fsspec.utils import glob_translate
-
-    return re.compile(glob_translate(pattern)).match
 
 
 def _starts(file: File, *, size: int) -> Iterator[tuple[int, int]]:

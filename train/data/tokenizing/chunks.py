@@ -153,15 +153,13 @@ def steps_of(part: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
 
 
 def _without_prefix(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
-    kept = []
-    for step in steps_of(normaliser, "normalizers"):
-        edge = step["type"] == "Replace" and step["pattern"] == {"Regex": EDGE_SPACES}
-        if step["type"] == "Strip":
-            step = {**step, "strip_left": False}
-        if step["type"] != "Prepend" and not edge:
-            kept.append(step)
-    unchanged = kept == steps_of(normaliser, "normalizers")
-    return normaliser if unchanged else {"type": "Sequence", "normalizers": kept}
+    steps = steps_of(normaliser, "normalizers")
+    kept = [
+        {**step, "strip_left": False} if step["type"] == "Strip" else step
+        for step in steps
+        if step["type"] != "Prepend" and step.get("pattern") != {"Regex": EDGE_SPACES}
+    ]
+    return normaliser if kept == steps else {"type": "Sequence", "normalizers": kept}
 
 
 def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkRule:
@@ -211,11 +209,11 @@ def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) ->
     if not lines:
         return _rule("before word", inside, why="expression")
     trailing = {_TRAILING, _TRAILING_SLASH} & set(found)
-    if not trailing and not _LINES & set(found):
+    if not _LINES & set(found):
+        if trailing:
+            return _rule("before word", inside, why="expression")
         line = _BEFORE if alone else _BEFORE_LETTER
         return _rule("before line end", f"{line}|{inside}", why="expression")
-    if not _LINES & set(found):
-        return _rule("before word", inside, why="expression")
     slash = _AFTER_NO_SLASH if _TRAILING_SLASH in trailing else _AFTER
     line = slash if alone else _AFTER_LETTER
     return _rule("after line end", f"{line}|{inside}", why="expression")
@@ -225,9 +223,8 @@ def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> Chunk
     """spaces: whether they come to the model as SPACE_MARK; lines: whether line ends come to it."""
     if model["type"] != "BPE":
         raise _Unproved(f"a {model['type']} model without splitting weighs whole texts")
-    if model.get("ignore_merges") or any(
-        model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")
-    ):
+    affixes = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
+    if any(map(model.get, affixes)):
         raise _Unproved("the BPE model treats the ends of a text apart")
     pieces = model["vocab"]
     places, names = [], []
@@ -237,12 +234,9 @@ def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> Chunk
         names.append("before space")
     # An unknown line end would be one unknown piece with what follows.
     known = "\n" in pieces or (model["byte_fallback"] and "<0x0A>" in pieces)
-    crossing = ("\n", "<0x0A>")
-    if (
-        lines
-        and known
-        and not any(end in piece and piece != end for piece in pieces for end in crossing)
-    ):
+    ends = ("\n", "<0x0A>")
+    alone = not any(end in piece and piece != end for piece in pieces for end in ends)
+    if lines and known and alone:
         places.append(_AFTER)
         names.append("after line end")
     if not places:
@@ -295,23 +289,15 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
 
 def _alternatives(expression: str) -> list[str]:
     """Return the alternatives of an expression, at its top level."""
-    parts, depth, inside, start = [], 0, False, 0
-    place = 0
-    while place < len(expression):
-        char = expression[place]
-        if char == "\\":
-            place += 1
-        elif inside:
-            inside = char != "]"
-        elif char == "[":
-            inside = True
-        elif char in "()":
-            depth += 1 if char == "(" else -1
-        elif char == "|" and depth == 0:
-            parts.append(expression[start:place])
-            start = place + 1
-        place += 1
-    return [*parts, expression[start:]]
+    parts, depth = [""], 0
+    # An escaped character, a class of characters, or a character.
+    for token in re.findall(r"(?s)\\.|\[(?:\\.|[^]\\])*\]|.", expression):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
 
 
 def _rule(name: str, places: str, *, why: str) -> ChunkRule:

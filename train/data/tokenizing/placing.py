@@ -52,10 +52,8 @@ class Spelling:
 
     def prefix(self, text: str) -> int:
         """Return the bytes that the tokenizer writes before a text: a space, or none."""
-        if self.before is None:
-            return 0
-        if self.before == "always":
-            return 1
+        if self.before in (None, "always"):
+            return int(self.before == "always")
         return int(not text.startswith((" ", SPACE_MARK) if self.before == "metaspace" else " "))
 
 
@@ -116,11 +114,9 @@ def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> s
             return f"{piece!r} begins at character {start}, before the token that precedes it"
         last = max(last, start)
         covered[start:end] = [True] * (end - start)
-        shown = _shown(piece, definition)
-        if shown is None or start == end:
-            continue
+        shown = _shown(piece, definition) if start < end else None
         # A character may be spelled by several (a ligature), which tokens then share.
-        if shown not in _normalised(fast, text, start, end):
+        if shown is not None and shown not in _normalised(fast, text, start, end):
             place = f"{text[start:end]!r} (characters {start} to {end})"
             return f"{piece!r} does not spell {place}, where its offsets lead"
     for found in re.finditer(r"\S+", text):  # each word that is kept must begin inside of a token
@@ -133,10 +129,8 @@ def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> s
 def _normalised(fast: tokenizers.Tokenizer, text: str, start: int, end: int) -> str:
     while end < len(text) and unicodedata.combining(text[end]):
         end += 1  # composed into the character that the offsets name
-    found = text[start:end]
-    if fast.normalizer is not None:
-        found = fast.normalizer.normalize_str(found)
-    return _ORNAMENTS.sub("", found)
+    change = fast.normalizer.normalize_str if fast.normalizer else str
+    return _ORNAMENTS.sub("", change(text[start:end]))
 
 
 def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:

@@ -17,8 +17,9 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
@@ -37,8 +38,7 @@ _STACKED = re.compile("[\u0300-\u036f]{2,}")
 _TWIN_LINE, _TWIN_LINES = r".{1,48}", 600
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     text: str
     score: float
     kind: int
@@ -65,11 +65,9 @@ def read_model(data: bytes) -> Model:
     """Parse a model file. Raises ValueError if it is none."""
     try:
         fields = [*_fields(data)]
-        pieces = tuple(_piece(value) for number, value in fields if number == 1)
-        trainer, normaliser = (
-            dict(_fields(next((value for number, value in fields if number == wanted), b"")))
-            for wanted in (2, 3)
-        )
+        pieces = tuple(_piece(dict(_fields(value))) for number, value in fields if number == 1)
+        whole = dict(reversed(fields))  # of several, the first
+        trainer, normaliser = (dict(_fields(whole.get(number, b""))) for number in (2, 3))
     except (IndexError, struct.error, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise ValueError(f"not a SentencePiece model: {error}") from None
     if not pieces:
@@ -115,17 +113,16 @@ def merge(model: Model, text: str) -> list[str]:
 
 
 def _refusal(model: Model) -> str | None:
-    if model.kind not in (_UNIGRAM, _BPE):
-        return f"the model is of kind {_KINDS.get(model.kind, model.kind)}"
-    if model.suffix:
-        return "the model writes spaces as suffixes (treat_whitespace_as_suffix)"
-    if not model.escape:
-        return "the model does not mark spaces (escape_whitespaces is off)"
-    if model.kind == _UNIGRAM and model.of_kind(_USER):
-        return "the Unigram model has user-defined symbols"
-    if model.of_kind(_UNUSED):
-        return "the model has unused pieces"
-    return None
+    reasons = {
+        f"the model is of kind {_KINDS.get(model.kind, model.kind)}": model.kind
+        not in (_UNIGRAM, _BPE),
+        "the model writes spaces as suffixes (treat_whitespace_as_suffix)": model.suffix,
+        "the model does not mark spaces (escape_whitespaces is off)": not model.escape,
+        "the Unigram model has user-defined symbols": model.kind == _UNIGRAM
+        and model.of_kind(_USER),
+        "the model has unused pieces": model.of_kind(_UNUSED),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _fast(model: Model) -> tokenizers.Tokenizer:
@@ -155,14 +152,15 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
             fast.pre_tokenizer = pre_tokenizers.Split(symbols, behavior="isolated")
     else:
         scored = [(piece.text, piece.score) for piece in model.pieces]
-        place = next(i for i, piece in enumerate(model.pieces) if piece.kind == _UNKNOWN)
+        place = [piece.kind for piece in model.pieces].index(_UNKNOWN)
         fast = tokenizers.Tokenizer(
             models.Unigram(scored, unk_id=place, byte_fallback=model.bytes_for_unknown)
         )
         if not any(SPACE_MARK in piece.text[1:] for piece in model.pieces):
             fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
     fast.normalizer = _normaliser(model)
-    fast.decoder = _decoder(model)
+    steps = [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
+    fast.decoder = decoders.Sequence(steps + [decoders.Strip(" ", 1, 0)] * model.dummy_prefix)
     special = model.of_kind(_UNKNOWN, _CONTROL)
     fast.add_special_tokens([AddedToken(p, special=True, normalized=False) for p in special])
     return fast
@@ -181,13 +179,6 @@ def _normaliser(model: Model) -> normalizers.Normalizer:
     if model.dummy_prefix:
         steps.append(normalizers.Prepend(SPACE_MARK))
     return normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE_MARK)])
-
-
-def _decoder(model: Model) -> decoders.Decoder:
-    steps = [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
-    if model.dummy_prefix:
-        steps.append(decoders.Strip(" ", 1, 0))
-    return decoders.Sequence(steps)
 
 
 def _fault(
@@ -234,41 +225,34 @@ def _probes(model: Model) -> Iterator[str]:
         yield from (piece.text.replace(SPACE_MARK, " ") for piece in model.pieces[:2000])
 
 
-def _piece(data: Any) -> Piece:
-    fields = dict(_fields(data))
+def _piece(fields: dict[int, Any]) -> Piece:
     score = struct.unpack("<f", fields[2])[0] if 2 in fields else 0.0
-    return Piece(text=fields[1].decode("utf-8"), score=score, kind=fields.get(3, _NORMAL))
+    return Piece(fields[1].decode("utf-8"), score, fields.get(3, _NORMAL))
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """Yield (number, value) of a protocol buffer's fields; IndexError where it is cut short."""
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
+    stream = BytesIO(data)
+    while stream.tell() < len(data):
+        key = _varint(stream)
         wire = key & 7
         if wire == 0:
-            value, place = _varint(data, place)
-            yield key >> 3, value
+            yield key >> 3, _varint(stream)
             continue
         if wire not in (1, 2, 5):
-            raise IndexError(f"wire type {wire} at byte {place}")
-        size = {1: 8, 5: 4}.get(wire)
-        if size is None:
-            size, place = _varint(data, place)
-        if place + size > len(data):
+            raise IndexError(f"wire type {wire} at byte {stream.tell()}")
+        size = {1: 8, 5: 4}.get(wire) or _varint(stream)
+        value = stream.read(size)
+        if len(value) < size:
             raise IndexError(f"cut short at byte {len(data)}")
-        yield key >> 3, data[place : place + size]
-        place += size
+        yield key >> 3, value
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
+def _varint(stream: BytesIO) -> int:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = stream.read(1)[0]
         value |= (byte & 0x7F) << shift
-        shift += 7
         if byte < 0x80:
-            return value, place
-        if shift > 63:
-            raise IndexError(f"a number without end at byte {place}")
+            return value
+    raise IndexError(f"a number without end at byte {stream.tell()}")

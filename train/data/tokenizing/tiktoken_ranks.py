@@ -60,9 +60,14 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
     if end < 0 or end in ranks.values():
         end = max(ranks.values()) + 1
     fast = _fast(ranks, PATTERNS.get(name, name), path, end=end)
-    fault = _fault(fast, ranks, samples)
-    if fault:
-        raise DataError(f"{path}: the converted tokenizer is not exact: {fault}")
+    for sample in (*samples, *probes(_texts(ranks))):
+        pieces = fast.pre_tokenizer[0].pre_tokenize_str(sample)
+        ids = fast.encode(sample, add_special_tokens=False).ids
+        if ids != [id for piece, _ in pieces for id in merge(ranks, piece.encode())]:
+            raise DataError(
+                f"{path}: the converted tokenizer is not exact: merging by rank gives other ids "
+                f"for {sample[:40]!r}"
+            )
     return fast
 
 
@@ -149,18 +154,6 @@ def _fast(
     fast.decoder = decoders.ByteLevel()
     fast.add_special_tokens([AddedToken(END, special=True, normalized=False)])
     return fast
-
-
-def _fault(
-    fast: tokenizers.Tokenizer, ranks: Mapping[bytes, int], samples: Sequence[str]
-) -> str | None:
-    first = fast.pre_tokenizer[0]
-    for sample in (*samples, *probes(_texts(ranks))):
-        ids = fast.encode(sample, add_special_tokens=False).ids
-        pieces = (piece for piece, _ in first.pre_tokenize_str(sample))
-        if ids != [id for piece in pieces for id in merge(ranks, piece.encode())]:
-            return f"merging by rank gives other ids for {sample[:40]!r}"
-    return None
 
 
 def _texts(tokens: Iterable[bytes]) -> Iterator[str]:

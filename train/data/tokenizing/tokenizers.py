@@ -20,9 +20,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers
@@ -59,8 +58,7 @@ _WITHIN = "".join(
 SAMPLES = (SAMPLE, _WITHIN, OFFSET_SAMPLE, " " + _WITHIN)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A piece of text number `text` of a batch that begins at character `start` of it."""
 
     text: int
@@ -76,11 +74,15 @@ class Tokenizer:
     """
 
     rule: ChunkRule
-    _blank: str | None
     spelling: Spelling | None
 
     def __init__(self, *, fast: tokenizers.Tokenizer, eos: str) -> None:
-        self._set(_settled(fast), eos)
+        definition = json.loads(fast.to_str())
+        # Without what would make encoding lossy or random.
+        definition["truncation"] = definition["padding"] = None
+        if "dropout" in definition["model"]:
+            definition["model"]["dropout"] = None
+        self._set(json.dumps(definition, ensure_ascii=False), eos)
         if not all(map(self._rule_holds, SAMPLES)):
             self.rule = ChunkRule(name=None, reason=f"{self.rule.name} changes ids of the sample")
         fault = offset_fault(self.fast, self._definition)
@@ -130,19 +132,18 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
-        ids: list[list[np.ndarray]] = [[] for _ in texts]
-        anchors: list[list[np.ndarray]] = [[] for _ in texts]
+        empty = np.empty(0, dtype=np.int32)
+        found = [([empty], [empty]) for _ in texts]
         parts = ((part, len(part.content)) for part in self._parts(texts))
         for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
-            for part, (found, places) in zip(slab, self._encode(slab), strict=True):
-                ids[part.text].append(found)
-                anchors[part.text].append(places + np.int32(part.start) if part.start else places)
+            for part, (ids, anchors) in zip(slab, self._encode(slab), strict=True):
+                found[part.text][0].append(ids)
+                found[part.text][1].append(anchors + np.int32(part.start))
         made = []
-        for place in range(len(texts)):  # each list is let go once it is joined
-            row, ids[place] = _joined(ids[place]), []
-            columns, anchors[place] = _joined(anchors[place]), []
-            made.append((row, columns))
-        return made
+        while found:  # each list is let go once it is joined
+            both = found.pop()
+            made.append((_joined(both[0]), _joined(both[1])))
+        return made[::-1]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; special tokens appear as they are spelled."""
@@ -156,17 +157,17 @@ class Tokenizer:
         own = self.spelling or spelling(self._definition, self.fast.get_vocab())
         if own is not None:
             return own.table.pieces
-        if self._definition["decoder"] == {"type": "Fuse"}:  # joins the pieces as they are
-            ids = range(self.vocab_size)
-            return tuple(b"" if self._special[id] else self.decode([id]).encode() for id in ids)
-        words = (id for id in range(self.vocab_size) if self.decode([id]).isalpha())
-        before = next(words, None)
-        if before is None:
-            raise DataError("no token is a word: the text of its ids cannot be found one by one")
-        size = len(self.decode([before]))
+        ids = range(self.vocab_size)
+        before: list[int] = []
+        if self._definition["decoder"] != {"type": "Fuse"}:  # which joins the pieces as they are
+            before = [*islice((id for id in ids if self.decode([id]).isalpha()), 1)]
+            if not before:
+                raise DataError(
+                    "no token is a word: the text of its ids cannot be found one by one"
+                )
+        size = len(self.decode(before))
         return tuple(
-            b"" if self._special[id] else self.decode([before, id])[size:].encode()
-            for id in range(self.vocab_size)
+            b"" if self._special[id] else self.decode([*before, id])[size:].encode() for id in ids
         )
 
     def fingerprint(self) -> dict[str, Any]:
@@ -179,16 +180,14 @@ class Tokenizer:
 
     def chunks(self, text: str, *, at_least: int = CHUNK_CHARACTERS) -> list[str]:
         """Cut a text where encoding the parts gives the ids of the whole."""
-        return list(cut(text, self.rule, at_least=at_least, at_most=LONGEST_CHUNK))
+        return [part.content for part in self._parts([text], at_least=at_least)]
 
-    def _parts(self, texts: Sequence[str]) -> Iterator[_Part]:
+    def _parts(self, texts: Sequence[str], *, at_least: int | None = None) -> Iterator[_Part]:
         for number, text in enumerate(texts):
             start = 0
-            if len(text) <= CHUNK_CHARACTERS:
-                if text:
-                    yield _Part(number, 0, text)
-                continue
-            for chunk in cut(text, self.rule, at_least=CHUNK_CHARACTERS, at_most=LONGEST_CHUNK):
+            for chunk in cut(
+                text, self.rule, at_least=at_least or CHUNK_CHARACTERS, at_most=LONGEST_CHUNK
+            ):
                 yield _Part(number, start, chunk)
                 start += len(chunk)
 
@@ -218,21 +217,14 @@ class Tokenizer:
 
     def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
         """Return the ids of each part, or its whole encoding if offsets are wanted."""
-        found: list[Any] = [None] * len(parts)
-        for later in (False, True):
-            places = [
-                place
-                for place, part in enumerate(parts)
-                if (part.start > 0 and self._later is not self.fast) is later
-            ]
-            if not places:
-                continue
-            fast = self._later if later else self.fast
+        later = [part.start > 0 and self._later is not self.fast for part in parts]
+        found = []
+        for fast, wanted in ((self.fast, False), (self._later, True)):
+            contents = [part.content for part, at in zip(parts, later, strict=True) if at is wanted]
             run = fast.encode_batch if offsets else fast.encode_batch_fast
-            encodings = run([parts[place].content for place in places], add_special_tokens=False)
-            for place, encoding in zip(places, encodings, strict=True):
-                found[place] = encoding if offsets else encoding.ids
-        return found
+            encodings = run(contents, add_special_tokens=False) if contents else []
+            found.append(iter(encodings if offsets else [made.ids for made in encodings]))
+        return [next(found[at]) for at in later]
 
     def _by_offsets(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
         made = []
@@ -276,31 +268,22 @@ class Tokenizer:
                 spelled.append(token.content)
         # A Unigram model holds the spelling of the unknown piece like any other.
         self._blank = unknown if self._definition["model"]["type"] == "Unigram" else None
-        spelled += [self._blank] if self._blank else []
+        spelled += filter(None, [self._blank])
         longest = sorted((content for content in spelled if len(content) > 1), key=len)[::-1]
         return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 
     def _table_agrees(self) -> bool:
         """Return whether table and offsets give the same anchors for the samples' ASCII."""
-        for text in SAMPLES:
-            plain = "".join(filter(str.isascii, text))
-            part = _Part(0, 0, plain)
-            ((ids, anchors),) = self._encode([part])
-            ((same, places),) = self._by_offsets([part])
-            if not (np.array_equal(ids, same) and np.array_equal(anchors, places)):
-                return False
-        return True
+        parts = [_Part(0, 0, "".join(filter(str.isascii, text))) for text in SAMPLES]
+        pairs = zip(self._encode(parts), self._by_offsets(parts), strict=True)
+        return all(map(np.array_equal, a, b) for a, b in pairs)
 
     def _rule_holds(self, text: str) -> bool:
         """Return whether the chunks of a text have the ids of the whole."""
         if self.rule.name is None:
             return True
-        start, parts = 0, []
-        for chunk in self.chunks(text, at_least=1):
-            parts.append(_Part(0, start, chunk))
-            start += len(chunk)
-        whole = self.fast.encode(text, add_special_tokens=False).ids
-        return [id for row in self._run(parts, offsets=False) for id in row] == whole
+        rows = self._run([*self._parts([text], at_least=1)], offsets=False)
+        return [*chain.from_iterable(rows)] == self.fast.encode(text, add_special_tokens=False).ids
 
 
 def one_thread() -> None:
@@ -315,13 +298,6 @@ def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
-
-
-def _settled(fast: tokenizers.Tokenizer) -> str:
-    """Return the definition without what would make encoding lossy or random."""
-    definition = json.loads(fast.to_str())
-    definition["truncation"] = definition["padding"] = None
-    if "dropout" in definition["model"]:
-        definition["model"]["dropout"] = None
-    return json.dumps(definition, ensure_ascii=False)
+    joined = np.concatenate(parts)
+    parts.clear()
+    return joined

@@ -44,6 +44,7 @@ _NAMES = (
 )
 _ENDINGS = ("*.model", "*.model.v*", "*.tiktoken")
 # Key of tokenizer_config.json -> that of BertNormalizer.
+_FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 _BERT_FLAGS = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
@@ -86,9 +87,8 @@ class TrainBPE:
         special = [END, *self.special_tokens]
         if self.vocab_size < _BYTES + len(special):
             raise DataError(
-                f"vocab_size must be above {_BYTES + len(special) - 1} (the bytes and the end of a "
-                f"document{', special_tokens' if self.special_tokens else ''}), "
-                f"was: {self.vocab_size}"
+                f"vocab_size must be above {_BYTES + len(special) - 1} (the bytes, the end of a "
+                f"document and special_tokens), was: {self.vocab_size}"
             )
         if self.split not in _SPLITS or self.digits not in _DIGITS:
             raise DataError(
@@ -117,8 +117,8 @@ class TrainBPE:
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
-        parameters = {**asdict(self), "special_tokens": list(self.special_tokens)}
-        return {"tokenizer": "TrainBPE", **parameters}
+        special = list(self.special_tokens)
+        return {"tokenizer": "TrainBPE", **asdict(self), "special_tokens": special}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,32 +168,23 @@ class LoadTokenizer:
 
     def fingerprint(self) -> dict[str, Any]:
         file = _find(Path(self.path))
-        digest = hashlib.sha256(file.read_bytes())
-        for beside in (CONFIG, *(["merges.txt"] if file.name == "vocab.json" else [])):
-            if (file.parent / beside).exists():
-                digest.update((file.parent / beside).read_bytes())
+        beside = (CONFIG, "merges.txt") if file.name == "vocab.json" else (CONFIG,)
+        files = [file, *filter(Path.exists, map(file.parent.joinpath, beside))]
+        digest = hashlib.sha256(b"".join(map(Path.read_bytes, files)))
         if (prepared := _prepared_end(file)) is not None:
             digest.update(str(prepared).encode())
-        return {
-            "tokenizer": "LoadTokenizer",
-            "sha256": digest.hexdigest(),
-            "eos": self.eos,
-            "normaliser": self.normaliser,
-            "pattern": self.pattern,
-        }
+        given = {key: value for key, value in asdict(self).items() if key != "path"}
+        return {"tokenizer": "LoadTokenizer", "sha256": digest.hexdigest(), **given}
 
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
         prepared = _prepared_end(file)
-        if prepared is not None and (piece := fast.id_to_token(prepared)) is not None:
-            return piece
+        chosen = None if prepared is None else fast.id_to_token(prepared)
         named = _config(file).get("eos_token")
         named = named.get("content") if isinstance(named, dict) else named
-        if named:
-            return str(named)
-        for piece in _KNOWN_ENDS:
-            if fast.token_to_id(piece) is not None:
-                return piece
-        raise DataError("no piece that ends a document is known; set eos=PIECE")
+        known = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
+        if not (end := chosen or named or next(known, None)):
+            raise DataError("no piece that ends a document is known; set eos=PIECE")
+        return str(end)
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
@@ -208,9 +199,8 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
 
 def _marks_spaces(step: dict[str, Any]) -> bool:
     """Return whether a normaliser writes one character per space, or puts one before the text."""
-    if step["type"] == "Replace":
-        return step["pattern"] == {"String": " "} and len(step["content"]) == 1
-    return step["type"] == "Prepend"
+    replaces = step.get("pattern") == {"String": " "} and len(step["content"]) == 1
+    return replaces or step["type"] == "Prepend"
 
 
 def _find(path: Path) -> Path:
@@ -219,16 +209,14 @@ def _find(path: Path) -> Path:
         raise DataError(f"path={path}: there is no such tokenizer file or folder")
     if not path.is_dir():
         return path
-    named = [path / name for name in _NAMES if (path / name).exists()]
-    other = [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
-    if not named and len(other) != 1:
-        raise DataError(
-            f"path={path}: holds none of {', '.join((*_NAMES, *_ENDINGS))}"
-            if not other
-            else f"path={path}: holds several tokenizers ({', '.join(f.name for f in other)}); "
-            "name one of them"
-        )
-    return named[0] if named else other[0]
+    named = [path / name for name in _NAMES if (path / name).exists()][:1]
+    found = named or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
+    if not found:
+        raise DataError(f"path={path}: holds none of {', '.join((*_NAMES, *_ENDINGS))}")
+    if len(found) > 1:
+        several = ", ".join(file.name for file in found)
+        raise DataError(f"path={path}: holds several tokenizers ({several}); name one of them")
+    return found[0]
 
 
 def _config(file: Path) -> dict[str, Any]:
@@ -236,12 +224,8 @@ def _config(file: Path) -> dict[str, Any]:
     path = file.parent / CONFIG
     if not path.exists():
         return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: must hold an object, was: {type(found).__name__}")
+    if (found := read_json(path)) is None:
+        raise DataError(f"{path}: is not JSON of an object")
     return found
 
 
@@ -270,7 +254,7 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
         raise
     except Exception as fault:  # `tokenizers` raises Exception itself
         raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
-    return _configured(fast, _config(file), file.parent / CONFIG)
+    return _configured(fast, file.parent / CONFIG)
 
 
 def _gpt2(file: Path) -> tokenizers.Tokenizer:
@@ -293,9 +277,8 @@ def _bert(file: Path) -> tokenizers.Tokenizer:
     return fast
 
 
-def _configured(
-    fast: tokenizers.Tokenizer, config: dict[str, Any], path: Path
-) -> tokenizers.Tokenizer:
+def _configured(fast: tokenizers.Tokenizer, path: Path) -> tokenizers.Tokenizer:
+    config = _config(path)
     definition = json.loads(fast.to_str())
     for step in steps_of(definition["pre_tokenizer"], "pretokenizers")[:1]:
         if step["type"] == "ByteLevel" and isinstance(config.get("add_prefix_space"), bool):
@@ -309,8 +292,7 @@ def _configured(
         content = token["content"]
         known = made.token_to_id(content)
         if known is None or all(content != t["content"] for t in definition["added_tokens"]):
-            flags = ("lstrip", "rstrip", "single_word", "normalized", "special")
-            made.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in flags})])
+            made.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in _FLAGS})])
         if made.token_to_id(content) != int(index):
             raise DataError(
                 f"{path}: added token {content!r} must have id {index}, "

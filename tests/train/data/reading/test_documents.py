@@ -91,7 +91,7 @@ def test_lone_surrogates_are_replaced_and_counted(tmp_path):
 
 @given(st.binary())
 def test_any_bytes_become_text_that_encodes(data):
-    text, replaced = decode(data, errors="replace", where="")
+    text, replaced = decode(data, errors="replace")
     assert text.encode() is not None
     assert (replaced == 0) == (text.encode() in (data, data.removeprefix(b"\xef\xbb\xbf")))
 

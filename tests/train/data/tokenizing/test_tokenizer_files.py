@@ -224,7 +224,7 @@ def test_what_the_configuration_of_a_folder_says_counts(tmp_path):
     with pytest.raises(DataError, match=r"added token '<end>' must have id 5, was: \d+"):
         LoadTokenizer(path=tmp_path).build()
     (tmp_path / "tokenizer_config.json").write_text("[")
-    with pytest.raises(DataError, match="is not JSON"):
+    with pytest.raises(DataError, match="is not JSON of an object"):
         LoadTokenizer(path=tmp_path).build()
 
 
