@@ -84,12 +84,12 @@ def aligning(
     """What is done with the ids, or offsets, of texts until each token has its mark."""
     encodings = tokenizer.fast.encode_batch(texts, add_special_tokens=False)
     rows = [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
-    counts, table = [*map(len, rows)], tokenizer.table
+    counts, spelling = [*map(len, rows)], tokenizer.spelling
 
     def from_bytes() -> None:
-        assert table is not None and tokenizer.spelling is not None
-        prefixes = [tokenizer.spelling.prefix(text) for text in texts]
-        anchors, exact = table.anchors_of_parts(texts, np.concatenate(rows), counts, prefixes)
+        assert spelling is not None
+        ids, prefixes = np.concatenate(rows), [*map(spelling.prefix, texts)]
+        anchors, exact = spelling.table.anchors_of_parts(texts, ids, counts, prefixes)
         assert exact.all()
         ends = np.cumsum(counts).tolist()
         for end, count, cuts in zip(ends, counts, levels, strict=True):
@@ -101,7 +101,7 @@ def aligning(
             spans = np.fromiter(flat, dtype=np.int64, count=2 * len(encoding)).reshape(-1, 2)
             mark(anchors_from_offsets(text, spans), cuts)
 
-    return from_bytes if table is not None else from_offsets
+    return from_bytes if spelling is not None else from_offsets
 
 
 def sentencepiece(texts: list[str]) -> Tokenizer:

@@ -41,6 +41,7 @@ from train.data.preparing.engines import Local
 from train.data.preparing.parts import BATCH_CHARACTERS, PartWriter
 from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
+from train.data.preparing.work import Work
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document
 from train.data.reading.files import JSONL
@@ -132,14 +133,15 @@ class Bench:
         shutil.rmtree(folder, ignore_errors=True)
         source = Source(documents=JSONL(path=""), segmenter=segmenter, split=SPLIT)
         description = {"tokenizer": tokenizer.fingerprint(), "segmenter": segmenter.fingerprint()}
-        writer = PartWriter(
-            name="x",
-            source=source,
-            tokenizer=tokenizer,
-            description=description,
+        work = Work(
             folder=folder,
+            sources={"x": source},
+            tasks=[],
+            digest="",
+            tokenizer=tokenizer,
+            descriptions={"x": description},
         )
-        with writer:
+        with PartWriter(work, "x", folder) as writer:
             for batch in _batches(documents):
                 writer.add(batch)
         writer.result()
@@ -265,7 +267,7 @@ def _bare(
     tokenizer: Tokenizer, documents: Iterable[Document], encode: Callable[..., list[Any]]
 ) -> None:
     for batch in _batches(documents):
-        chunks = [chunk for document in batch for chunk in tokenizer.chunks(document.text)]
+        chunks = [part.content for part in tokenizer.parts([document.text for document in batch])]
         for encoding in encode(chunks, add_special_tokens=False):
             encoding.ids  # noqa: B018  a list is made when it is asked for
 

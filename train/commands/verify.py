@@ -16,8 +16,7 @@ from train.data.store.shards import MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
 
-EXIT_FAULTS = 1
-EXIT_UNREADABLE = 2
+EXIT_FAULTS, EXIT_UNREADABLE = 1, 2
 
 
 def main(words: list[str]) -> int:
@@ -26,8 +25,7 @@ def main(words: list[str]) -> int:
         prog="bipe verify", description="Check every byte of prepared data and list all faults."
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="what bipe prepare wrote")
-    options = parser.parse_args(words)
-    folder: Path = options.folder
+    folder: Path = parser.parse_args(words).folder
     if not folder.is_dir():
         print(f"bipe: verify: {folder}: there is no such folder", file=sys.stderr)
         return EXIT_UNREADABLE
@@ -51,9 +49,8 @@ def main(words: list[str]) -> int:
 
 
 def _is_split(folder: Path) -> bool:
-    return (folder / MANIFEST).exists() and '"bipe-shards"' in (folder / MANIFEST).read_text(
-        encoding="utf-8", errors="replace"
-    )
+    path = folder / MANIFEST
+    return path.exists() and b'"bipe-shards"' in path.read_bytes()
 
 
 def _bytes_of(folder: Path) -> int:

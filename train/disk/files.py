@@ -38,7 +38,7 @@ class Checksum:
     def __init__(self) -> None:
         self.size = 0
         self._sha256 = hashlib.sha256()
-        self._whole: list[int] = []  # CRCs of the blocks that are complete
+        self._whole = ""  # CRCs of the blocks that are complete
         self._open = 0  # of the one that is not
 
     def update(self, data: bytes | memoryview) -> None:
@@ -51,17 +51,14 @@ class Checksum:
             self._open = zlib.crc32(piece, self._open)
             at, self.size = at + len(piece), self.size + len(piece)
             if self.size % BLOCK == 0:
-                self._whole.append(self._open)
+                self._whole += f"{self._open:0{_DIGITS}x}"
                 self._open = 0
 
     def digest(self) -> dict[str, Any]:
         """Return size in bytes, sha256 and the CRCs of the blocks."""
-        blocks = [*self._whole, *([self._open] if self.size % BLOCK else [])]
-        return {
-            "bytes": self.size,
-            "sha256": self._sha256.hexdigest(),
-            "crc32": "".join(f"{crc:0{_DIGITS}x}" for crc in blocks),
-        }
+        last = f"{self._open:0{_DIGITS}x}" if self.size % BLOCK else ""
+        sha256 = self._sha256.hexdigest()
+        return {"bytes": self.size, "sha256": sha256, "crc32": self._whole + last}
 
 
 class Output:

@@ -25,7 +25,7 @@ from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
@@ -38,13 +38,6 @@ _BACKEND = re.compile(r'"backend": "(\w+)"')
 
 Watch = Callable[[], None]
 _work: Work | None = None  # of a worker process
-
-
-class Engine(Protocol):
-    """What makes parts; its text describes it for a reader."""
-
-    def run(self, work: Work, *, watch: Watch) -> None:
-        """Make all the parts of `work` that are missing; call `watch` now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +225,10 @@ class Ray:
                 watch()
             running.result()
         _require_all(todo, logs=steps["logging_dir"])
+
+
+# Each runs all the parts of a work that are missing, and calls `watch` now and then.
+Engine = Local | Slurm | Ray
 
 
 def pipeline(work: Work) -> list[Callable[..., None]]:

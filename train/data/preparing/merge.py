@@ -16,10 +16,10 @@ from typing import Any
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample
 from train.data.preparing.work import Work
+from train.data.reading.documents import NOTHING
 from train.data.reading.split import SPLITS
 from train.data.store import folder as top
 from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole
 from train.errors import DataError
 
@@ -51,8 +51,7 @@ class Tally:
 
     def require_documents(self) -> None:
         """Raise DataError if there is nothing to train on, or a document is named in vain."""
-        reader = self.source.documents
-        label = f"source {self.name} ({reader.label()})"
+        label = f"source {self.name} ({self.source.documents.label()})"
         counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
         left_out = {rule: number for rule, number in counts.items() if number}
         if not self.documents and [*left_out] == ["empty"]:
@@ -61,9 +60,10 @@ class Tally:
             rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
             raise DataError(f"{label}: every document was left out ({rules})")
         if not self.documents:
-            raise DataError(f"{label}: no document was found. {reader.cure_of_nothing()}")
+            raise DataError(f"{label}: {NOTHING}")
         seen = chain.from_iterable(result["named"] for result in self.results.values())
-        unseen = sorted(self.source.split.named().difference(seen)) if self.source.split else []
+        assert self.source.split is not None
+        unseen = sorted(self.source.split.named.keys() - set(seen))
         if unseen:
             raise DataError(
                 f"{label}: split.ids names {', '.join(unseen[:3])}, which is no document of it; "
@@ -134,17 +134,12 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
 
     A part that is not as it was written is forgotten, so that another run makes it again.
     """
-    work, name = tally.work, tally.name
+    work = tally.work
     with ExitStack() as stack:
         writers = {
             split: stack.enter_context(
-                ShardWriter(
-                    folder=folder / split,
-                    name=name,
-                    vocab_size=work.tokenizer.vocab_size,
-                    levels=tally.levels,
-                    description={"split": split, **work.descriptions[name]},
-                    shard_tokens=shard_tokens,
+                work.writer(
+                    tally.name, split, folder, levels=tally.levels, shard_tokens=shard_tokens
                 )
             )
             for split in SPLITS

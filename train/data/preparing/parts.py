@@ -7,7 +7,7 @@ in order, are what a single process would have counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,11 @@ from datatrove.data import Document as Passed
 from segmenters.align import mark
 from segmenters.base import Cuts, SegmenterError
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
-from train.data.preparing.source import Source
 from train.data.preparing.statistics import Lengths, Sample
 from train.data.preparing.work import Work
 from train.data.reading.documents import Bad, Document, grouped
 from train.data.reading.split import SPLITS
 from train.data.store.writer import ShardWriter
-from train.data.tokenizing.tokenizers import Tokenizer
 
 BATCH_CHARACTERS = 2_000_000
 _ONE_SHARD = 1 << 62
@@ -36,25 +34,15 @@ Stream = Iterator[Passed]
 
 
 class PartWriter(ExitStack):
-    """Writes FOLDER/{train,validation,test}, those that have documents; a context manager.
+    """Writes FOLDER/{train,validation,test} of a source, those that have documents."""
 
-    description: what the manifests of the splits hold beyond counts and files.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        source: Source,
-        tokenizer: Tokenizer,
-        description: Mapping[str, Any],
-        folder: Path,
-    ) -> None:
+    def __init__(self, work: Work, name: str, folder: Path) -> None:
         super().__init__()
-        self.name, self.source, self.tokenizer, self.folder = name, source, tokenizer, folder
-        self.description = description
-        self.levels = len(source.segmenter.levels(""))
-        self.named = source.split.named() if source.split else set()
+        self.work, self.name, self.folder = work, name, folder
+        self.source, self.tokenizer = work.sources[name], work.tokenizer
+        assert self.source.split is not None
+        self.split = self.source.split
+        self.levels = len(self.source.segmenter.levels(""))
         self.seen: set[str] = set()
         self.empty = 0
         self.chosen: Counter[str] = Counter()
@@ -67,7 +55,7 @@ class PartWriter(ExitStack):
         levels = [self._cut(document) for document in batch][::-1]
         encoded = self.tokenizer.encode_batch([document.text for document in batch])[::-1]
         for document in batch:
-            if document.id in self.named:
+            if document.id in self.split.named:
                 self.seen.add(document.id)
             self._write(document, levels.pop(), encoded.pop())
 
@@ -101,9 +89,13 @@ class PartWriter(ExitStack):
         if not len(ids):
             self.empty += 1
             return
-        assert self.source.split is not None
-        split = self.source.split.of(document.id)
-        writer = self._writer(split)
+        split = self.split.of(document.id)
+        if split not in self._writers:
+            made = self.work.writer(
+                self.name, split, self.folder, levels=self.levels, shard_tokens=_ONE_SHARD
+            )
+            self._writers[split] = self.enter_context(made)
+        writer = self._writers[split]
         tokens = np.empty(len(ids) + 1, writer.dtype)
         tokens[:-1], tokens[-1] = ids, self.tokenizer.eos_id
         del ids
@@ -116,20 +108,6 @@ class PartWriter(ExitStack):
         self.lengths.add(marks)
         size = _bytes_of(document.text)
         writer.add(tokens, marks, id=document.id, size=size, replaced=document.replaced)
-
-    def _writer(self, split: str) -> ShardWriter:
-        if split not in self._writers:
-            self._writers[split] = self.enter_context(
-                ShardWriter(
-                    folder=self.folder / split,
-                    name=self.name,
-                    vocab_size=self.tokenizer.vocab_size,
-                    levels=self.levels,
-                    description={"split": split, **self.description},
-                    shard_tokens=_ONE_SHARD,
-                )
-            )
-        return self._writers[split]
 
     def _cut(self, document: Document) -> tuple[Cuts, ...]:
         """Return the cuts of a document; errors name it."""
@@ -209,14 +187,8 @@ def make_part(work: Work, rank: int) -> None:
 
 def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
     """Segment, tokenize, mark and write a part; return what was counted."""
-    name, reading = work.tasks[rank].source, _Reading(work, rank)
-    with PartWriter(
-        name=name,
-        source=work.sources[name],
-        tokenizer=work.tokenizer,
-        description=work.descriptions[name],
-        folder=folder,
-    ) as writer:
+    reading = _Reading(work, rank)
+    with PartWriter(work, work.tasks[rank].source, folder) as writer:
         for batch, _ in grouped(_own(iter(reading)), size=BATCH_CHARACTERS):
             writer.add(batch)
             batch.clear()

@@ -31,7 +31,7 @@ from train.errors import DataError
 
 IF_EXISTS = ("refuse", "overwrite", "resume")
 _SHOWN_DIFFERENCES = 3
-_PLAN, _TOKENIZER = "plan.json", "tokenizer.json"
+_PLAN = "plan.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +85,13 @@ def _build(
     corpus: Corpus, request: dict[str, Any], part: Path, engine: Engine, meter: Meter
 ) -> dict[str, Any]:
     """Make all parts, merge them into PART/whole; return the manifest."""
-    tasks, digest = _plan(corpus, request, part)
-    tokenizer = _tokenizer(corpus, part, digest, meter)
+    tasks, tokenizer, digest = _plan(corpus, request, part, meter)
     vouched = {"tokenizer": tokenizer.fingerprint()}
     work = Work(
         folder=part,
         sources=corpus.sources,
         tasks=tasks,
-        digest=f"{digest}:{vouched['tokenizer']['sha256']}",
+        digest=digest,
         tokenizer=tokenizer,
         deduplicate=corpus.deduplicate,
         descriptions={
@@ -120,57 +119,42 @@ def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
     work.clear_reports()
     missing = len(work.missing())
     kept = len(work.tasks) - missing
-    meter.start(
-        f"{title}{len(work.tasks)} parts of {', '.join(work.sources)}"
-        + (f", {kept} of them done before" if kept else "")
-    )
+    before = f", {kept} of them done before" if kept else ""
+    meter.start(f"{title}{len(work.tasks)} parts of {', '.join(work.sources)}{before}")
     watch = Watch(work, meter)
     if missing:
         engine.run(work, watch=watch)
     watch.finish()
 
 
-def _plan(corpus: Corpus, request: dict[str, Any], part: Path) -> tuple[list[Task], str]:
-    """Return the parts of all sources, as an interrupted run left them if it was this one."""
+def _plan(
+    corpus: Corpus, request: dict[str, Any], part: Path, meter: Meter
+) -> tuple[list[Task], Tokenizer, str]:
+    """Return parts, tokenizer and digest, as an interrupted run left them if it was this one."""
     states = plain({name: source.documents.state() for name, source in corpus.sources.items()})
     digest = hashlib.sha256(json.dumps([request, states]).encode()).hexdigest()
-    found = read_json(part / _PLAN)
-    if found is None or found.get("digest") != digest:
+    found = read_json(part / _PLAN) or {}
+    if found.get("digest") == digest:
+        fast = tokenizers.Tokenizer.from_str(found["tokenizer"])
+        tokenizer = Tokenizer(fast=fast, eos=found["eos"])
+    else:
         folder.clear(part)
         parts = {
             name: [[dict(each.where), each.size] for each in source.documents.division()]
             for name, source in corpus.sources.items()
         }
-        found = {"digest": digest, "parts": parts}
+        meter.start("tokenizer")
+        tokenizer = corpus.tokenizer.build(corpus.texts)
+        made = {"tokenizer": tokenizer.json, "eos": tokenizer.eos}
+        found = {"digest": digest, "parts": parts, **made}
         write_whole(part / _PLAN, json.dumps(found))
+        meter.finish()
     tasks = [
         Task(source=name, number=number, part=Part(where=plain(where), size=size))
         for name, parts in found["parts"].items()
         for number, (where, size) in enumerate(parts)
     ]
-    return tasks, digest
-
-
-def _tokenizer(corpus: Corpus, part: Path, digest: str, meter: Meter) -> Tokenizer:
-    """Return the tokenizer of the request, or the same one as an interrupted run left it."""
-    path = part / _TOKENIZER
-    found = read_json(path) or {}
-    if found.get("digest") == digest:
-        fast = tokenizers.Tokenizer.from_str(found["json"])
-        made = Tokenizer(fast=fast, eos=found["eos"])
-        if made.fingerprint() == found["fingerprint"]:
-            return made
-    meter.start("tokenizer")
-    made = corpus.tokenizer.build(corpus.texts)
-    kept = {
-        "digest": digest,
-        "json": made.json,
-        "eos": made.fast.id_to_token(made.eos_id),
-        "fingerprint": made.fingerprint(),
-    }
-    write_whole(path, json.dumps(kept))
-    meter.finish()
-    return made
+    return tasks, tokenizer, f"{digest}:{tokenizer.fingerprint()['sha256']}"
 
 
 def _require_same(

@@ -82,7 +82,7 @@ class Watch:
         if time.monotonic() - self._looked >= _SECONDS_BETWEEN_LOOKS:
             self._collect()
             at_work = [of for rank, of in self._work.reports().items() if rank in self._left]
-            self._show(np.sum([self._done, *at_work], axis=0))
+            self._show(self._done + np.array(at_work, dtype=int).reshape(-1, 4).sum(axis=0))
 
     def finish(self) -> None:
         """Show the totals."""

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from train.data.preparing.source import Source
 from train.data.reading.documents import Part
+from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.files import read_json, remove, unsynced, write_whole, writing
 
@@ -86,6 +87,19 @@ class Work:
     def missing(self) -> list[int]:
         """Return the ranks of the parts that are not done."""
         return [rank for rank in range(len(self.tasks)) if self.result(rank) is None]
+
+    def writer(
+        self, name: str, split: str, folder: Path, *, levels: int, shard_tokens: int
+    ) -> ShardWriter:
+        """Return the writer of FOLDER/SPLIT for a source."""
+        return ShardWriter(
+            folder=folder / split,
+            name=name,
+            vocab_size=self.tokenizer.vocab_size,
+            levels=levels,
+            description={"split": split, **self.descriptions[name]},
+            shard_tokens=shard_tokens,
+        )
 
     def put(self, rank: int, fill: Callable[[Path], dict[str, Any]]) -> None:
         """Make a part with `fill`, which writes into a folder and returns what it counted.

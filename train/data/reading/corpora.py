@@ -101,14 +101,11 @@ class PackageCode(Reader):
     def label(self) -> str:
         return f"PackageCode packages={list(self.packages)}"
 
-    def read(self) -> Iterator[Document]:
-        for package, path in self._files():
-            yield from self.read_file(package, path)
-
     def parts(self) -> list[Part]:
         files = [
             ((package, path.as_posix()), (_package_folder(package) / path).stat().st_size)
-            for package, path in self._files()
+            for package in self.packages
+            for path in self.paths(package)
         ]
         groups = grouped(files, size=part_size(sum(own for _, own in files)))
         return [Part(where={"files": group}, size=held) for group, held in groups]
@@ -116,9 +113,6 @@ class PackageCode(Reader):
     def read_part(self, part: Part) -> Iterator[Document]:
         for package, path in part.where["files"]:
             yield from self.read_file(package, Path(path))
-
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        return ((package, path) for package in self.packages for path in self.paths(package))
 
     def paths(self, package: str) -> list[Path]:
         """Return the files of a package that may be documents, sorted."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ from train.disk.redaction import redacted
 from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+NOTHING = "no document was found. Check its path and its filters."
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
@@ -88,7 +88,7 @@ class Bad(DataError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader(ABC):
+class Reader:
     """An iterable of documents; every pass over it yields the same ones in the same order.
 
     kind: kind of all its documents.
@@ -112,11 +112,15 @@ class Reader(ABC):
                 found = True
                 yield item
         if not found and self.limit != 0:
-            raise DataError(f"{self.label()}: no document was found. {self.cure_of_nothing()}")
+            raise DataError(f"{self.label()}: {NOTHING}")
 
-    @abstractmethod
     def read(self) -> Iterator[Document | Bad]:
-        """Yield all documents, without regard to `limit`, and what was left out."""
+        """Yield all documents, without regard to `limit`, and what was left out.
+
+        A reader has this method of its own, or `parts` and `read_part`.
+        """
+        for part in self.parts():
+            yield from self.read_part(part)
 
     def parts(self) -> list[Part]:
         """Return the pieces that can be read apart, in the order of their documents."""
@@ -146,16 +150,12 @@ class Reader(ABC):
         """Return JSON-able values that change when the corpus does, while a run is interrupted."""
         return None
 
-    def check(self) -> None:  # noqa: B027  a reader without anything to check is complete
+    def check(self) -> None:
         """Raise DataError if the corpus is missing, before any work is done."""
 
     def label(self) -> str:
         """Return the reader and its corpus as the user typed them."""
         return type(self).__name__
-
-    def cure_of_nothing(self) -> str:
-        """Return what to look at when the corpus is empty."""
-        return "Check its path and its filters."
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that decides which documents come out."""

@@ -16,7 +16,7 @@ in its `meta`. Of a Parquet file only the columns of these fields are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,12 @@ from train.data.reading.documents import Bad, Document, TolerantReader, bad_wher
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
-_KINDS = ("at_least", "at_most", "matches", "not")
+_TESTS: dict[str, Callable[[Any, Any], Any]] = {
+    "at_least": lambda value, least: isinstance(value, int | float) and value >= least,
+    "at_most": lambda value, most: isinstance(value, int | float) and value <= most,
+    "matches": lambda value, pattern: isinstance(value, str) and re.search(pattern, value),
+    "not": lambda value, refused: value not in refused,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,23 +60,18 @@ class Rows(TolerantReader):
             if not keeps(row, self.filter, where=where):
                 return None
             with bad_where(where, rule="no text"):
-                text = text_of(row, self.text_key)
+                # A null is the empty text, which `prepare` skips and counts.
+                found = dig(row, self.text_key, parameter="text_key")
+                text = "" if found is None else found
+                if not isinstance(text, str):
+                    rule = f"text_key={self.text_key} must hold text"
+                    raise DataError(f"{rule}, was: {type(text).__name__}")
                 if self.id_key is not None:
                     id = str(dig(row, self.id_key, parameter="id_key"))
         except Bad as fault:
             return self.left_out(fault)
         meta = fields_of(row, self.text_key, self.meta_keys)
         return self.document(text, id=id, replaced=replaced, meta=meta)
-
-
-def text_of(row: Mapping[str, Any], key: str) -> str:
-    """Return the text of a row; a null is the empty text, which `prepare` skips and counts."""
-    text = dig(row, key, parameter="text_key")
-    if text is None:
-        return ""
-    if not isinstance(text, str):
-        raise DataError(f"text_key={key} must hold text, was: {type(text).__name__}")
-    return text
 
 
 def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") -> Any:
@@ -119,9 +119,9 @@ def check_conditions(conditions: Conditions | None) -> None:
             _require_list(f"filter.{field}", condition)
             continue
         for kind, value in condition.items():
-            if kind not in _KINDS:
+            if kind not in _TESTS:
                 raise DataError(
-                    f"filter.{field} must be one of {', '.join(_KINDS)}, or a list of allowed "
+                    f"filter.{field} must be one of {', '.join(_TESTS)}, or a list of allowed "
                     f"values, was: {kind}"
                 )
             if kind == "not":
@@ -149,14 +149,7 @@ def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) 
 def _holds(value: Any, condition: Any) -> bool:
     if not isinstance(condition, Mapping):
         return value in condition
-    number = isinstance(value, int | float)
-    holds = {
-        "not": lambda refused: value not in refused,
-        "matches": lambda expression: isinstance(value, str) and re.search(expression, value),
-        "at_least": lambda least: number and value >= least,
-        "at_most": lambda most: number and value <= most,
-    }
-    return all(holds[kind](asked) for kind, asked in condition.items())
+    return all(_TESTS[kind](value, asked) for kind, asked in condition.items())
 
 
 def _require_list(key: str, values: Any) -> None:

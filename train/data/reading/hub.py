@@ -47,10 +47,6 @@ class HuggingFace(Rows):
             raise DataError(f"path={self.path}: {_SCRIPT_CURE}")
         super().check()
 
-    def read(self) -> Iterator[Document | Bad]:
-        for part in self.parts():
-            yield from self.read_part(part)
-
     def parts(self) -> list[Part]:
         """Return the files of a streamed data set, or ranges of rows of another."""
         self.check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from train.errors import DataError
@@ -36,6 +37,11 @@ class Split:
                 raise DataError(f"split.{name} must be from 0 to 1, was: {getattr(self, name)}")
         if self.validation + self.test > 1:
             raise DataError("split.validation and split.test must not exceed 1 together")
+        _ = self.named  # raises for what cannot be
+
+    @cached_property
+    def named(self) -> dict[str, str]:
+        """The split of each id that `ids` names."""
         named: dict[str, str] = {}
         for split, ids in self.ids.items():
             if split not in SPLITS:
@@ -43,28 +49,19 @@ class Split:
             for id in ids:
                 if named.setdefault(id, split) != split:
                     raise DataError(f"split.ids: {id} is in {named[id]} and in {split}")
-        object.__setattr__(self, "_named", named)
+        return named
 
     def of(self, id: str) -> str:
         """Return the split of a document."""
-        named: dict[str, str] = self._named  # type: ignore[attr-defined]
-        if id in named:
-            return named[id]
+        if id in self.named:
+            return self.named[id]
         digest = hashlib.blake2b(f"{self.salt}\0{id}".encode(), digest_size=8).digest()
         place = int.from_bytes(digest, "big") / 2**64
         if place < self.test:
             return "test"
         return "validation" if place < self.test + self.validation else "train"
 
-    def named(self) -> set[str]:
-        """Return the ids that `ids` names."""
-        return {id for ids in self.ids.values() for id in ids}
-
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that decides the split of a document."""
-        return {
-            "validation": self.validation,
-            "test": self.test,
-            "salt": self.salt,
-            "ids": {split: sorted(ids) for split, ids in sorted(self.ids.items())},
-        }
+        ids = {split: sorted(ids) for split, ids in sorted(self.ids.items())}
+        return {"validation": self.validation, "test": self.test, "salt": self.salt, "ids": ids}

@@ -255,18 +255,15 @@ def _require_plain_additions(definition: dict[str, Any]) -> bool:
         bound = token["lstrip"] or token["rstrip"] or token["single_word"]
         if bound or re.search(r"\s\S|\S\s", content) or "\n" in content:
             raise _Unproved(f"the added token {content!r} reaches over line ends or words")
-    if active and _prefixed_everywhere(definition):
-        raise _Unproved("a space is put before the text behind every added token")
-    inside = re.compile(f"{_WORD}|{_MARK}")
-    return not any(inside.search(token["content"]) for token in active)
-
-
-def _prefixed_everywhere(definition: dict[str, Any]) -> bool:
     normalisers = steps_of(definition["normalizer"], "normalizers")
-    steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
-    return any(step["type"] == "Prepend" for step in normalisers) or any(
-        step.get("prepend_scheme") == "always" or step.get("add_prefix_space") for step in steps
-    )
+    if active and any(
+        step["type"] == "Prepend"
+        or step.get("prepend_scheme") == "always"
+        or step.get("add_prefix_space")
+        for step in normalisers + steps_of(definition["pre_tokenizer"], "pretokenizers")
+    ):
+        raise _Unproved("a space is put before the text behind every added token")
+    return not any(re.search(f"{_WORD}|{_MARK}", token["content"]) for token in active)
 
 
 def _require_local(normaliser: dict[str, Any] | None) -> bool:

@@ -6,7 +6,7 @@
   text may be cut is proved from the tokenizer's structure (chunks.py) and tried on a sample.
 - A vocabulary that spells texts byte by byte gives the place of every token by a sum of byte
   lengths, faster than offsets and free of their faults. The sum is checked for every text; where
-  it fails, and for other vocabularies, offsets serve, which must pass a sample (exact.py).
+  it fails, and for other vocabularies, offsets serve, which must pass a sample (placing.py).
 
 Spellings of special tokens inside a text are encoded as the characters that they are. Truncation,
 padding and dropout that a file asks for are switched off. A tokenizer travels to other processes
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers
 
-from segmenters.align import ByteTable, anchors_from_offsets
+from segmenters.align import anchors_from_offsets
 from train.data.reading.documents import grouped
 from train.data.tokenizing.chunks import ChunkRule, chunk_rule, continued, cut
 from train.data.tokenizing.placing import (
@@ -120,21 +120,11 @@ class Tokenizer:
         self.rule = rule
         self.spelling = self.spelling if has_table else None
 
-    @property
-    def table(self) -> ByteTable | None:
-        """The bytes of each id, where ids spell texts."""
-        return self.spelling.table if self.spelling else None
-
-    @property
-    def chunk_rule(self) -> str | None:
-        """Name of the places where texts are cut."""
-        return self.rule.name
-
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
         empty = np.empty(0, dtype=np.int32)
         found = [([empty], [empty]) for _ in texts]
-        parts = ((part, len(part.content)) for part in self._parts(texts))
+        parts = ((part, len(part.content)) for part in self.parts(texts))
         for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
             for part, (ids, anchors) in zip(slab, self._encode(slab), strict=True):
                 found[part.text][0].append(ids)
@@ -178,11 +168,8 @@ class Tokenizer:
             "eos_id": self.eos_id,
         }
 
-    def chunks(self, text: str, *, at_least: int = CHUNK_CHARACTERS) -> list[str]:
-        """Cut a text where encoding the parts gives the ids of the whole."""
-        return [part.content for part in self._parts([text], at_least=at_least)]
-
-    def _parts(self, texts: Sequence[str], *, at_least: int | None = None) -> Iterator[_Part]:
+    def parts(self, texts: Sequence[str], *, at_least: int | None = None) -> Iterator[_Part]:
+        """Cut texts where encoding the parts gives the ids of the whole."""
         for number, text in enumerate(texts):
             start = 0
             for chunk in cut(
@@ -282,7 +269,7 @@ class Tokenizer:
         """Return whether the chunks of a text have the ids of the whole."""
         if self.rule.name is None:
             return True
-        rows = self._run([*self._parts([text], at_least=1)], offsets=False)
+        rows = self._run([*self.parts([text], at_least=1)], offsets=False)
         return [*chain.from_iterable(rows)] == self.fast.encode(text, add_special_tokens=False).ids
 
 

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
@@ -36,6 +36,8 @@ _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
 _SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
 _BYTES = 256
+# Opens about so many characters per source to train on.
+Texts = Callable[[int | None], Iterable[str]]
 _PART_CHARACTERS = 100_000
 # In a folder, the first of these that is there.
 _NAMES = (
@@ -43,23 +45,13 @@ _NAMES = (
     *("spm.model", "vocab.json", "vocab.txt"),
 )
 _ENDINGS = ("*.model", "*.model.v*", "*.tiktoken")
-# Key of tokenizer_config.json -> that of BertNormalizer.
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
+# Key of tokenizer_config.json -> that of BertNormalizer.
 _BERT_FLAGS = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-
-
-class TokenizerSource(Protocol):
-    """What `prepare` asks for a tokenizer."""
-
-    def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
-        """Make the tokenizer; `texts(n)` opens about n characters per source to train on."""
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return what decides which tokenizer is built, known before it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +93,8 @@ class TrainBPE:
                 f"were: {list(self.special_tokens)}"
             )
 
-    def build(self, texts: Callable[[int | None], Iterable[str]]) -> Tokenizer:
+    def build(self, texts: Texts) -> Tokenizer:
+        """Train the tokenizer."""
         expression = PATTERNS[self.split].replace(_SPLITS[self.split], _DIGITS[self.digits])
         fast = tokenizers.Tokenizer(models.BPE())
         fast.pre_tokenizer = byte_level(expression)
@@ -117,6 +110,7 @@ class TrainBPE:
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
+        """Return what decides which tokenizer is built, known before it is."""
         special = list(self.special_tokens)
         return {"tokenizer": "TrainBPE", **asdict(self), "special_tokens": special}
 
@@ -143,7 +137,8 @@ class LoadTokenizer:
         if self.normaliser not in NORMALISERS:
             raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
 
-    def build(self, texts: Callable[[int | None], Iterable[str]] | None = None) -> Tokenizer:
+    def build(self, texts: Texts | None = None) -> Tokenizer:
+        """Load the tokenizer. Raises DataError."""
         file = _find(Path(self.path))
         fast = _opened(file, pattern=self.pattern)
         definition = json.loads(fast.to_str())
@@ -167,6 +162,7 @@ class LoadTokenizer:
             raise DataError(f"path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
+        """Return what decides which tokenizer is built, known before it is."""
         file = _find(Path(self.path))
         beside = (CONFIG, "merges.txt") if file.name == "vocab.json" else (CONFIG,)
         files = [file, *filter(Path.exists, map(file.parent.joinpath, beside))]
@@ -185,6 +181,9 @@ class LoadTokenizer:
         if not (end := chosen or named or next(known, None)):
             raise DataError("no piece that ends a document is known; set eos=PIECE")
         return str(end)
+
+
+TokenizerSource = TrainBPE | LoadTokenizer
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:

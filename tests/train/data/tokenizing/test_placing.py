@@ -56,7 +56,7 @@ def test_tokens_are_placed_as_a_walk_over_characters_places_them(name, in_small_
 
 @pytest.mark.parametrize("name", RULES)
 def test_where_texts_are_cut_follows_from_the_structure(name):
-    assert Tokenizer(fast=kind(name), eos="</s>").chunk_rule == RULES[name]
+    assert Tokenizer(fast=kind(name), eos="</s>").rule.name == RULES[name]
 
 
 any_characters = st.lists(
@@ -85,18 +85,18 @@ def test_a_text_without_a_place_to_cut_is_encoded_in_bounded_pieces(name, monkey
     monkeypatch.setattr(module, "LONGEST_CHUNK", 40)
     tokenizer = Tokenizer(fast=kind(name), eos="</s>")
     for text in ("xa" * 300, "x" + "\u4e2d" * 200, "x" + " " * 300, "x\t" * 200):
-        longest = max(len(part.content) for part in tokenizer._parts([text]))
+        longest = max(len(part.content) for part in tokenizer.parts([text]))
         assert longest <= 40
         ((ids, anchors),) = tokenizer.encode_batch([text])
         assert (np.diff(anchors) >= 0).all() and anchors[-1] >= len(text) - 40
-        if tokenizer.table is not None and name == "gpt2":
+        if tokenizer.spelling is not None and name == "gpt2":
             assert tokenizer.decode(ids) == text
 
 
 def test_prose_on_one_line_is_cut_between_words():
     tokenizer = Tokenizer(fast=kind("gpt2"), eos="</s>")
     text = "The cat (a) sat; x=2. " * 2000
-    assert max(map(len, tokenizer.chunks(text))) < module.CHUNK_CHARACTERS + 30
+    assert max(len(part.content) for part in tokenizer.parts([text])) < module.CHUNK_CHARACTERS + 30
     ((ids, _),) = tokenizer.encode_batch([text])
     assert ids.tolist() == tokenizer.fast.encode(text).ids
 
@@ -106,7 +106,7 @@ def test_a_pickled_tokenizer_is_the_same(name):
     tokenizer = Tokenizer(fast=kind(name), eos="</s>")
     other = pickle.loads(pickle.dumps(tokenizer))
     assert other.fingerprint() == tokenizer.fingerprint()
-    assert other.chunk_rule == tokenizer.chunk_rule
+    assert other.rule.name == tokenizer.rule.name
     text = "The cat\n(a) \u00e9. " * 400
     for one, two in zip(*(t.encode_batch([text, ""])[0] for t in (tokenizer, other)), strict=True):
         assert np.array_equal(one, two)

@@ -150,8 +150,8 @@ def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_part
     path = write_ranks(tmp_path / f"{name}_base.tiktoken", ranks)
     assert read_ranks(path) == ranks
     tokenizer = LoadTokenizer(path=path).build()
-    assert tokenizer.chunk_rule == f"{'after' if '00k' in name else 'before'} line end"
-    assert tokenizer.table is not None
+    assert tokenizer.rule.name == f"{'after' if '00k' in name else 'before'} line end"
+    assert tokenizer.spelling is not None
     original = tiktoken.Encoding(
         name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
     )
@@ -172,7 +172,7 @@ def test_a_tiktoken_file_needs_its_pattern(tmp_path):
     path = write_ranks(tmp_path / "mine.tiktoken", ranks)
     with pytest.raises(DataError, match="set pattern to one of gpt2, r50k"):
         LoadTokenizer(path=path).build()
-    assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().chunk_rule is None
+    assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().rule.name is None
     with pytest.raises(DataError, match="pattern is no expression"):
         LoadTokenizer(path=path, pattern="(").build()
 

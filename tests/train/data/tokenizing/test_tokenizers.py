@@ -66,7 +66,7 @@ varied = st.lists(st.one_of(words, st.characters(exclude_categories=["Cs"]))).ma
 @settings(max_examples=150, deadline=None)
 @given(text=varied)
 def test_chunks_give_the_ids_of_the_whole(trained, text):
-    chunks = trained.chunks(text, at_least=1)
+    chunks = [part.content for part in trained.parts([text], at_least=1)]
     assert "".join(chunks) == text
     whole = trained.fast.encode(text, add_special_tokens=False).ids
     assert [id for chunk in chunks for id in trained.fast.encode(chunk).ids] == whole
@@ -85,14 +85,14 @@ def test_ids_decode_to_the_text_and_anchors_rise(trained, text):
 def test_the_table_agrees_with_offsets(trained):
     ((_, anchors),) = trained.encode_batch([CORPUS[1]])
     offsets = np.array(trained.fast.encode(CORPUS[1]).offsets)
-    assert trained.table is not None
+    assert trained.spelling is not None
     assert np.array_equal(anchors, anchors_from_offsets(CORPUS[1], offsets))
 
 
 def test_long_texts_are_cut_and_equal_the_whole(trained):
     text = CORPUS[1] * 20
-    assert trained.chunk_rule == "before line end"
-    assert len(trained.chunks(text)) > 5
+    assert trained.rule.name == "before line end"
+    assert len([*trained.parts([text])]) > 5
     ((ids, _),) = trained.encode_batch([text])
     assert ids.tolist() == trained.fast.encode(text).ids
 
@@ -105,14 +105,14 @@ def test_a_special_token_spelled_in_a_text_is_characters(trained):
 
 def test_a_gpt2_tokenizer_is_cut_by_its_rule():
     tokenizer = Tokenizer(fast=gpt2_like(), eos="</s>")
-    assert tokenizer.chunk_rule == "before line end"
-    assert tokenizer.table is not None
+    assert tokenizer.rule.name == "before line end"
+    assert tokenizer.spelling is not None
 
 
 def test_pieces_that_spell_the_text_need_no_offsets():
     tokenizer = Tokenizer(fast=sentencepiece_like(), eos="</s>")
-    assert tokenizer.table is not None
-    assert tokenizer.chunk_rule is None  # pieces of the corpus run over spaces
+    assert tokenizer.spelling is not None
+    assert tokenizer.rule.name is None  # pieces of the corpus run over spaces
     text = "The cat sat.\nIt slept.\n"
     ((ids, anchors),) = tokenizer.encode_batch([text])
     encoding = tokenizer.fast.encode(text, add_special_tokens=False)
