@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
-        return int(import_module("train.commands.scrolls_files").main(words[1:]))
+        return int(import_module("train.commands.scrolls").check_or_submit(words[1:]))
     if words[:2] == ["evaluate", "statistics"]:
         command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]

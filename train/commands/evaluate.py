@@ -13,9 +13,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bipe.build import build
-from train.commands.source_segmenter import source_segmenter
 from train.config import Config
 from train.data.rows.sets import DataSets
+from train.data.rows.source_segmenter import source_segmenter
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest

@@ -33,9 +33,9 @@ from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
 from train.commands.pretrain import decoder_of
 from train.commands.segment_choice import built
-from train.commands.source_segmenter import CURE, source_segmenter
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets
+from train.data.rows.source_segmenter import CURE, source_segmenter
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, RunError, as_config_error

@@ -13,6 +13,15 @@ by `bipe pretrain`, and in it:
     RUN/scrolls/SPLIT/scores.json      scores, statistics, what was cut
     RUN/evaluation.jsonl               the same numbers as rows, for the report
     OUT/scrolls.json                   all runs of the folder, seeds brought together
+
+Two forms take keys and no configuration; exit status 1 means that there are faults, 2 that it
+cannot be done:
+
+    bipe scrolls validate=RUN/scrolls/test/qmsum.json [task=qmsum path=qmsum.zip split=test]
+    bipe scrolls submit=scrolls_predictions.csv out=STUDY [split=test model=NAME seed=0]
+
+validate checks the form of a file of predictions; with `task` and `path`, its ids too. submit
+writes the predictions of all seven tasks, from the runs in a folder, as the one CSV to submit.
 """
 
 from __future__ import annotations
@@ -39,7 +48,7 @@ from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import sha256, write_whole
-from train.errors import ConfigError, DataError, as_config_error
+from train.errors import ConfigError, DataError, as_config_error, nearest
 from train.evals.rows import FILE, Journal, key_of
 from train.evals.scoring.benchmark import (
     FORMAT,
@@ -56,11 +65,17 @@ from train.fit import runs
 from train.fit.runs import BaseRun, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
+from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
 from train.tasks.scrolls.encoding import Encoder, Truncation, counted
 from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
-from train.tasks.scrolls.submission import check_submission, refuse_faults, write_predictions
+from train.tasks.scrolls.submission import (
+    check_submission,
+    refuse_faults,
+    write_predictions,
+    write_submission,
+)
 
 
 def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
@@ -264,3 +279,70 @@ def _collect(out: Path) -> None:
 @rank_zero_only
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+_KEYS = ("validate", "submit", "task", "path", "split", "out", "model", "seed")
+EXIT_FAULTS = 1
+EXIT_FAULT = 2
+
+
+def check_or_submit(words: list[str]) -> int:
+    """Run the command on its arguments; returns the exit status."""
+    try:
+        given = _parsed(words)
+        return _validate(given) if "validate" in given else _submit(given)
+    except (DataError, OSError) as fault:
+        print(f"bipe: scrolls: {fault}", file=sys.stderr)
+        return EXIT_FAULT
+
+
+def _parsed(words: list[str]) -> dict[str, str]:
+    given = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not value:
+            raise DataError(f"{word}: must be KEY=VALUE, one of {', '.join(_KEYS)}")
+        if key not in _KEYS:
+            raise DataError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
+        given[key] = value
+    if given.get("split", "test") not in SPLITS:
+        raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {given['split']}")
+    return given
+
+
+def _validate(given: dict[str, str]) -> int:
+    path, task = Path(given["validate"]), given.get("task")
+    ids = None
+    if task is not None and "path" in given:
+        examples = find_task(task, path=given["path"]).examples(given.get("split", "test"))
+        ids = {task: [example.id for example in examples]}
+    found = check_submission(path, ids=ids, task=task)
+    for fault in found.faults:
+        print(f"{path}: {fault}")
+    counts = ", ".join(f"{name} {count:,}" for name, count in found.predictions.items())
+    empty = sum(len(blank) for blank in found.empty.values())
+    told = f"{len(found.faults)} faults" if found.faults else "no fault"
+    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}")
+    return EXIT_FAULTS if found.faults else 0
+
+
+def _submit(given: dict[str, str]) -> int:
+    if "out" not in given:
+        raise DataError("submit=FILE.csv needs out=STUDY, the folder of the runs")
+    out, split = Path(given["out"]), given.get("split", "test")
+    seed = int(given.get("seed", "0"))
+    scores = [one for one in find_scores(out) if one["split"] == split and one["seed"] == seed]
+    models = sorted({str(one["model"]) for one in scores})
+    model = given.get("model") or (models[0] if len(models) == 1 else None)
+    if model not in models:
+        told = f"{', '.join(models)}" if models else f"no run with split={split}, seed={seed}"
+        raise DataError(f"model must be one of those in {out}, was: {model}; there is: {told}")
+    predictions = {}
+    for task in TASKS:
+        for path in sorted(out.glob(f"*/{runs.SCROLLS}/{split}/{task}.json")):
+            told = json.loads((path.parent / SCORES).read_text(encoding="utf-8"))
+            if (told["model"], told["seed"]) == (model, seed):
+                predictions[task] = json.loads(path.read_text(encoding="utf-8"))
+    write_submission(Path(given["submit"]), predictions)
+    print(f"{given['submit']}: {sum(map(len, predictions.values())):,} predictions of {model}")
+    return 0
