@@ -75,7 +75,7 @@ def _painted(text: str, style: str) -> str:
     return "\n".join([*painted, f"\x1b[{style}m{last}\x1b[0m" if last else ""])
 
 
-def page(cuts: Sequence[CutText], *, title: str) -> str:
+def page(cuts: Sequence[CutText], title: str) -> str:
     """Return a page of HTML with the segments and the numbers of each text."""
     body = "".join(piece for cut in cuts for piece in _document(cut, alone=len(cuts) == 1))
     heading = "" if len(cuts) == 1 else f"<h1>{_safe(title)}</h1>"

@@ -17,8 +17,7 @@ from segmenters.registry import SEGMENTERS
 from segmenters.show import CutText, page, shown, statistics, visible
 from tests.segmenters.texts import any_text
 from train.cli import main
-from train.commands.segment import colours_of
-from train.commands.segment_choice import Choice, built
+from train.commands.segment import Choice, built, colours_of
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Dr. Brown came. He left!\n\nOne\n"

@@ -32,7 +32,7 @@ from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
 from train.commands.pretrain import decoder_of
-from train.commands.segment_choice import built
+from train.commands.segment import built
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import CURE, source_segmenter

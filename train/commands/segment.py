@@ -1,41 +1,42 @@
 """`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
 
-Each document is cut as `segmenter: auto` does, unless a segmenter is named; what decided that is
-printed. A file that cannot be shown (missing, binary) is a fault in one line, and the next one is
-read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
+A segmenter is named by its file in conf/segmenter, or by its class in other words, with parameters
+behind a colon: `stride:length=100`, `lines:granularity=block,language=python`, `matched:of=lines`.
+Without a name each document is asked for its kind, as `bipe prepare segmenter=auto` does; what
+decided is printed. A file that cannot be shown (missing, binary) is a fault in one line, and the
+next one is read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from segmenters import Auto, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
 from segmenters.base import SegmenterError
-from segmenters.registry import SEGMENTERS
+from segmenters.documents.router import decide
 from segmenters.show import CutText, page, shown, statistics, tokens_of, visible
 from segmenters.show.measures import Integers, rows_of_lengths, rows_of_separators
-from train.commands.segment_choice import Choice
-from train.errors import UserError
+from train.errors import UserError, as_config_error, nearest
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-EXIT_FAULT = 2
-STDIN = "-"
+EXIT_FAULT, STDIN = 2, "-"
 _BAR, _UNLIMITED = 40, 1000  # columns, where the output is no terminal
 # A file with NUL among its first bytes is no text; nor is one of which so much is not UTF-8.
-_HEAD = 8192
-_SHARE_OF_TEXT = 0.3
+_HEAD, _SHARE_OF_TEXT = 8192, 0.3
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SKIPPED = frozenset(("__pycache__", "node_modules"))
+_KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,7 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="bipe segment", description="Show documents with their segments.")
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="text in UTF-8, a folder, or - (standard input)")
-    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {', '.join(SEGMENTERS)}")
+    names = ", ".join(registry.SEGMENTERS)
+    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {names}")
     add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
     add("--language", metavar="NAME", help="the programming language of the documents")
     add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
@@ -74,6 +76,66 @@ def _parser() -> argparse.ArgumentParser:
     add("--stats", action="store_true", help="print lengths, a histogram and separators")
     add("--color", choices=("auto", "always", "never"), default="auto", help="of the terminal")
     return parser
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """What the command line says about the segmenter; checked before a file is read."""
+
+    segmenter: str | None = None
+    kind: str | None = None
+    language: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.segmenter is not None:
+            built(self.segmenter)
+        if self.kind is not None and self.kind not in _KINDS:
+            raise UserError(f"--kind: there is no {self.kind!r}; {nearest(self.kind, _KINDS)}")
+        if self.language and registry.route_of_language(self.language, is_code=True) is None:
+            with as_config_error("--language: "):
+                registry.language_named(self.language)
+
+    def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
+        """Return what is chosen for a text, why, and the segmenter, with two levels if it has."""
+        meta = {"language": self.language} if self.language else {}
+        kind, path = self.kind, None if name == "-" else name
+        if self.segmenter is not None:
+            asked = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
+            return self.segmenter, "as asked", asked
+        if self.language:  # decides before the name of the file
+            kind, path = kind or "code", None
+        decision = decide(text=text, kind=kind, name=path, meta=meta)
+        label, why = decision.route, f"by {decision.by}" + (decision.said and f": {decision.said}")
+        chosen = Auto(granularity="logical").of_route(label, name=path, meta=meta)
+        if isinstance(chosen, Lines):
+            known = chosen.language != "auto"
+            language = chosen.language if known else registry.language_of_script(text)
+            label = f"{label} ({language})" if language else label
+            if chosen.granularity == "logical":
+                chosen = dataclasses.replace(chosen, granularity="block")
+        return label, why, chosen
+
+
+def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
+    """Return the segmenter of a name with its parameters; option: that gives them, for messages."""
+    name, _, rest = wish.partition(":")
+    if name not in registry.SEGMENTERS:
+        raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
+    given: dict[str, Any] = {}
+    where = f"{option} {name}: "
+    known = [field.name for field in dataclasses.fields(registry.segmenter_class(name))]
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"{where}parameters are KEY=VALUE,..., was: {pair!r}")
+        if key not in known:
+            raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
+        try:  # numbers, true and false as JSON spells them; anything else is text
+            given[key] = built(value, option=option) if key == "of" else json.loads(value)
+        except json.JSONDecodeError:
+            given[key] = value
+    with as_config_error(where, TypeError):
+        return registry.make(name, **given)
 
 
 class _Row(NamedTuple):
@@ -94,31 +156,28 @@ class _Run:
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
         self.rows: list[_Row] = []
-        self.faults = self.skipped = 0
 
     def run(self) -> int:
         """Show all files; those that cannot be shown are faults, or skipped inside of folders."""
-        inside = False
-        for name, in_folder in _files(self.options.files):
+        options = self.options
+        inside, faults, skipped = False, 0, 0
+        for name, in_folder in _files(options.files):
             inside = inside or in_folder
             try:
                 self.one(name, in_folder)
             except (UserError, SegmenterError) as fault:
-                if in_folder:
-                    self.skipped += 1
-                else:
-                    self.faults += 1
+                faults, skipped = faults + (not in_folder), skipped + in_folder
+                if not in_folder:
                     _warn(str(fault))
-        if self.options.html and self.pages:
-            title = self.options.files[0] if len(self.options.files) == 1 else "segments"
-            made = page(self.pages, title=title)
-            self.options.html.write_text(made, encoding="utf-8", newline="")
-            print(f"{self.options.html}: {len(self.pages)} documents", file=sys.stderr)
-        if (inside or len(self.rows) > 1) and self.rows and not self.options.json:
+        if options.html and self.pages:
+            made = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
+            options.html.write_text(made, encoding="utf-8", newline="")
+            print(f"{options.html}: {len(self.pages)} documents", file=sys.stderr)
+        if (inside or len(self.rows) > 1) and self.rows and not options.json:
             _print(*_summary(self.rows, unit="tokens" if self.count else "words"))
-        if self.skipped:
-            print(f"bipe: segment: {self.skipped} files are no text", file=sys.stderr)
-        return EXIT_FAULT if self.faults or not self.rows else 0
+        if skipped:
+            print(f"bipe: segment: {skipped} files are no text", file=sys.stderr)
+        return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, name: str, in_folder: bool) -> None:
         """Cut and show one document."""
@@ -126,7 +185,7 @@ class _Run:
         label, why, segmenter = self.choice.of(text, name)
         cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
         if self.count:
-            cut = replace(cut, tokens=self.count(cut))
+            cut = dataclasses.replace(cut, tokens=self.count(cut))
         units = len(text.split()) if cut.tokens is None else int(cut.tokens.sum())
         count = len(cut.cuts) - 1
         self.rows.append(_Row(name, label, cut.note, count, units))
@@ -136,8 +195,7 @@ class _Run:
             facts = {"file": name, "segmenter": label, "why": why, **statistics(cut)}
             facts |= {"fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist()}
             facts |= {"level": cut.level, "outer": cut.outer.tolist()}
-            if cut.tokens is not None:
-                facts["tokens_of_segments"] = cut.tokens.tolist()
+            facts |= {} if cut.tokens is None else {"tokens_of_segments": cut.tokens.tolist()}
             _write([json.dumps(facts), "\n"])
         elif self.options.stats:
             _print(*_tables(cut))
@@ -210,12 +268,10 @@ def _counter(path: str) -> Callable[[CutText], Integers]:
         raise UserError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
     fast.no_truncation()
     fast.no_padding()
-
-    def count(cut: CutText) -> Integers:
-        offsets = fast.encode(cut.text, add_special_tokens=False).offsets
-        return tokens_of(cut.cuts, anchors_from_offsets(cut.text, offsets))
-
-    return count
+    return lambda cut: tokens_of(
+        cut.cuts,
+        anchors_from_offsets(cut.text, fast.encode(cut.text, add_special_tokens=False).offsets),
+    )
 
 
 def _tables(cut: CutText) -> Iterator[Any]:
@@ -230,8 +286,8 @@ def _tables(cut: CutText) -> Iterator[Any]:
     yield _table(rows_of_lengths(facts, cut.units))
     if facts.get("segments_without_token"):
         yield f"segments without a token: {facts['segments_without_token']}"
-    histogram = facts[f"histogram_of_{cut.units[0]}"]
     bars = _table([[cut.units[0], "segments", ""]])
+    histogram = facts[f"histogram_of_{cut.units[0]}"]
     for name, count in histogram.items():
         bars.add_row(name, str(count), Bar(max(histogram.values()), 0, count, width=_BAR))
     yield bars
@@ -240,21 +296,20 @@ def _tables(cut: CutText) -> Iterator[Any]:
 
 def _summary(rows: list[_Row], *, unit: str) -> Iterator[Any]:
     """Yield many documents, a line each, and all together by what cut them."""
-    lines = [[row.name, str(row.segments), _mean([row]), row.note] for row in rows]
+    lines = [[row.name, *_sizes([row]), row.note] for row in rows]
     yield _table([["document", "segments", f"{unit}/segment", "by"], *lines])
     yield ""
     labels = sorted({row.label for row in rows})
     groups = [(label, [row for row in rows if row.label == label]) for label in labels]
-    body = [["all by", "documents", "segments", f"{unit}/segment"]]
-    for label, group in [*groups, ("all", rows)] if len(groups) > 1 else groups:
-        count = sum(row.segments for row in group)
-        body.append([label, str(len(group)), str(count), _mean(group)])
-    yield _table(body)
+    groups += [("all", rows)] if len(groups) > 1 else []
+    body = [[label, str(len(group)), *_sizes(group)] for label, group in groups]
+    yield _table([["all by", "documents", "segments", f"{unit}/segment"], *body])
 
 
-def _mean(rows: list[_Row]) -> str:
+def _sizes(rows: list[_Row]) -> tuple[str, str]:
+    """Return how many segments there are, and their mean size."""
     segments = sum(row.segments for row in rows)
-    return f"{sum(row.units for row in rows) / segments:.1f}" if segments else "-"
+    return str(segments), f"{sum(r.units for r in rows) / segments:.1f}" if segments else "-"
 
 
 def _table(rows: list[list[str]]) -> Table:
@@ -263,8 +318,8 @@ def _table(rows: list[list[str]]) -> Table:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column, name in enumerate(rows[0]):
-        is_text = not column or name in ("", "by")
+    for name in rows[0]:
+        is_text = name in (rows[0][0], "", "by")
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for row in rows[1:]:
         table.add_row(*(Text(visible(cell)) for cell in row))
@@ -278,8 +333,7 @@ def _print(*parts: Any) -> None:
     width = None if sys.stdout.isatty() else _UNLIMITED
     console = Console(width=width, color_system=None, markup=False, highlight=False, emoji=False)
     with console.capture() as held:
-        for part in parts:
-            console.print(part)
+        console.print(*parts, sep="\n")
     _write(line.rstrip() + "\n" for line in held.get().splitlines())
 
 
