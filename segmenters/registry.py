@@ -224,16 +224,18 @@ def language_of(path: str | PurePath) -> str | None:
     return _LANGUAGE_BY_FILE.get(name) or _LANGUAGE_BY_SUFFIX.get(PurePath(name).suffix)
 
 
-def language_named(name: str) -> str:
-    """Return the language of this name or alias, in any case, as a data set may call it.
-
-    Raises ValueError, with the nearest name, for a language that is not known.
-    """
+def known_language(name: str) -> str | None:
+    """Return the language of this name or alias, in any case, as a data set may call it."""
     known = name.strip().lower()
     known = _ALIASES.get(known, known)
-    if known in LANGUAGES:
-        return known
-    near = difflib.get_close_matches(known, (*LANGUAGES, *_ALIASES), n=1)
+    return known if known in LANGUAGES else None
+
+
+def language_named(name: str) -> str:
+    """Return the language; raise ValueError, with the nearest name, for one that is not known."""
+    if found := known_language(name):
+        return found
+    near = difflib.get_close_matches(name.strip().lower(), (*LANGUAGES, *_ALIASES), n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise ValueError(
         f"language must be 'auto' or one of {', '.join(LANGUAGES)}, was: {name!r}{hint}"
@@ -242,10 +244,8 @@ def language_named(name: str) -> str:
 
 def language_of_script(text: str) -> str | None:
     """Return the language that the first line of a script names ("#!/usr/bin/env python3")."""
-    match = _SCRIPT.match(text) if text.startswith("#!") else None
-    name = match[1] if match else ""
-    name = _ALIASES.get(name, name)
-    return name if name in LANGUAGES else None
+    match = _SCRIPT.match(text)
+    return known_language(match[1]) if match else None
 
 
 def route_of_file(path: PurePath) -> str | None:
@@ -263,13 +263,7 @@ def route_of_language(name: str, *, is_code: bool) -> str | None:
     known = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     if not known or (known in _BOTH and not is_code and name.islower()):
         return None
-    if found := _BY_NAME.get(known):
-        return found
-    try:
-        language_named(name)
-    except ValueError:
-        return None
-    return "code"
+    return _BY_NAME.get(known) or ("code" if known_language(name) else None)
 
 
 def route_of_set(name: str) -> str | None:

@@ -37,7 +37,8 @@ _TAG = re.compile(
     rb"opt(?:ion|group)|t[rdh]|t(?:head|body|foot)|colgroup|rp|rt|html|head|body)\b)[\w:\-\x80-\xff]",
     re.IGNORECASE,
 )
-_OPEN, _CLOSE = b"([{", b")]}"
+_BRACKETS = np.zeros(256, dtype=np.int8)  # how much deeper a byte leads
+_BRACKETS[list(b"([{")], _BRACKETS[list(b")]}")] = 1, -1
 
 
 @lru_cache(maxsize=64)
@@ -111,7 +112,7 @@ def _too_deep(data: bytes, tags: bool) -> int | None:
         found = list(_TAG.finditer(data))
         steps = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)
     else:
-        steps = _bracket_table()[np.frombuffer(data, dtype=np.uint8)].astype(np.int32)
+        steps = _BRACKETS[np.frombuffer(data, dtype=np.uint8)].astype(np.int32)
     depth = np.cumsum(steps)
     depth -= np.minimum(np.minimum.accumulate(depth), 0)
     deep = depth > _DEEPEST
@@ -119,11 +120,3 @@ def _too_deep(data: bytes, tags: bool) -> int | None:
         return None
     place = int(np.argmax(deep))
     return found[place].start() if tags else place
-
-
-@lru_cache(maxsize=1)
-def _bracket_table() -> np.ndarray:
-    table = np.zeros(256, dtype=np.int8)
-    table[list(_OPEN)] = 1
-    table[list(_CLOSE)] = -1
-    return table

@@ -36,7 +36,12 @@ from segmenters.base import (
 from segmenters.code import haskell_lines, parsed, python_lines
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
-from segmenters.registry import language_named, language_of, language_of_script
+from segmenters.registry import (
+    known_language,
+    language_named,
+    language_of,
+    language_of_script,
+)
 
 GRANULARITIES = ("physical", "logical", "block")
 # Languages that are read by a machine of their own, without a grammar.
@@ -90,13 +95,7 @@ class Lines(Segmenter):
         """
         if self.language != "auto":
             return self
-        found = None
-        if language:
-            try:
-                found = language_named(language)
-            except ValueError:
-                found = None
-        found = found or (language_of(path) if path else None)
+        found = (known_language(language) if language else None) or (path and language_of(path))
         return dataclasses.replace(self, language=found) if found else self
 
     def choose(

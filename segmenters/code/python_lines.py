@@ -21,6 +21,7 @@ import re
 from dataclasses import dataclass
 
 from segmenters.base import Machine
+from segmenters.places import past
 
 # An indentation deeper than this is not looked through for a word that starts a statement.
 _INDENT = 20
@@ -99,9 +100,7 @@ class PythonLines(Machine):
 
     def _leave(self, text: str) -> int:
         """Read on in a string or comment; return where it ended, or how far it is certain."""
-        match = _INSIDE[self.inside].match(text)
-        assert match is not None
-        place = match.end()
+        place = past(_INSIDE[self.inside], text)
         if text.startswith(self.inside, place) and self.inside != "#":
             place += len(self.inside)
             self.inside = ""
@@ -143,9 +142,7 @@ class PythonLines(Machine):
                     place -= len(opening)
                     break
                 self.inside = opening
-                inside = _INSIDE[opening].match(text, place)
-                assert inside is not None
-                place = inside.end()
+                place = past(_INSIDE[opening], text, place)
                 break
         self.depth = depth
         return place

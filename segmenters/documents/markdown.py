@@ -32,6 +32,7 @@ _LINE = re.compile(
 _FENCE_IN_ITEM = re.compile(_FENCE + _EOL)
 _QUOTE_LINE = re.compile(rf" {{0,3}}>[ \t]?(?P<content>[^\r\n]*+{_EOL})")
 _REST = re.compile(rf"[^\r\n]*+{_EOL}")
+_INDENT = re.compile(r"[ \t]*+")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
 _BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*+(?:\r\n?|\n)")
 _LANGUAGE = re.compile(r"\s*\{?\s*\.?([^\s{},]+)")
@@ -96,7 +97,8 @@ class _Blocks:
         if kind is None or kind == "indent":
             return []
         if self.blank and indent >= self.in_list + _CODE_INDENT and kind != "item":
-            return [Part(end=self.indented(line.start()), kind="code")]
+            end = self.indented(line.start(), self.in_list + _CODE_INDENT)
+            return [Part(end=end, kind="code")]
         if kind == "info" and indent < self.in_list + _CODE_INDENT:
             return self.fenced(line, line.end(), indent)
         if kind == "item":
@@ -166,22 +168,16 @@ class _Blocks:
             self.missing[sign] = size
         if not indent or indent < self.in_list or not self.in_list:
             return len(self.text), len(self.text)
-        place = start
-        while place < len(self.text) and self.belongs(place, self.in_list):
-            place = self.line_end(place)
-        return place, place
+        return (self.indented(start, self.in_list),) * 2
 
-    def indented(self, place: int) -> int:
-        """Return where a block of indented code ends, blank lines included."""
-        while place < len(self.text) and self.belongs(place, self.in_list + _CODE_INDENT):
+    def indented(self, place: int, width: int) -> int:
+        """Return where the lines end that are blank or indented so far."""
+        while place < len(self.text):
+            indent = self.text[place : past(_INDENT, self.text, place)]
+            if not _BLANK.match(self.text, place) and _width(indent) < width:
+                break
             place = self.line_end(place)
         return place
-
-    def belongs(self, place: int, width: int) -> bool:
-        """Return whether the line is blank or indented so far."""
-        line = _LINE.match(self.text, place)
-        assert line is not None
-        return bool(_BLANK.match(self.text, place)) or _width(line["indent"]) >= width
 
     def quotation(self, place: int) -> tuple[int, View]:
         """Return the end and the view of lines with ">" and of text that goes on with them."""

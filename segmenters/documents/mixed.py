@@ -36,8 +36,7 @@ _INNER: Final = {**FORMATS, "letter": email.letter}
 # The kinds of parts that are no documents; the registry has the other segmenters.
 _OWN: Final[Mapping[str, Segmenter]] = {"marked": Marked(), "tagged": html.Tagged()}
 _PARTS: Final = ("lines", "prose", "tex")
-# Deeper documents inside of documents are prose.
-_DEEPEST: Final = 8
+_DEEPEST: Final = 8  # deeper documents inside of documents are prose
 # "block" has two levels, which not all kinds of text have.
 GRANULARITIES: Final = ("physical", "logical")
 
@@ -103,9 +102,9 @@ def _is_line(part: Part, shown: str) -> bool:
 def _segmenter_of(part: Part, granularity: str) -> Segmenter:
     if part.kind == "code":
         return _segmenter_of_code((part.language or "").lower(), granularity)
-    # Documents that are nested too deep are prose.
-    kind = part.kind if part.kind in _PARTS else "prose"
-    return _OWN[part.kind] if part.kind in _OWN else of_kind(kind)
+    if part.kind in _OWN:
+        return _OWN[part.kind]
+    return of_kind(part.kind if part.kind in _PARTS else "prose")  # a document nested too deep
 
 
 @lru_cache(maxsize=256)
@@ -128,11 +127,7 @@ def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
 def _versions_of_code(granularity: str) -> dict[str, str]:
     """Return what the cuts of code depend on: logical lines on the grammars that are installed."""
     found = {"code.version": str(Lines.version)}
-    if granularity == "physical":
-        return found
-    installed = [language for language in TABLES if parsed.missing(language) is None]
-    return found | {
-        f"code.{name}": value
-        for language in installed
-        for name, value in parsed.versions(language).items()
-    }
+    for language in TABLES if granularity == "logical" else ():
+        if parsed.missing(language) is None:
+            found |= {f"code.{name}": value for name, value in parsed.versions(language).items()}
+    return found

@@ -39,10 +39,13 @@ _KINDS: Final = {"markdown": "markdown", "heading": "markdown", "code": "code"}
 
 @dataclass(slots=True)
 class _Strings:
-    """Strings that are one text; each is where its characters start and end, without quotes."""
+    """Strings that are one text, the source of a cell or an output.
 
+    Each is where its characters start and end, without quotes.
+    """
+
+    cell: _Open | None = None  # its kind is known when all of it is read: keys come in any order
     spans: list[tuple[int, int]] = field(default_factory=list)
-    kind: str = "lines"
 
 
 @dataclass(slots=True)
@@ -66,10 +69,9 @@ def parts(text: str) -> Iterator[Part]:
         start, view, end = _view(text, strings.spans, place)
         if start > place:
             yield Part(end=start, kind="lines")
-        named = language
-        if strings.kind == "code" and (magic := _MAGIC.match(view.text)):
-            named = magic[1]
-        yield Part(end=end, kind=strings.kind, language=named, view=view)
+        kind = _KINDS.get(strings.cell.kind, "lines") if strings.cell else "lines"
+        magic = _MAGIC.match(view.text) if kind == "code" else None
+        yield Part(end=end, kind=kind, language=magic[1] if magic else language, view=view)
         place = end
     if place < len(text):
         yield Part(end=len(text), kind="lines")
@@ -100,18 +102,12 @@ def _read(text: str) -> tuple[list[_Strings], str | None]:
         elif sign == ",":
             top.key = top.key if top.sign == "[" else ""
         elif sign in "{[":
-            stack.append(_opened(sign, stack))
+            owner = top.key if top.sign == "{" else top.owner
+            is_cell = sign == "{" and top.sign == "[" and top.owner == "cells"
+            stack.append(_Open(sign, owner=owner, is_cell=is_cell))
         elif sign in "}]" and len(stack) > 1:
-            _close(stack.pop())
-    for rest in stack:
-        _close(rest)
+            stack.pop()
     return [strings for strings in found if strings.spans], language
-
-
-def _opened(sign: str, stack: list[_Open]) -> _Open:
-    top = stack[-1]
-    is_cell = sign == "{" and top.sign == "[" and top.owner == "cells"
-    return _Open(sign, owner=top.key if top.sign == "{" else top.owner, is_cell=is_cell)
 
 
 def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
@@ -124,7 +120,7 @@ def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
         return None
     if holder.is_cell and key in _SOURCES:
         if holder.source is None:
-            holder.source = _Strings()
+            holder.source = _Strings(cell=holder)
             found.append(holder.source)
         return holder.source
     if key not in _OUTPUTS or not any(place.is_cell for place in stack[-5:]):
@@ -133,12 +129,6 @@ def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
         top.strings = _Strings()
         found.append(top.strings)
     return top.strings
-
-
-def _close(done: _Open) -> None:
-    """Set the kind of a cell, which is known when all of it is read: keys come in any order."""
-    if done.source is not None:
-        done.source.kind = _KINDS.get(done.kind, "lines")
 
 
 def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, View, int]:

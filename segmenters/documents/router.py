@@ -10,26 +10,18 @@ cut without `choose`, a text is judged by itself. Each decision is logged, at le
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
+from segmenters import registry
 from segmenters.base import Machine, Meta, Segmenter, require_choice
 from segmenters.code.lines import Lines
 from segmenters.documents.looks import kind_of_paper, looks_like
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
 from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
-from segmenters.registry import (
-    LOOKED_INTO,
-    PAPERS,
-    ROUTES,
-    language_of_script,
-    of_kind,
-    route_of_file,
-    route_of_language,
-    route_of_set,
-)
+from segmenters.registry import ROUTES, of_kind
 
 _LOG = logging.getLogger(__name__)
 # By general kinds of documents; each is what is left if nothing tells more.
@@ -115,61 +107,44 @@ def decide(
     *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
 ) -> Decision:
     """Return the route of a document, as `route` does, and why."""
-    kind = (kind or "prose").lower()
+    known = _opinions((kind or "prose").lower(), name, texts(meta or {}), text)
+    return next(Decision(route=route, by=by, said=said) for route, by, said in known if route)
+
+
+def _opinions(
+    kind: str, name: str | None, fields: Mapping[str, str], text: str
+) -> Iterator[tuple[str | None, str, str]]:
+    """Yield routes or None, what they are decided by and what that said, first what counts most."""
     if kind in ROUTES and kind not in ("prose", "code"):
-        return Decision(route=kind, by="kind", said=kind)
-    fields = texts(meta or {})
-    return (
-        _by_names(name, fields, text)
-        or _by_languages(fields, is_code=kind == "code")
-        or _by_sets(fields, text)
-        or _by_text(kind, text)
-    )
-
-
-def _by_names(name: str | None, fields: Mapping[str, str], text: str) -> Decision | None:
-    if name and (found := _of_name(name, text)):
-        return Decision(route=found, by="name", said=PurePosixPath(name).name)
+        yield kind, "kind", kind
+    if name:
+        yield _of_name(name, text), "name", PurePosixPath(name).name
     for field in NAME_FIELDS:
-        if (known := fields.get(field)) and (found := _of_name(known, text)):
-            return Decision(route=found, by=f"field {field}", said=known)
-    suffix = suffix_of(fields)
-    if suffix and (found := _of_name(f"document{suffix}", text)):
-        return Decision(route=found, by="field ext", said=suffix)
-    return None
-
-
-def _by_languages(fields: Mapping[str, str], *, is_code: bool) -> Decision | None:
+        if known := fields.get(field):
+            yield _of_name(known, text), f"field {field}", known
+    if suffix := suffix_of(fields):
+        yield _of_name(f"document{suffix}", text), "field ext", suffix
     for field in LANGUAGE_FIELDS:
         known = fields.get(field, "")
-        if found := route_of_language(known, is_code=is_code):
-            return Decision(route=found, by=f"field {field}", said=known)
-    return None
-
-
-def _by_sets(fields: Mapping[str, str], text: str) -> Decision | None:
+        found = registry.route_of_language(known, is_code=kind == "code")
+        yield found, f"field {field}", known
     for field in SET_FIELDS:
         known = fields.get(field, "")
-        found = route_of_set(known)
-        if found == LOOKED_INTO:
-            found = _looked_into(text)
-        elif found == PAPERS:
-            found = kind_of_paper(text)
-        if found:
-            return Decision(route=found, by=f"field {field}", said=known)
-    return None
-
-
-def _by_text(kind: str, text: str) -> Decision:
-    if language := language_of_script(text):
-        return Decision(route="code", by="first line", said=f"#! {language}")
+        yield _of_set(known, text), f"field {field}", known
+    if language := registry.language_of_script(text):
+        yield "code", "first line", f"#! {language}"
     if kind == "code":
-        return Decision(route=_looked_into(text), by="kind", said=kind)
-    if found := looks_like(text):
-        return Decision(route=found, by="looks")
-    if kind in _KINDS:
-        return Decision(route=_KINDS[kind], by="kind", said=kind)
-    return Decision(route="prose", by="default")
+        yield _looked_into(text), "kind", kind
+    yield looks_like(text), "looks", ""
+    yield _KINDS.get(kind), "kind", kind
+    yield "prose", "default", ""
+
+
+def _of_set(name: str, text: str) -> str | None:
+    found = registry.route_of_set(name)
+    if found == registry.LOOKED_INTO:
+        return _looked_into(text)
+    return kind_of_paper(text) if found == registry.PAPERS else found
 
 
 def _looked_into(text: str) -> str:
@@ -179,7 +154,7 @@ def _looked_into(text: str) -> str:
 
 
 def _of_name(name: str, text: str) -> str | None:
-    found = route_of_file(PurePosixPath(name.replace("\\", "/").lower()))
+    found = registry.route_of_file(PurePosixPath(name.replace("\\", "/").lower()))
     if text and found in _NEEDS and _NEEDS[found][0] not in text:
         return _NEEDS[found][1]
     if found in _FORBIDS and _FORBIDS[found][0] in text:

@@ -48,7 +48,8 @@ def parts(text: str) -> Iterator[Part]:
     while place < len(text):
         line = _LINE.match(text, place)
         assert line is not None
-        kind, start, place = _kind(line), place, line.end()
+        kind, start, place = line.lastgroup, place, line.end()
+        kind = None if kind == "indent" else kind  # a blank line
         if opened is not None and kind is not None and _width(line) > opened:
             if prose and end < start:
                 yield Part(end=start, kind="marked")
@@ -72,22 +73,10 @@ def parts(text: str) -> Iterator[Part]:
         yield Part(end=len(text), kind="marked")
 
 
-def _kind(line: re.Match[str]) -> str | None:
-    """Return what begins the line; None for a blank one."""
-    return next(
-        (
-            kind
-            for kind in ("rule", "row", "directive", "target", "item", "doctest", "text")
-            if line[kind] is not None
-        ),
-        None,
-    )
-
-
 def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
     """Return the parts that begin with this line, none if it is one of a paragraph or list."""
     place = line.end()
-    if kind == "directive":
+    if kind == "argument":
         return _directive(text, line)
     if kind == "doctest":
         while place < len(text) and not _BLANK.match(text, place):

@@ -19,24 +19,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from segmenters.prose.tables import (
-    ANY,
-    ASCII,
-    BEFORE_NAME,
-    BEFORE_NUMBER,
-    BEFORE_ORDINAL,
-    BULLETS,
-    CONTINUES,
-    CONTINUES_STRONG,
-    DIVIDERS,
-    LINE_ENDS,
-    MAY_END,
-    OMISSION,
-    PLAIN,
-    SHORT_WORDS,
-    STARTERS,
-    STRONG,
-)
+from segmenters.prose import tables as lists
 
 _PLACED = ("simple", "always")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
@@ -44,9 +27,9 @@ _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082
 _CJK_CLOSERS = frozenset("\u300d\u300f\uff09\u300b\u3009")
 _DASHES = frozenset("-\u2013\u2014")
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
-_OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + BULLETS
-_ABBREVIATIONS = BEFORE_NAME | MAY_END
-_STRONG_SET, _PLAIN_SET = frozenset(STRONG), frozenset(PLAIN)
+_OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + lists.BULLETS
+_ABBREVIATIONS = lists.BEFORE_NAME | lists.MAY_END
+_STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
 
 # The word before a period is looked for this far back, in characters; an open quote further.
 _WINDOW = 24
@@ -71,13 +54,12 @@ _WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
 _LISTED = re.compile(
     r"(?<!\S)[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])\s(?=\S)"
 )
-_LEFT_OUT = re.compile(OMISSION)
+_LEFT_OUT = re.compile(lists.OMISSION)
 
 
 def tables() -> str:
     """Return a digest of the lists and patterns, which belongs to fingerprints."""
-    lists = (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL, SHORT_WORDS, STARTERS)
-    known = [*map(sorted, lists), ANY.pattern]
+    known = [*map(sorted, lists.LISTS), lists.ANY.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
@@ -96,7 +78,7 @@ def sentence_ends(
     items = [*item_starts(text), length] if next_word else [length]
     item = before = 0
     known: dict[tuple[str, str, int], bool] = {}
-    for match in (ASCII if text.isascii() else ANY).finditer(text, position):
+    for match in (lists.ASCII if text.isascii() else lists.ANY).finditer(text, position):
         kind = match.lastgroup
         if kind == "never":
             continue
@@ -146,7 +128,7 @@ def _is_known_end(
 def _place(text: str, match: re.Match[str]) -> int:
     """Return where the next sentence would start."""
     place = match.end()
-    if text[place - 1] in BULLETS:
+    if text[place - 1] in lists.BULLETS:
         return place - 1
     if match["spaced"] and not _closes(text, match.start("spaced"), match["spaced"][1:]):
         return match.start("spaced") + 1
@@ -181,7 +163,7 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         found = _decided(text, match, place, run, gap)
         if found is not None:
             return found
-    if following in CONTINUES or (following == "[" and "\n" not in gap):
+    if following in lists.CONTINUES or (following == "[" and "\n" not in gap):
         # "[" may open the number of a note, which belongs to the sentence before.
         attached = not text[start - 1 : start].isspace()
         return next_word and run == "." and attached and omission_starts(text, place)
@@ -219,7 +201,7 @@ def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> b
         return match["lines"] is None or _is_blank_line(match.group())
     if not gap or _is_blank_line(gap):
         return bool(gap)
-    if sign in DIVIDERS:
+    if sign in lists.DIVIDERS:
         return (following.isalnum() and not following.islower()) or following in _QUOTES
     if sign == ">":
         # The line of a mail's header: "From: Ann Lee <lee@c.org> Date: ..."
@@ -239,7 +221,7 @@ def _is_ideograph(char: str) -> bool:
 
 def _ends_strong(run: str, following: str) -> bool:
     if (
-        following in CONTINUES_STRONG
+        following in lists.CONTINUES_STRONG
         or following == "["
         or (run[0] == "\uff0e" and following.isdigit())
     ):
@@ -272,7 +254,7 @@ def _ends_before_lower(text: str, start: int, run: str) -> bool:
     if run != ".":
         # "Alas! my" and "Yahoo! in" go on, "nice! and" does not.
         return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
-    if word in SHORT_WORDS:
+    if word in lists.SHORT_WORDS:
         return True
     # Few abbreviations are this long; those of other languages than English are less well known.
     plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
@@ -302,29 +284,29 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
             return upper  # a unit, or the year of Slavic languages
         # An initial, unless it is the pronoun: "you and I. Did", "Albert I. Jones".
         return word == "I" and bool(earlier) and earlier[-1].islower()
-    if lower in MAY_END:
+    if lower in lists.MAY_END:
         # "In the U.S. Senate": so few words are hardly a sentence.
         return upper and (start - last > _WINDOW or len(text[last:start].split()) > 3)
-    if lower in BEFORE_NAME or ("." in word and _INITIALS.fullmatch(word)):
+    if lower in lists.BEFORE_NAME or ("." in word and _INITIALS.fullmatch(word)):
         return False
-    if lower in BEFORE_NUMBER:
+    if lower in lists.BEFORE_NUMBER:
         return not following.isdigit()
     ordinal = word.isdigit() and len(word) < 3 and earlier
-    return not (ordinal and earlier[-1].lower() in BEFORE_ORDINAL)
+    return not (ordinal and earlier[-1].lower() in lists.BEFORE_ORDINAL)
 
 
 def _starts_line(text: str, place: int, last: int) -> bool:
     """Return whether only a list's own marks are between `place` and the start of its line."""
     if place <= last:
         return True
-    before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + BULLETS)
-    return not before or before[-1] in LINE_ENDS
+    before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + lists.BULLETS)
+    return not before or before[-1] in lists.LINE_ENDS
 
 
 def starts_sentence(text: str, place: int) -> bool:
     """Return whether the word at `place`, or behind the quotes there, often opens a sentence."""
     match = _WORD.match(text, place, place + REACH)
-    return match is not None and match["word"].lower() in STARTERS
+    return match is not None and match["word"].lower() in lists.STARTERS
 
 
 def omission_starts(text: str, place: int) -> bool:

@@ -142,6 +142,7 @@ STARTERS = words(
     """
 )
 
+LISTS = (BEFORE_NAME, MAY_END, BEFORE_NUMBER, BEFORE_ORDINAL, SHORT_WORDS, STARTERS)
 # The pattern of words left out at the start of a sentence.
 OMISSION = r"\.(?: \.){2} \w"
 # Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.

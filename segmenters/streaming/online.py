@@ -172,9 +172,8 @@ class TokenMarker:
 
     def copy(self) -> TokenMarker:
         """Return an independent marker in the same state."""
-        twin = object.__new__(TokenMarker)
-        twin._online, twin._pieces = self._online.copy(), self._pieces
-        twin._skip = self._skip
+        twin = copy.copy(self)
+        twin._online = self._online.copy()
         return twin
 
 
