@@ -35,6 +35,7 @@ Anchors = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
 _Ids = Collection[int]
+_Vocabulary = Mapping[str, int]
 
 # What SentencePiece writes for a space, and for a byte.
 SPACE_MARK = "\u2581"
@@ -94,7 +95,7 @@ class ByteTable:
 
     @classmethod
     def from_vocabulary(
-        cls, vocabulary: Mapping[str, int], *, special: _Ids = (), verbatim: _Ids = ()
+        cls, vocabulary: _Vocabulary, *, special: _Ids = (), verbatim: _Ids = ()
     ) -> ByteTable:
         """Return the table of a vocabulary {piece: id} in GPT-2's byte alphabet.
 
@@ -113,11 +114,11 @@ class ByteTable:
                     f"holds {error.args[0]!r}; name added tokens in `special`, or use the offsets"
                 ) from error
 
-        return cls._spelt_by(spell, vocabulary, special=special, verbatim=verbatim)
+        return cls._spelt_by(spell, vocabulary, special, verbatim)
 
     @classmethod
     def from_sentencepiece(
-        cls, vocabulary: Mapping[str, int], *, special: _Ids = (), verbatim: _Ids = ()
+        cls, vocabulary: _Vocabulary, *, special: _Ids = (), verbatim: _Ids = ()
     ) -> ByteTable:
         """Return the table of a SentencePiece vocabulary: U+2581 is a space, <0x41> a byte.
 
@@ -129,18 +130,13 @@ class ByteTable:
             byte = _BYTE_PIECE.fullmatch(piece)
             return bytes.fromhex(byte[1]) if byte else piece.replace(SPACE_MARK, " ").encode()
 
-        table = cls._spelt_by(spell, vocabulary, special=special, verbatim=verbatim)
+        table = cls._spelt_by(spell, vocabulary, special, verbatim)
         table.lengths[list(special)] = -1
         return table
 
     @classmethod
     def _spelt_by(
-        cls,
-        spell: Callable[[str], bytes],
-        vocabulary: Mapping[str, int],
-        *,
-        special: _Ids,
-        verbatim: _Ids,
+        cls, spell: Callable[[str], bytes], vocabulary: _Vocabulary, special: _Ids, verbatim: _Ids
     ) -> ByteTable:
         silent, plain = set(special), set(verbatim)
         size = 1 + max((*vocabulary.values(), *silent), default=-1)

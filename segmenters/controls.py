@@ -50,7 +50,6 @@ class Pattern(Segmenter):
     """
 
     ends: str
-
     lookahead = None
 
     def __post_init__(self) -> None:
@@ -121,7 +120,6 @@ class Stride(Segmenter):
     """Segments of a fixed `length` in characters; the last may be shorter."""
 
     length: int
-
     lookahead = 0
 
     def __post_init__(self) -> None:
@@ -157,7 +155,6 @@ class RandomCuts(Segmenter):
 
     mean: float
     seed: int = 0
-
     lookahead = 0
 
     def __post_init__(self) -> None:
@@ -254,7 +251,6 @@ class Matched(_Derived):
 
     kind: Kind
     seed: int = 0
-
     lookahead = None
 
     def __post_init__(self) -> None:

@@ -36,12 +36,7 @@ from segmenters.base import (
 from segmenters.code import haskell_lines, parsed, python_lines
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
-from segmenters.registry import (
-    known_language,
-    language_named,
-    language_of,
-    language_of_script,
-)
+from segmenters.registry import known_language, language_named, language_of, language_of_script
 
 GRANULARITIES = ("physical", "logical", "block")
 # Languages that are read by a machine of their own, without a grammar.
@@ -71,7 +66,6 @@ class Lines(Segmenter):
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
-
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
@@ -179,14 +173,10 @@ def _definitions(text: str, lines: Cuts, language: str) -> Cuts:
         if match.lastgroup == "comment":
             comments = place if comments < 0 else comments
             continue
-        start = place if comments < 0 else comments
+        before, kind = kind, match.lastgroup or ""
+        if match[0] == "@":
+            kind = "decorator"
+        if before == "definition" if kind == "other" else before != "decorator":
+            ends.append(place if comments < 0 else comments)
         comments = -1
-        if match.lastgroup == "other":
-            if kind == "definition":
-                ends.append(start)
-            kind = "other"
-        else:
-            if kind != "decorator":
-                ends.append(start)
-            kind = "decorator" if match[0] == "@" else "definition"
     return np.array(sorted({0, *ends, int(lines[-1])}), dtype=np.int64)

@@ -98,10 +98,7 @@ class _Reading:
         for start, stop, tree in self._trees:
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
             closes[first:last] = closing(
-                tree.root_node,
-                self._kinds,
-                self._codes[start:stop],
-                self._ends[first:last] - start,
+                tree.root_node, self._kinds, self._codes[start:stop], self._ends[first:last] - start
             )
         return self._character_ends[closes]
 

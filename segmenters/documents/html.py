@@ -51,8 +51,7 @@ BLOCKS = frozenset(
     )
 )
 _ALONE = frozenset(("br", "hr", "link", "meta"))
-# As the rules see a tag: what closes behind a terminator, and opens before a word.
-_MASK = "*"
+_MASK = "*"  # as the rules see a tag: what closes behind a terminator, and opens before a word
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -120,7 +119,7 @@ def _shown(text: str, place: int, start: int, end: int) -> View:
             seen.append(shown)
             places += [place] * len(shown)
             place = piece.end()
-        elif not shown.startswith("<") or shown == "<":
+        elif shown == "<" or shown[0] != "<":
             seen.append(shown)
             places.append(place)
             places += range(piece.start() + 1, piece.end())

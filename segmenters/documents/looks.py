@@ -29,11 +29,7 @@ _SIGNS = [
     (kind, times, re.compile(sign, _LINES))
     for kind, times, sign in (
         ("notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
-        (
-            "diff",
-            1,
-            r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)",
-        ),
+        ("diff", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"),
         ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
         ("email", 1, _EMAIL),
         ("code", 1, _JSON_OR_XML),

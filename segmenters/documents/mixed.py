@@ -51,7 +51,6 @@ class Mixed(Segmenter):
 
     format: str = "markdown"
     granularity: str = "physical"
-
     version: ClassVar[int] = 2
     # Where a part ends depends on what closes it.
     lookahead = None
@@ -80,11 +79,8 @@ def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[in
                 inner = _ends_of(shown, part.kind, granularity, depth=depth + 1)
             else:
                 inner = _segmenter_of(part, granularity).cut(shown)[1:-1].tolist()
-            if part.view is None:
-                ends += [end + start for end in inner]
-            else:
-                places = part.view.places.tolist()
-                ends += [places[end] for end in inner if end < len(places)]
+            places = part.view.places.tolist() if part.view else range(start, part.end)
+            ends += [places[end] for end in inner if end < len(places)]
         ends.append(part.end)
         start = part.end
     return ends

@@ -57,7 +57,6 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-
     version: ClassVar[int] = 2
     lookahead = None
 

@@ -31,9 +31,7 @@ _PAREN, _DOT, _COMMENT_PAREN, _COMMENT_STAR = range(7, 11)
 # it and opens the next: the same to us.
 _SKIPPED: Final = {
     _START: re.compile(r"\s*+"),
-    _BODY: re.compile(
-        r'(?:[^(".]++|\((?!\*|\Z)|\.\.|\.(?![. \t\r\n\f]|\Z)|"[^"]*+")*+',
-    ),
+    _BODY: re.compile(r'(?:[^(".]++|\((?!\*|\Z)|\.\.|\.(?![. \t\r\n\f]|\Z)|"[^"]*+")*+'),
     _STRING: re.compile(r'[^"]*+'),
     _COMMENT: re.compile(r'(?:[^(*"]++|\((?!\*|\Z)|\*(?!\)|\Z)|"[^"]*+")*+'),
     _QUOTED: re.compile(r'[^"]*+'),

@@ -99,12 +99,9 @@ def _lines(text: str) -> Iterator[_Line]:
     while match := _TOKEN.match(text, place):
         place, kind = match.end(), match.lastgroup
         if kind == "newline":
-            if line is None:
-                blank = True
-            else:
+            if line is not None:
                 yield line
-                line, blank = None, False
-            begin = place
+            blank, begin, line = line is None, place, None
             continue
         if kind == "space":
             continue

@@ -84,7 +84,6 @@ class Sentences(Segmenter):
     language: str = "xx"
     next_word: bool = False
     fallback: bool = False
-
     version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:

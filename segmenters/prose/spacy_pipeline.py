@@ -125,18 +125,12 @@ def build(backend: str, language: str) -> Language:
     return nlp
 
 
-def _model(backend: str, language: str) -> str:
-    """Return the name or path of a model: the small one of the language, or `backend`."""
-    if backend not in _PIPES:
-        return backend
-    if language == "xx":
-        return "xx_sent_ud_sm"
-    return f"{language}_core_{'web' if language in ('en', 'zh') else 'news'}_sm"
-
-
 def _load(backend: str, language: str) -> Language:
-    """Return an installed model, reduced to what finds its sentences."""
-    name = _model(backend, language)
+    """Return an installed model, that named or the language's small one, to find sentences."""
+    name = backend
+    if backend in _PIPES:
+        kind = "web" if language in ("en", "zh") else "news"
+        name = "xx_sent_ud_sm" if language == "xx" else f"{language}_core_{kind}_sm"
     try:
         nlp = spacy.load(name)
     except OSError as error:
@@ -173,13 +167,11 @@ def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
 
 def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
     """Return character offsets at which the pipeline starts a sentence, 0 included."""
-    nlp = build(backend, language)
+    nlp, found = build(backend, language), [np.zeros(0, dtype=np.int64)]
     text = _valid(text)
-    found = [
-        np.append(_starts(nlp, text[start:end]) + start, start)
-        for start, end in pairwise(_pieces(text))
-    ]
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    for start, end in pairwise(_pieces(text)):
+        found.append(np.append(_starts(nlp, text[start:end]) + start, start))
+    return np.concatenate(found)
 
 
 def _valid(text: str) -> str:

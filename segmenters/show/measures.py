@@ -24,6 +24,7 @@ Integers = npt.NDArray[np.int64]
 _PERCENTILES = (5, 25, 50, 75, 95, 99)
 # Left edges of the histogram's bins, in words or tokens; the last one is open to the right.
 _EDGES = (0, 2, 3, 5, 9, 17, 33, 65, 129)
+_BINS = [f"{a}-{b - 1}" if a < b - 1 else f"{a}" for a, b in pairwise(_EDGES)] + [f"{_EDGES[-1]}+"]
 _MOST_SEPARATORS = 12
 LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space", "none"
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -158,9 +159,8 @@ def statistics(cut: CutText) -> dict[str, Any]:
         found[unit] = _lengths(counted)
         found[f"share_of_one_{unit[:-1]}"] = round(counted.share_of(1), 4)
         if unit != "characters":
-            found[f"histogram_of_{unit}"] = dict(
-                zip(_bins(), counted.histogram(_EDGES), strict=True)
-            )
+            bins = zip(_BINS, counted.histogram(_EDGES), strict=True)
+            found[f"histogram_of_{unit}"] = dict(bins)
     most = Counter(map(_separator, segments)).most_common(_MOST_SEPARATORS)
     found["separators"] = {name: round(n / len(segments), 4) for name, n in most}
     found["rates"] = {name: _rate(name, n, cut.text) for name, n in most}
@@ -170,13 +170,11 @@ def statistics(cut: CutText) -> dict[str, Any]:
 def rows_of_lengths(facts: Mapping[str, Any], units: Sequence[str]) -> list[list[str]]:
     """Return the lengths in `statistics` as a table; the first row is its head."""
     head = list(facts["characters"])
-    rows = [[f"{facts[unit].get(key, 0):g}" for key in head] for unit in units]
-    names = [f"{unit} per segment" for unit in units]
-    one = [f"{facts[f'share_of_one_{unit[:-1]}']:.1%}" for unit in units]
-    return [
-        ["", *head, "of one"],
-        *([name, *row, share] for name, row, share in zip(names, rows, one, strict=True)),
-    ]
+    rows = [["", *head, "of one"]]
+    for unit in units:
+        sizes = [f"{facts[unit].get(key, 0):g}" for key in head]
+        rows.append([f"{unit} per segment", *sizes, f"{facts[f'share_of_one_{unit[:-1]}']:.1%}"])
+    return rows
 
 
 def rows_of_separators(facts: Mapping[str, Any]) -> list[list[str]]:
@@ -199,12 +197,6 @@ def _lengths(counted: Distribution) -> dict[str, float]:
         **{f"p{share}": value for share, value in percentiles},
         "longest": int(counted.lengths[-1]),
     }
-
-
-def _bins() -> list[str]:
-    """Return the names of the histogram's bins: "0-1", "2", "3-4", ..."""
-    names = [f"{a}-{b - 1}" if a < b - 1 else f"{a}" for a, b in pairwise(_EDGES)]
-    return [*names, f"{_EDGES[-1]}+"]
 
 
 def _separator(segment: str) -> str:

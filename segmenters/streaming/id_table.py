@@ -74,7 +74,10 @@ class IdTable:
         Raises ValueError for a segmenter that cannot be followed (`Segmenter.machine`).
         """
         probe = _Probe(segmenter)
-        data = tuple(_bytes_of(piece) for piece in pieces)
+        data = tuple(
+            piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
+            for piece in pieces
+        )
         guards = [bool(piece) and probe.guards(piece) for piece in data]
         guard = next((_as_word(data[id]) for id in np.flatnonzero(guards)), b"")
         closes = [[probe.closes(piece, behind) for piece in data] for behind in (b"", guard)]
@@ -199,10 +202,6 @@ def _behind(flags: Flags) -> Flags:
     moved = np.zeros_like(flags)
     moved[..., 1:] = flags[..., :-1]
     return moved
-
-
-def _bytes_of(piece: str | bytes) -> bytes:
-    return piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
 
 
 def _as_word(piece: bytes) -> bytes:
