@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
 from train.fit.runs import claim, find_runs, read_config, withdrawn_on_failure

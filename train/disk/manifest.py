@@ -2,12 +2,18 @@
 
 Its last key is a seal: the sha256 of the file's own bytes, taken with zeros in its place. So a
 changed byte anywhere in a manifest, which vouches for all other files, is found as well.
+
+Manifests, messages and notes travel farther than passwords: an address loses its user and the keys
+of its query that grant access; in a configuration the value of a key that sounds like a secret is
+left out as well.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,16 @@ from train.errors import DataError
 SEAL = "seal"
 _ZEROS = "0" * 64
 _AGAIN = "remove the folder and prepare again"
+_USER = re.compile(r"(?<=://)[^/@\s]+@")
+# Keys of a query that grant access: tokens, signatures of S3, Azure and Google, and the like.
+_QUERY = re.compile(
+    r"(?i)([?&][^=&#\s]*(?:token|secret|pass[wp]|pwd|key|signature|credential|auth|sig|session)"
+    r"[^=&#\s]*=)[^&#\s]+"
+)
+_SECRET = re.compile(r"(?i)key|token|secret|pass[wp]|pwd|credential|signature")
+_NO_SECRET = re.compile(
+    r"tokens?_per_|(?:max|special)_tokens|tokenizer|(?:text|id|kind)_key|meta_keys|passkey"
+)
 
 
 def store(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +73,25 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return a value as it is read back from JSON: tuples are lists."""
     return json.loads(json.dumps(value))
+
+
+def redacted(value: Any, *, name: str = "") -> Any:
+    """Return a copy of a text or a configuration without what grants access to something.
+
+    name: the key of the value, in a configuration.
+
+    >>> redacted("https://me:secret@host/a.jsonl?token=abc&page=2")
+    'https://...@host/a.jsonl?token=...&page=2'
+    """
+    if isinstance(value, Mapping):
+        return {key: redacted(item, name=str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, name=name) for item in value]
+    if not isinstance(value, str):
+        return value
+    if _SECRET.search(name) and not _NO_SECRET.search(name):
+        return "(redacted)"
+    return _QUERY.sub(r"\1...", _USER.sub("...@", value))
 
 
 def _sealed(text: str, seal: object) -> bool:

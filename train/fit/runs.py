@@ -32,7 +32,7 @@ from train.config import IfExists
 from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
 from train.disk.files import sha256, write_whole
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.errors import DataError, RunError
 
 CONFIG = "config.yaml"

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeVar
 
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

@@ -29,7 +29,7 @@ from train.data.reading.documents import (
 )
 from train.data.reading.fields import Rows, columns_of
 from train.data.reading.storage import File, Span, lines_of, listed, opened, raw, spans
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from train.data.reading.documents import Bad
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.errors import DataError
 
 if sys.version_info >= (3, 14):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.report.content import (
     Block,
     Cell,

@@ -28,7 +28,7 @@ import yaml
 
 from bipe.build import build
 from train.data.reading.documents import clean
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.errors import DataError, nearest
 from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompted, Task
 

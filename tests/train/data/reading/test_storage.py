@@ -19,7 +19,7 @@ from train.data.reading import documents as parts
 from train.data.reading import storage as lines
 from train.data.reading.documents import Bad
 from train.data.reading.files import JSONL, Parquet, TextFiles
-from train.disk.redaction import redacted
+from train.disk.manifest import redacted
 from train.errors import DataError
 
 if sys.version_info >= (3, 14):
