@@ -85,7 +85,16 @@ FLOORS = {
 }
 # A file of less than this many lines, encodings aside, is here with its reason.
 SHORT = 60
-REASONS = {"bipe/build.py": "from descriptions to objects: knows no model, and every room asks it"}
+REASONS = {
+    "bipe/build.py": "from descriptions to objects: knows no model, and every room asks it",
+    "segmenters/random_numbers.py": "one generator for two rooms",
+    "train/commands/export.py": "one file a command",
+    "train/commands/report.py": "one file a command",
+    "train/evals/scoring/ruler.py": "the rule of another benchmark",
+    "train/evals/table.py": "what the terminal shows, without the report",
+    "train/fit/machine.py": "asked by the command line before anything of fit is loaded",
+    "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
+}
 MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
