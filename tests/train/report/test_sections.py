@@ -8,6 +8,7 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
+import train.report.sections
 from tests.train.report.conftest import LENGTHS, probe
 from train.evals.rows import Row
 from train.report.content import Figure, Grid, Items, Table, Words, terminal_tables
@@ -18,24 +19,22 @@ from train.report.sections.data import growth
 from train.report.sections.published import PROVENANCES, Target, comparable, target_of, targets
 
 
-def shown(results, anchor):
-    """The texts of a section; empty where there is none."""
+def shown(results, name):
+    """The texts of a section, dashes and times as in ASCII; empty where there is none."""
+    section = getattr(train.report.sections, name)(results)
     texts = []
-    for section in sections(results):
-        if section.anchor == anchor:
-            for block in section.blocks:
-                if isinstance(block, Items):
-                    texts += [*block.items, *(text for pair in block.pairs for text in pair)]
-                elif isinstance(block, Grid):
-                    texts += [text for caption, drawing in block.drawings
-                              for text in (caption, drawing.title)]  # fmt: skip
-                elif not isinstance(block, Table | Figure):
-                    texts += [str(part) for part in block]
-            for table in section.tables:
-                texts += [*table.head, *table.notes]
-                for first, *row in table.cells:
-                    cells = ("/".join((cell.text, *cell.small)) for cell in row)
-                    texts.append(f"{first.text}: {' '.join(cells)}")
+    for block in section.blocks if section else ():
+        if isinstance(block, Items):
+            texts += [*block.items, *(text for pair in block.pairs for text in pair)]
+        elif isinstance(block, Grid):
+            texts += [f"{caption} {drawing.title}" for caption, drawing in block.drawings]
+        elif not isinstance(block, Table | Figure):
+            texts += [str(part) for part in block]
+    for table in section.tables if section else ():
+        texts += [*table.head, *table.notes]
+        for first, *row in table.cells:
+            cells = ("/".join((cell.text, *cell.small)) for cell in row)
+            texts.append(f"{first.text}: {' '.join(cells)}")
     return "\n".join(texts).replace("\N{EN DASH}", "-").replace("\N{MULTIPLICATION SIGN}", "x")
 
 
@@ -48,7 +47,7 @@ def with_perplexity(one, values, source="prose"):
 def test_the_sentence_names_the_lowest_and_the_highest_at_both_ends(make):
     flat = with_perplexity(make.run(), [10, 20, 50])
     bilevel = with_perplexity(make.run(bilevel=True), [11, 12, 15])
-    said = shown(make.results(flat, bilevel), "summary")
+    said = shown(make.results(flat, bilevel), "headline")
     assert "512 tokens, RoPE has the lowest perplexity, 10.0; BiPE-RoPE has the highest" in said
     assert "16 times the training length, BiPE-RoPE has the lowest perplexity, 15.0" in said
     assert "BiPE-RoPE is below RoPE at 2 of 3 lengths." in said
@@ -58,30 +57,30 @@ def test_the_sentence_names_the_lowest_and_the_highest_at_both_ends(make):
 def test_what_is_written_alike_is_a_tie(make):
     flat = with_perplexity(make.run(), [10.001] * 3)
     bilevel = with_perplexity(make.run(bilevel=True), [10.002] * 3)
-    assert "all models have perplexity 10.0" in shown(make.results(flat, bilevel), "summary")
+    assert "all models have perplexity 10.0" in shown(make.results(flat, bilevel), "headline")
 
 
 def test_a_model_that_diverged_is_named_and_never_called_lowest(make):
     flat = with_perplexity(make.run(), [10, None, math.nan])
     bilevel = with_perplexity(make.run(bilevel=True), [11, 12, 15])
-    said = shown(make.results(flat, bilevel), "summary")
+    said = shown(make.results(flat, bilevel), "headline")
     assert "BiPE-RoPE has perplexity 15.0; RoPE has no finite value" in said
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.1, "no model is"), (0.9, "RoPE is")])
 def test_guessing_is_not_called_retrieval(make, share, said):
     one = make.run().change("accuracy", share)
-    assert f"{said} above guessing" in shown(make.results(one), "summary")
+    assert f"{said} above guessing" in shown(make.results(one), "headline")
 
 
 def test_one_seed_is_called_one_seed_and_several_are_not(make):
-    assert "trained once" in shown(make.results(make.run()), "summary")
-    several = shown(make.results(make.run(name="a"), make.run(seed=1)), "summary")
+    assert "trained once" in shown(make.results(make.run()), "headline")
+    several = shown(make.results(make.run(name="a"), make.run(seed=1)), "headline")
     assert "mean over 2 seeds" in several and "trained once" not in several
 
 
 def test_the_first_paragraph_has_size_mix_length_and_machine(make):
-    said = shown(make.results(*make.four()), "summary")
+    said = shown(make.results(*make.four()), "headline")
     for part in (
         "Four models of 8 parameters",
         "1.54\N{NO-BREAK SPACE}M tokens",
@@ -176,7 +175,7 @@ def test_right_answers_by_operators_and_by_width(make):
     for told in ("Chains.", "wide: 95%/85%-105% 80%/70%-90% 40%/30%-50% 95%", "right steps",
                  "width", "BiPE-RoPE: 50%"):  # fmt: skip
         assert told in said, told
-    summary = shown(results, "summary")
+    summary = shown(results, "headline")
     assert "Of problems with 4 operators, wide has the most right, 80%; narrow 50%." in summary
     assert "trained up to 4" in next(s for s in sections(results) if s.anchor == "arithmetic"
                                      ).drawings[0].svg()  # fmt: skip

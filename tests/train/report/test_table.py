@@ -122,7 +122,7 @@ def test_a_family_with_two_bilevel_forms_makes_no_pair(make):
     assert make.results(make.run(), make.run(bilevel=True), other).pairs() == []
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=4), min_size=1, max_size=4))
 def test_means_equal_those_made_one_by_one(places):
     size = min(map(len, places))

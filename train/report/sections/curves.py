@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
@@ -46,7 +47,7 @@ from train.report.table import Arm, Results
 _MOST_BARS = 6  # lines, and half the points of a line, beyond which intervals would hide them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Curves:
     """Values of lines against one quantity.
 
@@ -71,15 +72,22 @@ class Curves:
     small: Callable[[Any], Sequence[str]] | None = None
     bars: bool = False
 
+    @cached_property
+    def at(self) -> dict[tuple[str, float], Any]:
+        """The rows by line and x."""
+        rows = self.cells.itertuples()
+        found = {(getattr(row, self.line), float(getattr(row, self.x))): row for row in rows}
+        return {place: row for place, row in found.items() if not math.isnan(place[1])}
+
     @property
     def columns(self) -> list[float]:
         """The values of x that were measured."""
-        return sorted(self.cells[self.x].dropna().unique().tolist())
+        return sorted({x for _, x in self.at})
 
     @property
     def names(self) -> list[str]:
         """The lines that were measured, in their order."""
-        held = set(self.cells[self.line])
+        held = {name for name, _ in self.at}
         return [name for name in self.styles if name in held]
 
     def draw(self) -> Drawing:
@@ -100,28 +108,21 @@ class Curves:
         ).draw()
 
     def _series(self, name: str) -> Series:
-        own = self.cells[self.cells[self.line] == name].dropna(subset=[self.x])
-        own = own.sort_values(self.x, kind="stable")
-        bars = own[own.low.notna() & own.high.notna() & (self.bars | (own.seeds > 1))]
-        bars = bars if max(len(self.names), len(own) / 2) <= _MOST_BARS else own[:0]
-        return Series(
-            label=name,
-            style=self.styles[name],
-            points=tuple(zip(own[self.x], own.value, strict=True)),
-            bars=tuple(zip(bars[self.x], bars.low, bars.high, strict=True)),
-        )
+        own = [(x, self.at[name, x]) for x in self.columns if (name, x) in self.at]
+        few = max(len(self.names), len(own) / 2) <= _MOST_BARS
+        bars = [(x, row.low, row.high) for x, row in own
+                if few and math.isfinite(row.high - row.low) and (self.bars or row.seeds > 1)]  # fmt: skip
+        points = tuple((x, row.value) for x, row in own)
+        return Series(label=name, style=self.styles[name], points=points, bars=tuple(bars))
 
     def rows(self) -> list[list[Cell]]:
         """Return a row for each line, a cell for each column; the best of a column is bold."""
-        at = {(getattr(row, self.line), getattr(row, self.x)): row
-              for row in self.cells.itertuples()}  # fmt: skip
-        held = {x: [at[name, x].value for name in self.names if (name, x) in at]
-                for x in self.columns}  # fmt: skip
+        held = {x: [row.value for (_, at), row in self.at.items() if at == x] for x in self.columns}
         best = {x: best_of(values, self.pick, self.write) if self.pick else None
                 for x, values in held.items()}  # fmt: skip
         return [
             [Cell(name, style=self.styles[name])]
-            + [self._cell(at[name, x], best[x]) if (name, x) in at else Cell(DASH)
+            + [self._cell(self.at[name, x], best[x]) if (name, x) in self.at else Cell(DASH)
                for x in self.columns]
             for name in self.names
         ]  # fmt: skip
