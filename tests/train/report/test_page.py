@@ -22,6 +22,7 @@ from train.report.content import Section, Words, terminal_tables
 from train.report.formats import DAGGER
 from train.report.page import all_rows, as_csv, as_json, page, statistics_page, write_report
 from train.report.sections import sections
+from train.report.sections.data import segments
 
 HOSTILE = (
     "</title></style><script>alert('x')</script><img src=x onerror=\"y\"> & {{ 7 * 7 }} $x_1$ "
@@ -157,7 +158,7 @@ def test_the_terminal_reads_no_markup_in_names(make):
 def test_a_passage_comes_back_whole_from_its_coloured_segments(make):
     results = make.results(make.run(), data=make.data(make.statistics(sources=("code",))))
     passage = results.sources["code"]["sample"]
-    root = parsed(whole(results))
+    root = parsed(page([segments(results)], title="t"))
     spans = [s for s in root.iter("span") if s.get("class", "").startswith("segment ")]
     assert len(spans) == len(passage["cuts"]) - 1
     drawn = ""
@@ -177,11 +178,11 @@ def short_lengths(make):
     one = make.run(bilevel=True, sources=("prose",))
     one.rows = [row for row in one.rows if row.length in (None, 512)]
     one.notes["row_length"] = 300
-    return [make.run(), one]
+    return [make.run(sources=("prose",)), one]
 
 
 def long_names(make):
-    made = [make.run(name=f"{seed} long name " * 9) for seed in range(8)]
+    made = [make.run(name=f"{seed} long name " * 9, sources=("prose",)) for seed in range(5)]
     for width, one in enumerate(made):
         one.config["width"] = width
     return made
@@ -202,14 +203,14 @@ def test_unusual_runs_are_a_page(make, runs):
 
 @pytest.mark.parametrize("value", [None, math.inf])
 def test_a_value_that_is_not_finite_is_a_dagger_that_is_explained(make, value):
-    made = make.four()[:2]
+    made = [make.run(bilevel=bilevel, sources=("prose",)) for bilevel in (False, True)]
     for one in made:
         for measure in ("perplexity", "bits_per_byte", "nll", "nll_by_position", "accuracy"):
             one.change(measure, value)
     results = make.results(*made)
     text = whole(results)
     seen = words(parsed(text))
-    assert seen.count(DAGGER) > 30 and f"{DAGGER} no finite value" in seen
+    assert seen.count(DAGGER) > 25 and f"{DAGGER} no finite value" in seen
     assert not re.search(r"\b(nan|inf)\b", text)
     told = as_json(all_rows(results), title="t")
     assert "NaN" not in told and "Infinity" not in told

@@ -35,7 +35,7 @@ _LEVELS = {"token": "place in the document, tokens", "segment": "segment of the 
 
 
 def retrieval(results: Results) -> Section | None:
-    """What a model can still find, which perplexity alone does not show."""
+    """Return what a model can still find, which perplexity alone does not show."""
     held = results.cells("accuracy", task="passkey")
     if held.empty:
         return None
@@ -252,7 +252,7 @@ def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[B
 
 
 def stretch(results: Results) -> Section | None:
-    """A figure and table for each model and source, then what was retrieved."""
+    """Return a figure and table for each model and source, then what was retrieved."""
     held = results.means[results.means.variant != ""]
     blocks: list[Block] = []
     for arm in results.arms:
