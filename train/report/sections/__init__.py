@@ -44,7 +44,7 @@ def sections(results: Results) -> list[Section]:
 
 
 def others(results: Results) -> Section | None:
-    """Measures that no section knows: against what they were measured at, or as a table."""
+    """Show measures that no section knows: against what they were measured at, or as a table."""
     held = results.means
     known = held.measure.isin(_KNOWN) | held.measure.str.startswith(_KNOWN_BEGINNINGS)
     blocks: list[Block] = []

@@ -110,10 +110,14 @@ class Curves:
     def _series(self, name: str) -> Series:
         own = [(x, self.at[name, x]) for x in self.columns if (name, x) in self.at]
         few = max(len(self.names), len(own) / 2) <= _MOST_BARS
-        bars = [(x, row.low, row.high) for x, row in own
-                if few and math.isfinite(row.high - row.low) and (self.bars or row.seeds > 1)]  # fmt: skip
-        points = tuple((x, row.value) for x, row in own)
-        return Series(label=name, style=self.styles[name], points=points, bars=tuple(bars))
+        shown = [(x, row) for x, row in own if few and (self.bars or row.seeds > 1)]
+        return Series(
+            label=name,
+            style=self.styles[name],
+            points=tuple((x, row.value) for x, row in own),
+            bars=tuple((x, row.low, row.high) for x, row in shown
+                       if math.isfinite(row.low) and math.isfinite(row.high)),
+        )  # fmt: skip
 
     def rows(self) -> list[list[Cell]]:
         """Return a row for each line, a cell for each column; the best of a column is bold."""
@@ -177,7 +181,7 @@ def protocols(cells: pd.DataFrame) -> list[str]:
 
 
 def perplexity(results: Results) -> Section | None:
-    """One chart and table for each source, then bilevel against flat."""
+    """Show one chart and table for each source, then bilevel against flat."""
     cells = results.cells("perplexity")
     if cells.empty:
         return None
@@ -248,7 +252,7 @@ def _change(ratio: Any) -> Cell:
 
 
 def seeds(results: Results) -> Section | None:
-    """Models with several seeds against the first of them."""
+    """Compare models with several seeds with the first of them."""
     several = [arm for arm in results.arms if arm.several]
     table = _against(results, [(several[0], arm) for arm in several[1:]]) if several else None
     if table is None:
@@ -263,7 +267,7 @@ def seeds(results: Results) -> Section | None:
 
 
 def bits(results: Results) -> Section | None:
-    """Bits per byte: the same measurement, comparable between tokenizers and sources."""
+    """Show bits per byte: the same measurement, comparable between tokenizers and sources."""
     cells = results.cells("bits_per_byte")
     tables = [Curves(cells[cells.source == source], results.looks, write=fixed).table(source)
               for source in in_order(cells)]  # fmt: skip
@@ -273,7 +277,7 @@ def bits(results: Results) -> Section | None:
 
 
 def positions(results: Results) -> Section | None:
-    """Loss at each place of the longest documents."""
+    """Show the loss at each place of the longest documents."""
     cells = results.cells("nll_by_position")
     if cells.empty:
         return None

@@ -30,7 +30,7 @@ _DRAWN = {"\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}", "\t": "\N{RIGHTWARD
 
 
 def segments(results: Results) -> Section:
-    """One part for each source; nothing but a sentence where no data set was given."""
+    """Show one part for each source, or a sentence where no data set was given."""
     if not results.sources:
         return Section("segments", "Segments", [Words("No prepared data set was given.")])
     words = (
@@ -136,7 +136,7 @@ def _drawn(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def growth(counted: Mapping[str, Any] | None) -> Section:
-    """Growth, distances, distributions and separators; a sentence where nothing was counted."""
+    """Show growth, distances, distributions and separators, or that nothing was counted."""
     if counted is None or not counted["sources"]:
         words = "Not counted: `bipe evaluate statistics` counts it, without a model."
         return Section("growth", GROWTH, [Words(words)])

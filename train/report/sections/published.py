@@ -129,7 +129,7 @@ def published_perplexities(results: Results, source: str, lengths: Sequence[floa
 
 
 def published(results: Results) -> Section:
-    """One table of all targets, whether or not a run of this report can be compared with them."""
+    """Show one table of all targets, whether or not a run can be compared with them."""
     rows: list[Line] = []
     for experiment, held in targets().items():
         rows += [[experiment], *_rows(held)]

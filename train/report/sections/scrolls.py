@@ -21,7 +21,7 @@ _MEANS = {"mean": "mean", "mean_without_quality": "mean without QuALITY"}
 
 
 def scrolls(results: Results) -> Section | None:
-    """Scores by task with their spread over seeds, lengths of outputs, what was cut."""
+    """Show scores by task with their spread over seeds, lengths of outputs, what was cut."""
     rows = scrolls_rows(results)
     if rows.empty:
         return None

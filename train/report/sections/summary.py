@@ -61,7 +61,7 @@ _LIMITS = (
 
 
 def headline(results: Results) -> Section | None:
-    """One sentence on the training, the observations, one table."""
+    """Show one sentence on the training, the observations, one table."""
     if not results.arms:
         return None
     seen = [(source, _on_source(results, source)) for source in _sources(results)]
@@ -270,7 +270,7 @@ def _table(results: Results) -> Table:
 
 
 def training(results: Results) -> Section | None:
-    """Loss against tokens seen, beside steps, time and what went wrong."""
+    """Show the loss against tokens seen, beside steps, time and what went wrong."""
     if not results.arms:
         return None
     cells = results.cells("training_loss")
@@ -315,7 +315,7 @@ def training(results: Results) -> Section | None:
 
 
 def account(results: Results) -> Section | None:
-    """How the numbers were made, and what they do not show."""
+    """Show how the numbers were made, and what they do not show."""
     if not results.arms:
         return None
     environments = {label: found for label, found in

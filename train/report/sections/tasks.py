@@ -35,7 +35,7 @@ _LEVELS = {"token": "place in the document, tokens", "segment": "segment of the 
 
 
 def retrieval(results: Results) -> Section | None:
-    """Return what a model can still find, which perplexity alone does not show."""
+    """Show what a model can still find, which perplexity alone does not show."""
     held = results.cells("accuracy", task="passkey")
     if held.empty:
         return None
@@ -50,7 +50,7 @@ def retrieval(results: Results) -> Section | None:
 
 
 def probes(results: Results) -> Section | None:
-    """One part for each probe, and the losses by position."""
+    """Show one part for each probe, and the losses by position."""
     held = results.means[results.means.variant == ""]
     names = [name for name in in_order(held[held.measure == "accuracy"], "task")
              if name not in OTHERS]  # fmt: skip
@@ -187,7 +187,7 @@ def _by_level(results: Results, cells: pd.DataFrame) -> tuple[str, Any]:
 
 
 def arithmetic(results: Results) -> Section | None:
-    """Right answers against the number of operators, and against the width."""
+    """Show right answers against the number of operators, and against the width."""
     answers = results.cells("answer", task="arithmetic")
     if answers.empty:
         return None
@@ -252,7 +252,7 @@ def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[B
 
 
 def stretch(results: Results) -> Section | None:
-    """Return a figure and table for each model and source, then what was retrieved."""
+    """Show a figure and table for each model and source, then what was retrieved."""
     held = results.means[results.means.variant != ""]
     blocks: list[Block] = []
     for arm in results.arms:
