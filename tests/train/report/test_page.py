@@ -274,7 +274,7 @@ def test_a_failed_write_leaves_the_old_report_and_no_litter(make, tmp_path, monk
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "_sync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises((OSError, ValueError), match=r"[Ss]pace"):
         write_report(results, out=tmp_path / "out", title="new")
     assert made.html.read_bytes() == before
