@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -95,7 +96,9 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one asks for no segments
         _refuse_unfollowed(encoder, decoded)
-    model = _model_name(base, config)
+    model = base.name  # bipe_rope, or bipe_rope_yarn8 where it is stretched here
+    if config.stretch:
+        model += f"_{strategy_name(config.stretch)}"
     if config.name:  # one of its own, so that it is not taken for another run of that model
         model = config.name.removesuffix(f"_seed{config.seed}").removesuffix(f"_{task.name}")
     name = config.name or f"{model}_{task.name}_seed{config.seed}"
@@ -103,21 +106,25 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     _train(config, task, base, encoder, folder=folder, stored=stored)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
         _decode(config, task, encoder, decoded, folder=folder, model=model)
-        _collect(Path(config.out))
+        out = Path(config.out)
+        if models := over_seeds(find_scores(out)):
+            write_whole(out / "scrolls.json", as_json(models))
+            _say(table(models))
     return folder
 
 
 def _encoder(config: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:
-    options = config.scrolls
-    segmenter = segmenter_of(config, sets, base, section="scrolls")
     room = Truncation(
         row_length=config.row_length,
         output=task.output_tokens,
         last=task.last_tokens,
-        on_long=options.on_long,
+        on_long=config.scrolls.on_long,
     )
-    tokenizer = LoadTokenizer(path=sets.folder).build()
-    return Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
+    return Encoder(
+        tokenizer=LoadTokenizer(path=sets.folder).build(),
+        segmenter=segmenter_of(config, sets, base, section="scrolls"),
+        truncation=room,
+    )
 
 
 def _examples_to_decode(config: Config, task: Task) -> Sequence[Example]:
@@ -145,13 +152,6 @@ def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
                 f"scrolls.segmenter: {fault}; example {example.id} is cut by it. Set "
                 "scrolls.segmenter to one that is followed (newline, sentences, lines ...)"
             ) from None
-
-
-def _model_name(base: BaseRun, config: Config) -> str:
-    """bipe_rope, or bipe_rope_yarn8 where it is stretched here."""
-    if not config.stretch:
-        return base.name
-    return f"{base.name}_{strategy_name(config.stretch)}"
 
 
 def _train(
@@ -197,8 +197,9 @@ def _decoding(config: Config, task: Task) -> Decoding:
             length_penalty=float(options.length_penalty),
             early_stopping=options.early_stopping,
         )
-    most = options.max_new or task.output_tokens
-    return Decoding(max_new=most, search=search, batch=options.batch)
+    return Decoding(
+        max_new=options.max_new or task.output_tokens, search=search, batch=options.batch
+    )
 
 
 def _decode(
@@ -249,9 +250,7 @@ def _decode(
         "score": None if found is None else found.score,
         "values": {} if found is None else dict(found.values),
         "decoding": asdict(how),
-        "ended": {
-            kind: sum(one.ended == kind for one in made.values()) for kind in ("stop", "length")
-        },
+        "ended": {"stop": 0, "length": 0, **Counter(one.ended for one in made.values())},
         "statistics": prediction_statistics(
             texts,
             references,
@@ -267,13 +266,6 @@ def _decode(
         measured.append(key, rows, name=name, weights=weights)
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
     _say(f"{path}: {len(made)} outputs of {split}: {told}")
-
-
-def _collect(out: Path) -> None:
-    """Bring the runs of a folder together, seed by seed."""
-    if models := over_seeds(find_scores(out)):
-        write_whole(out / "scrolls.json", as_json(models))
-        _say(table(models))
 
 
 @rank_zero_only
@@ -335,7 +327,7 @@ def _submit(given: dict[str, str]) -> int:
     models = sorted({str(one["model"]) for one in scores})
     model = given.get("model") or (models[0] if len(models) == 1 else None)
     if model not in models:
-        told = f"{', '.join(models)}" if models else f"no run with split={split}, seed={seed}"
+        told = ", ".join(models) or f"no run with split={split}, seed={seed}"
         raise DataError(f"model must be one of those in {out}, was: {model}; there is: {told}")
     predictions = {}
     for task in TASKS:

@@ -30,7 +30,7 @@ from bipe.build import build
 from train.data.reading.documents import clean
 from train.disk.manifest import redacted
 from train.errors import DataError, nearest
-from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompted, Task
+from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Task, Unprompted
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
@@ -137,7 +137,7 @@ _OPTIONS = re.compile(r"\(A\).*?\(B\).*?\(C\).*?\(D\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScrollsTask(Prompted):
+class ScrollsTask(Task):
     """One of the seven tasks. path: its zip, a folder of zips or unpacked tasks, or an address."""
 
     path: str = HUB
@@ -152,12 +152,8 @@ class ScrollsTask(Prompted):
         return TASKS[self.name][1]
 
     @property
-    def layout(self) -> Layout:
-        return TASKS[self.name][0]
-
-    @property
     def _needs(self) -> tuple[str, ...]:
-        return ("document",) if self.layout == "document" else ("question", "document")
+        return ("document",) if TASKS[self.name][0] == "document" else ("question", "document")
 
     def examples(self, split: str) -> Sequence[Example]:
         """Return the examples, once the whole split is read and checked (`Task.examples`).
@@ -178,7 +174,7 @@ class ScrollsTask(Prompted):
         merged = [[row] for row in read] if split == "train" else _merged(read)
         return Examples(groups=merged, prompt=self.template(*self._needs))
 
-    def _rows(self, split: str) -> Iterator[Row]:
+    def _rows(self, split: str) -> Iterator[Unprompted]:
         # The rows of one document share its text: NarrativeQA has fifty for each.
         texts: dict[str, str] = {}
         seen: dict[str, str] = {}
@@ -187,28 +183,16 @@ class ScrollsTask(Prompted):
             if pid in seen:
                 raise DataError(f"{where}: pid must come once, was: {pid!r}, also in {seen[pid]}")
             seen[pid] = where
-            question, document = split_input(
-                _text(row, "input", where=where), layout=self.layout, where=where
-            )
+            text = _text(row, "input", where=where)
+            question, document = split_input(text, layout=TASKS[self.name][0], where=where)
             hidden = split == "test" and row.get("output") in (None, "")
-            yield Row(
+            yield Unprompted(
                 id=_text(row, "id", where=where),
                 question=question,
                 document=texts.setdefault(document, document),
                 output=None if hidden else _text(row, "output", where=where),
                 where=where,
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A row, its input taken apart; where: file and number, for messages."""
-
-    id: str
-    question: str
-    document: str
-    output: str | None
-    where: str
 
 
 def split_input(text: str, *, layout: Layout, where: str) -> tuple[str, str]:
@@ -233,8 +217,8 @@ def split_input(text: str, *, layout: Layout, where: str) -> tuple[str, str]:
     return question, document
 
 
-def _merged(read: Sequence[Row]) -> list[list[Row]]:
-    groups: dict[str, list[Row]] = {}
+def _merged(read: Sequence[Unprompted]) -> list[list[Unprompted]]:
+    groups: dict[str, list[Unprompted]] = {}
     for row in read:
         group = groups.setdefault(row.id, [])
         if group and (row.question, row.document) != (group[0].question, group[0].document):

@@ -41,14 +41,12 @@ class PredictionJournal:
 
     def __init__(self, path: Path, *, request: Mapping[str, Any]) -> None:
         self.path = path
-        self.made: dict[str, Prediction] = {}
         told = json.dumps(dict(request), sort_keys=True)
         lines = _lines(path)
-        if not lines or lines[0] != told:
+        if lines[:1] != [told]:
             lines = [told]
-        for line in lines[1:]:
-            one = Prediction(**json.loads(line))
-            self.made[one.id] = one
+        made = (Prediction(**json.loads(line)) for line in lines[1:])
+        self.made = {one.id: one for one in made}
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         # Whole again: behind half a line nothing could be added.
@@ -139,32 +137,19 @@ def _written(
 ) -> list[Prediction]:
     prompts = [one.prompt.tolist() for one in batch]
     marks = [one.prompt_marks.tolist() for one in batch]
-    stops = [tokenizer.eos_id]
-    found: list[tuple[list[int], str]]
+    same: dict[str, Any] = {
+        "max_new": how.max_new,
+        "marker": marker,
+        "stop_ids": [tokenizer.eos_id],
+    }
     if how.search.beams > 1:
-        best = beam_search(
-            model,
-            prompts[0],
-            max_new=how.max_new,
-            search=how.search,
-            marker=marker,
-            marks=marks[0],
-            stop_ids=stops,
-        )[0]
+        best = beam_search(model, prompts[0], search=how.search, marks=marks[0], **same)[0]
         found = [(best.tokens, best.ended)]
     else:
-        found = [
-            (one.tokens, one.ended)
-            for one in generate(
-                model, prompts, max_new=how.max_new, marker=marker, marks=marks, stop_ids=stops
-            )
-        ]
+        found = [(one.tokens, one.ended) for one in generate(model, prompts, marks=marks, **same)]
+    # What is submitted has no white space around it, and no NUL, which CSV cannot hold.
+    texts = [tokenizer.decode(tokens).replace("\0", "").strip() for tokens, _ in found]
     return [
-        Prediction(id=one.id, text=_text(tokens, tokenizer), tokens=len(tokens), ended=ended)
-        for one, (tokens, ended) in zip(batch, found, strict=True)
+        Prediction(id=one.id, text=text, tokens=len(tokens), ended=ended)
+        for one, text, (tokens, ended) in zip(batch, texts, found, strict=True)
     ]
-
-
-def _text(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
-    """Return what is submitted: no white space around it, and no NUL, which CSV cannot hold."""
-    return tokenizer.decode(tokens).replace("\0", "").strip()

@@ -19,8 +19,9 @@ and `output` are a task's own, and `first` is what the row has left.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -35,6 +36,7 @@ from train.tasks.scrolls.examples import Example
 
 OnLong = Literal["cut", "error"]
 _END = 1
+_Tokens = tuple[np.ndarray, np.ndarray]  # ids and anchors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,23 +123,17 @@ class Counts:
     outputs_cut: int = 0
     output_tokens_cut: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        names = [field.name for field in fields(self)]
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
-
 
 def counted(kept: Iterable[Kept]) -> Counts:
     """Add up the counts of many examples."""
-    total = Counts()
-    for one in kept:
-        total += Counts(
-            examples=1,
-            prompts_cut=int(one.prompt_cut > 0),
-            prompt_tokens_cut=one.prompt_cut,
-            outputs_cut=int(one.output_cut > 0),
-            output_tokens_cut=one.output_cut,
-        )
-    return total
+    cut = [(one.prompt_cut, one.output_cut) for one in kept]
+    return Counts(
+        examples=len(cut),
+        prompts_cut=sum(prompt > 0 for prompt, _ in cut),
+        prompt_tokens_cut=sum(prompt for prompt, _ in cut),
+        outputs_cut=sum(output > 0 for _, output in cut),
+        output_tokens_cut=sum(output for _, output in cut),
+    )
 
 
 _BATCH_CHARACTERS = 2_000_000
@@ -172,8 +168,7 @@ class Encoder:
         """Yield the examples as they are to be decoded."""
         for batch in _batches(examples):
             encoded = self.tokenizer.encode_batch([example.prompt for example in batch])
-            for example, prompt in zip(batch, encoded, strict=True):
-                yield self._made(example, prompt, output=None)
+            yield from map(self._made, batch, encoded, itertools.repeat(None))
 
     def examples(self, examples: Sequence[Example]) -> Iterator[Encoded]:
         """Yield the examples as they are learned from, each with its first reference.
@@ -190,8 +185,7 @@ class Encoder:
                     )
             prompts = self.tokenizer.encode_batch([example.prompt for example in batch])
             outputs = self.tokenizer.encode_batch([example.references[0] for example in batch])
-            for example, prompt, output in zip(batch, prompts, outputs, strict=True):
-                yield self._made(example, prompt, output)
+            yield from map(self._made, batch, prompts, outputs)
 
     def fingerprint(self) -> dict[str, object]:
         """Return all that decides what is made of an example."""
@@ -204,12 +198,7 @@ class Encoder:
             }
         )
 
-    def _made(
-        self,
-        example: Example,
-        prompt: tuple[np.ndarray, np.ndarray],
-        output: tuple[np.ndarray, np.ndarray] | None,
-    ) -> Encoded:
+    def _made(self, example: Example, prompt: _Tokens, output: _Tokens | None) -> Encoded:
         ids, anchors = prompt
         if not len(ids):
             raise DataError(f"example {example.id}: its prompt has no token; leave the row out")
@@ -239,10 +228,7 @@ class Encoder:
         )
 
     def _written(
-        self,
-        example: Example,
-        output: tuple[np.ndarray, np.ndarray] | None,
-        segmenter: Segmenter,
+        self, example: Example, output: _Tokens | None, segmenter: Segmenter
     ) -> tuple[np.ndarray, np.ndarray]:
         if output is None:
             return np.empty(0, np.int32), np.empty(0, np.uint8)

@@ -13,9 +13,10 @@ ends; other wording is a part of kind "text". A field that is empty leaves no pa
 from __future__ import annotations
 
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from train.errors import DataError
 
@@ -44,34 +45,6 @@ class Example:
     def prompt(self) -> str:
         """The whole prompt, as a model reads it."""
         return "".join(part.text for part in self.parts)
-
-
-class Task(Protocol):
-    """A named set of examples in three splits, with the metric that judges them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def metric(self) -> Metric: ...
-
-    @property
-    def output_tokens(self) -> int:
-        """Most tokens of an output, the end of text not counted."""
-        ...
-
-    @property
-    def last_tokens(self) -> int:
-        """Tokens at the end of a prompt that truncation keeps."""
-        ...
-
-    def examples(self, split: str) -> Sequence[Example]:
-        """Return the examples of "train", "validation" or "test", in the order of the data.
-
-        train: one example a row, so one for each reference (an id may come several times).
-        validation, test: one example an id, its references merged.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +98,12 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompted:
-    """A task whose prompts come from a template.
+class Task(ABC):
+    """A named set of examples in three splits, with the metric that judges them.
 
     prompt, instruction: the template and its fixed instruction. output_tokens: most tokens of an
-    output. last_tokens: tokens at the end of a prompt that truncation keeps.
+    output, the end of text not counted. last_tokens: tokens at the end of a prompt that truncation
+    keeps.
     """
 
     name: str
@@ -138,6 +112,18 @@ class Prompted:
     last_tokens: int = 0
     instruction: str = ""
 
+    @property
+    @abstractmethod
+    def metric(self) -> Metric: ...
+
+    @abstractmethod
+    def examples(self, split: str) -> Sequence[Example]:
+        """Return the examples of "train", "validation" or "test", in the order of the data.
+
+        train: one example per row, so one for each reference (an id may come several times).
+        validation, test: one example per id, its references merged.
+        """
+
     def template(self, *needs: str) -> Prompt:
         """Return the template of prompts, checked: it must name these fields."""
         return Prompt(
@@ -145,20 +131,18 @@ class Prompted:
         )
 
 
-class Unprompted(Protocol):
-    """One example before it has a prompt; output: None where it is not public."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unprompted:
+    """One example before it has a prompt.
 
-    @property
-    def id(self) -> str: ...
+    output: None where it is not public. where: file and row number of one that is read.
+    """
 
-    @property
-    def question(self) -> str: ...
-
-    @property
-    def document(self) -> str: ...
-
-    @property
-    def output(self) -> str | None: ...
+    id: str
+    question: str
+    document: str
+    output: str | None
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

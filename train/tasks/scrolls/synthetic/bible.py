@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import ClassVar
 
 from train.data.reading.corpora import KingJamesBible, Verse
-from train.tasks.scrolls.examples import Metric
-from train.tasks.scrolls.synthetic.drawn import Drawn, Synthetic, window, within
+from train.tasks.scrolls.examples import Metric, Unprompted
+from train.tasks.scrolls.synthetic.drawn import Synthetic, window, within
 
 _SHORTEST = 20  # characters of a verse that is asked for
 _LETTERS = "ABCD"
@@ -31,13 +31,13 @@ class VerseRetrieval(Synthetic):
     characters: int | None
     metric: ClassVar[Metric] = "f1"
 
-    def drawn(self, split: str) -> Iterator[Drawn]:
+    def drawn(self, split: str) -> Iterator[Unprompted]:
         documents: dict[str, str] = {}  # whole books are asked about often, and held once
         for book, at in _asked(self, split):
             lines = [f"{one.chapter}:{one.verse} {one.text}\n" for one in book]
             draw = self.draws("window", book[at].citation)
             text = within(lines, at, characters=self.characters, draw=draw)
-            yield Drawn(
+            yield Unprompted(
                 id=book[at].citation,
                 question=f"What does {book[at].citation} say?",
                 document=documents.setdefault(text, text),
@@ -55,7 +55,7 @@ class MultipleChoice(Synthetic):
     characters: int | None
     metric: ClassVar[Metric] = "exact_match"
 
-    def drawn(self, split: str) -> Iterator[Drawn]:
+    def drawn(self, split: str) -> Iterator[Unprompted]:
         others = [book[at] for book, at in _asked(self, split)]
         for book, at in _asked(self, split):
             draw = self.draws("options", book[at].citation)
@@ -70,7 +70,7 @@ class MultipleChoice(Synthetic):
                     options.append(other)
             draw.shuffle(options)
             listed = "\n".join(f" ({c}) {o}" for c, o in zip(_LETTERS, options, strict=True))
-            yield Drawn(
+            yield Unprompted(
                 id=book[at].citation,
                 question=f"Which of these verses is in the text?\n\n{listed}",
                 document="".join(texts[first:last]).rstrip(),

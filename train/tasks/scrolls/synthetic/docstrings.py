@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document
-from train.tasks.scrolls.examples import Metric
-from train.tasks.scrolls.synthetic.drawn import Drawn, Synthetic
+from train.tasks.scrolls.examples import Metric, Unprompted
+from train.tasks.scrolls.synthetic.drawn import Synthetic
 
 _SUMMARY = (30, 400)  # characters of a first paragraph that is asked for
 _Documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -33,7 +33,7 @@ class DocstringSummary(Synthetic):
     characters: int | None
     metric: ClassVar[Metric] = "rouge"
 
-    def drawn(self, split: str) -> Iterator[Drawn]:
+    def drawn(self, split: str) -> Iterator[Unprompted]:
         """One docstring of each module, then a second of each, and so on."""
         reader = PackageCode(packages=list(self.packages), max_characters=self.characters)
         places = [(package, path) for package in self.packages for path in reader.paths(package)]
@@ -70,8 +70,8 @@ class Docstring:
         return "\n".join(lines[: self.first] + stand_in + lines[self.last :])
 
 
-def _drawn(document: Document, found: Docstring) -> Drawn:
-    return Drawn(
+def _drawn(document: Document, found: Docstring) -> Unprompted:
+    return Unprompted(
         id=f"{document.id}:{found.name}",
         question=f"What does {found.name} do?",
         document=found.cut_out_of(document.text),

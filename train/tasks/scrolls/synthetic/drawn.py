@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from train.errors import DataError
-from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Prompted
+from train.tasks.scrolls.examples import SPLITS, Example, Examples, Task, Unprompted
 
 Unit = TypeVar("Unit")
 _NEEDS = ("question", "document")
@@ -25,24 +25,13 @@ _TRIES = 1000  # draws in a row that give nothing new, before there is nothing n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """One example before it has a prompt."""
-
-    id: str
-    question: str
-    document: str
-    output: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synthetic(Prompted, ABC):
+class Synthetic(Task):
     """A task that is made, not read. train, validation, test: numbers of examples."""
 
     seed: int
     train: int
     validation: int
     test: int
-    metric: ClassVar[Metric]
 
     def __post_init__(self) -> None:
         self.template(*_NEEDS)
@@ -51,14 +40,11 @@ class Synthetic(Prompted, ABC):
                 raise DataError(f"task {self.name}: {split} must be at least 1 example")
 
     @abstractmethod
-    def drawn(self, split: str) -> Iterator[Drawn]:
+    def drawn(self, split: str) -> Iterator[Unprompted]:
         """Yield examples of a split in a fixed order, until there are no more."""
 
     def examples(self, split: str) -> Sequence[Example]:
-        """See `example.Task.examples`; each has one reference.
-
-        Raises DataError if the settings allow fewer than were asked for.
-        """
+        """See `Task.examples`; DataError if the settings allow fewer than were asked for."""
         if split not in SPLITS:
             raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
         wanted, prompt = getattr(self, split), self.template(*_NEEDS)
@@ -86,7 +72,7 @@ class Synthetic(Prompted, ABC):
         }
         return parts[split]
 
-    def without_end(self, split: str) -> Iterator[Drawn]:
+    def without_end(self, split: str) -> Iterator[Unprompted]:
         """Make up units again and again, and an example of each that is new and of this split."""
         seen: set[bytes] = set()
         number = failed = 0
@@ -106,7 +92,7 @@ class Synthetic(Prompted, ABC):
         """Draw what decides the split of an example, as plain values."""
         raise NotImplementedError
 
-    def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Drawn:
+    def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Unprompted:
         """Return the example of a unit."""
         raise NotImplementedError
 

@@ -20,8 +20,8 @@ from typing import ClassVar
 from segmenters import Coq
 from train.data.reading.documents import Document, Reader
 from train.errors import DataError
-from train.tasks.scrolls.examples import Metric
-from train.tasks.scrolls.synthetic.drawn import Drawn, Synthetic, within, word
+from train.tasks.scrolls.examples import Metric, Unprompted
+from train.tasks.scrolls.synthetic.drawn import Synthetic, within, word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class FactLookup(Synthetic):
                 f"facts {self.facts}, keys {self.keys}, values {self.values}"
             )
 
-    def drawn(self, split: str) -> Iterator[Drawn]:
+    def drawn(self, split: str) -> Iterator[Unprompted]:
         return self.without_end(split)
 
     def unit(self, draw: random.Random) -> tuple[tuple[int, int], ...]:
@@ -52,9 +52,11 @@ class FactLookup(Synthetic):
         keys = draw.sample(range(self.keys), self.facts)
         return tuple((key, draw.randrange(self.values)) for key in keys)
 
-    def made_up(self, unit: tuple[tuple[int, int], ...], draw: random.Random, *, id: str) -> Drawn:
+    def made_up(
+        self, unit: tuple[tuple[int, int], ...], draw: random.Random, *, id: str
+    ) -> Unprompted:
         key, value = draw.choice(unit)
-        return Drawn(
+        return Unprompted(
             id=id,
             question=f"What is {word(key)}?",
             document=" ".join(f"{word(key)} is {value}." for key, value in unit),
@@ -85,7 +87,7 @@ class LemmaStatement(Synthetic):
     lemmas: int
     metric: ClassVar[Metric] = "f1"
 
-    def drawn(self, split: str) -> Iterator[Drawn]:
+    def drawn(self, split: str) -> Iterator[Unprompted]:
         if self.documents is None:
             yield from self.without_end(split)
             return
@@ -102,7 +104,7 @@ class LemmaStatement(Synthetic):
         """Draw the names of the lemmas of a file."""
         return tuple(map(word, draw.sample(_NAMES, self.lemmas)))
 
-    def made_up(self, unit: tuple[str, ...], draw: random.Random, *, id: str) -> Drawn:
+    def made_up(self, unit: tuple[str, ...], draw: random.Random, *, id: str) -> Unprompted:
         statements = [identity(draw) for _ in unit]
         pieces = [
             f"Lemma {name} : {statement}.\nProof.\n  intros. ring.\nQed.\n\n"
@@ -113,8 +115,10 @@ class LemmaStatement(Synthetic):
         return _drawn(id=id, name=unit[at], statement=statements[at], document=document)
 
 
-def _drawn(*, id: str, name: str, statement: str, document: str) -> Drawn:
-    return Drawn(id=id, question=f"What does {name} state?", document=document, output=statement)
+def _drawn(*, id: str, name: str, statement: str, document: str) -> Unprompted:
+    return Unprompted(
+        id=id, question=f"What does {name} state?", document=document, output=statement
+    )
 
 
 def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
