@@ -6,9 +6,11 @@ bipe evaluate out=RUNS sweep=stretch        each way to stretch a model is a var
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -29,6 +31,8 @@ from train.evals.texts import HeldOut
 from train.evals.variants import Ways, variants
 from train.fit import runs
 from train.fit.trained_run import TrainedRun, read_run
+
+T = TypeVar("T")
 
 _LOOKED_AT = 20_000  # tokens of the text by which a segmenter that chooses is asked
 _OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
@@ -80,11 +84,8 @@ def _jobs(
     sweep = config.evaluate.sweep
     if sweep is None:
         return
-    ways = Ways(
-        methods={name: sweep.stretch.get(name) for name in sweep.methods},
-        units=sweep.units,
-        factor=sweep.factor,
-    )
+    methods = {name: sweep.stretch.get(name) for name in sweep.methods}
+    ways = Ways(methods=methods, units=sweep.units, factor=sweep.factor)
     for variant in variants(
         subject.config, ways, notes=run.notes, lengths=lengths, row_length=row_length,
         allowed=config.allowed,
@@ -114,25 +115,16 @@ def _measurements(
     """Yield the measurements that the configuration asks for, the user's own last."""
     options = config.evaluate
     if held_out.splits:
-        choice = Choice(
-            protocol=options.protocol, stride=options.stride, last=options.last,
-            start_token=options.start_token,
-        )  # fmt: skip
-        yield (
-            "perplexity",
-            Perplexity(
-                choice=choice,
-                documents=options.documents,
-                tokens_per_batch=options.tokens_per_batch,
-            ),
-        )
+        yield "perplexity", _filled(Perplexity, options, choice=_filled(Choice, options))
     for name in options.probes:
         if name not in NAMES:
             raise ConfigError(f"evaluate.probes: {name!r} is no probe; {nearest(name, NAMES)}")
     if options.probing.source is not None:
         _require_source("evaluate.probing.source", options.probing.source, sets)
     if options.probes:
-        hay, plan = _haystack(config, sets, held_out.tokenizer), _plan(config)
+        hay = _haystack(config, sets, held_out.tokenizer)
+        tokens = options.tokens_per_batch
+        plan = _filled(Plan, options.probing, tokens_per_batch=tokens, seed=config.seed)
         for name in options.probes:
             yield name, Probe(name=name, hay=hay, plan=plan, lengths=options.probing.lengths)
     if options.arithmetic is not None:
@@ -147,16 +139,10 @@ def _measurements(
         yield name, made
 
 
-def _plan(config: Config) -> Plan:
-    options = config.evaluate.probing
-    return Plan(
-        depths=options.depths,
-        trials=options.trials,
-        candidates=options.candidates,
-        scoring=options.scoring,
-        tokens_per_batch=config.evaluate.tokens_per_batch,
-        seed=config.seed,
-    )
+def _filled(kind: Callable[..., T], options: Any, **given: Any) -> T:
+    """Make a value, the fields that are not given being the keys of the same names."""
+    names = (name for name in signature(kind).parameters if name not in given)
+    return kind(**{name: getattr(options, name) for name in names}, **given)
 
 
 def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:

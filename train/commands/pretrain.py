@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,33 +44,24 @@ def fit_of(
             "trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
             f"{precision}"
         )
-    training = Training(
-        optimizer=config.build("optimizer"),
-        schedule=config.build("schedule"),
-        seed=config.seed,
-        clip=config.clip,
-        patience=config.patience,
-        attention=config.attention,
-        compile=config.compile,
-        recompute=config.recompute,
-        z_loss=float(config.z_loss),
-        label_smoothing=float(config.label_smoothing),
-        draw=config.build("positions") if config.positions else None,
-        allowed=config.allowed,
-    )
-    return Fit(
-        training=training,
-        steps=config.steps,
-        if_exists=config.if_exists,
-        log_every=config.log_every,
-        checkpoint_every=config.checkpoint_every,
-        keep_checkpoints=config.keep_checkpoints,
-        validate_every=config.validate_every,
-        trainer=functools.partial(config.call, "trainer"),
-        logger=functools.partial(config.call, "logger") if config.logger else None,
-        command=command,
-        best=best,
-    )
+    made = {
+        "optimizer": config.build("optimizer"),
+        "schedule": config.build("schedule"),
+        "draw": config.build("positions") if config.positions else None,
+        "trainer": functools.partial(config.call, "trainer"),
+        "logger": functools.partial(config.call, "logger") if config.logger else None,
+        "command": command,
+        "best": best,
+    }
+
+    def filled(kind: type, **given: Any) -> Any:
+        """Give a value its fields: made here, or the key of the same name."""
+        names = (field.name for field in fields(kind) if field.name not in given)
+        known = {name: made[name] if name in made else getattr(config, name) for name in names}
+        return kind(**known, **given)
+
+    fit: Fit = filled(Fit, training=filled(Training))
+    return fit
 
 
 def rows_of(config: Config) -> LMDataModule:

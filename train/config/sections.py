@@ -6,7 +6,7 @@ The types hold the rules for their values, which check.py compares.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from train.config.check import Rule
@@ -55,25 +55,12 @@ class Rows:
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of LMDataModule that these keys decide."""
-        return {
-            "packing": Packing(
-                strategy=self.packing,
-                split_documents=self.split_documents,
-                prompt_level=self.prompt_level,
-            ),
-            "mixture": Mixture(
-                sources=self.sources,
-                temperature=self.temperature,
-                max_epochs=self.max_epochs,
-                if_repeated=self.if_repeated,
-            ),
-            "curriculum": Curriculum(stages=self.curriculum or (), budget=self.budget),
-            "global_batch": self.global_batch,
-            "micro_batch": self.micro_batch,
-            "drop_last": self.drop_last,
-            "on_batch_change": self.on_batch_change,
-            "validation_rows": self.validation_rows,
-            "verify": self.verify,
+        rest = {field.name: getattr(self, field.name) for field in fields(self)}
+        packing = {name: rest.pop(name) for name in ("split_documents", "prompt_level")}
+        return rest | {
+            "packing": Packing(strategy=rest["packing"], **packing),
+            "mixture": Mixture(**{field.name: rest.pop(field.name) for field in fields(Mixture)}),
+            "curriculum": Curriculum(stages=self.curriculum or (), budget=rest.pop("budget")),
         }
 
 

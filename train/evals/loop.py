@@ -180,7 +180,8 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
             _Planned(subject=subject, kind=kind, cell=cell) for cell in measurement.cells(subject)
         ]
     made = {folder: _Run(cells, allowed) for folder, cells in planned.items() if cells}
-    with _Meter([one for run in made.values() for one in run.missing()]) as meter:
+    meter = _Meter([one for run in made.values() for one in run.missing()])
+    with meter.bar:
         for folder in list(made):
             run = made.pop(folder)  # with its model
             for one in run.cells:
@@ -208,18 +209,11 @@ class _Meter:
         self._total = len(todo)
         self._spent: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._console = Console(stderr=True)
-        self._bar = Progress(
+        self.bar = Progress(
             BarColumn(bar_width=24), TextColumn("{task.description}"), console=self._console,
             disable=not self._console.is_terminal or not todo,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=self._total)
-
-    def __enter__(self) -> _Meter:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._task = self.bar.add_task("", total=self._total)
 
     def done(self, one: _Planned, seconds: float) -> None:
         """Show that a cell took so many seconds, and how many the others will."""
@@ -229,11 +223,10 @@ class _Meter:
             spent[0], spent[1] = spent[0] + seconds, spent[1] + one.cell.cost
         left = datetime.timedelta(seconds=round(self.seconds_left()))
         done = self._total - len(self._left)
-        shown = (
-            f"{one.subject.run.name}: {one.name}: {done} of {self._total} measured, {left} to go"
-        )
-        self._bar.update(self._task, completed=done, description=shown)
-        if self._bar.disable:
+        name = f"{one.subject.run.name}: {one.name}"
+        shown = f"{name}: {done} of {self._total} measured, {left} to go"
+        self.bar.update(self._task, completed=done, description=shown)
+        if self.bar.disable:
             self._print(shown)
 
     def seconds_left(self) -> float:

@@ -46,14 +46,6 @@ class Variant:
     left_out: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Model:
-    config: DecoderConfig
-    notes: Mapping[str, Any]
-    row_length: int
-    allowed: tuple[str, ...]
-
-
 def variants(
     config: DecoderConfig,
     ways: Ways,
@@ -68,7 +60,17 @@ def variants(
     notes: of its training. Where both units give equal models (the method asks for no original
     length), there is one variant without a unit.
     """
-    model = _Model(config=config, notes=notes, row_length=row_length, allowed=allowed)
+
+    def stretched(description: Mapping[str, Any], unit: Any, length: int) -> DecoderConfig:
+        factor = length / row_length if ways.factor is None else ways.factor
+        factor = factor if length > row_length else 1.0
+        described = {key: value for key, value in description.items() if key != PARTIAL}
+        if _scales(described, allowed):
+            described[_FACTOR] = factor
+        # Also where nothing is stretched: what cannot be is refused at every length.
+        done = extend_config(config, described, notes=notes, unit=unit, allowed=allowed)
+        return done.config if factor > 1 else config
+
     for name, description in ways.methods.items():
         if description is None:
             yield Variant(name=name, configs=dict.fromkeys(lengths, config))
@@ -79,7 +81,7 @@ def variants(
         made: dict[str, Mapping[int, DecoderConfig]] = {}
         for unit in ways.units if _has_segments(config.encoding, allowed) else ["tokens"]:
             try:
-                made[unit] = _stretched(model, description, unit, ways.factor, lengths)
+                made[unit] = {at: stretched(description, unit, at) for at in lengths}
             except ValueError as reason:
                 yield Variant(name=f"{name} ({unit})", left_out=str(reason))
         first = next(iter(made.values()), {})
@@ -95,29 +97,6 @@ def is_stretched(encoding: Any) -> bool:
         own = any(encoding.get(key) is not None for key in ("stretch", "far"))
         return own or any(map(is_stretched, encoding.values()))
     return isinstance(encoding, (list, tuple)) and any(map(is_stretched, encoding))
-
-
-def _stretched(
-    model: _Model,
-    description: Mapping[str, Any],
-    unit: Any,
-    factor: float | None,
-    lengths: Sequence[int],
-) -> dict[int, DecoderConfig]:
-    configs = {}
-    for length in lengths:
-        own = factor if factor is not None else max(1.0, length / model.row_length)
-        if length <= model.row_length:
-            own = 1.0
-        described = {key: value for key, value in description.items() if key != PARTIAL}
-        if _scales(described, model.allowed):
-            described[_FACTOR] = own
-        # Also where nothing is stretched: what cannot be is refused at every length.
-        done = extend_config(
-            model.config, described, notes=model.notes, unit=unit, allowed=model.allowed
-        )
-        configs[length] = done.config if own > 1 else model.config
-    return configs
 
 
 def _scales(description: Mapping[str, Any], allowed: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import time
-from collections import UserDict
+from collections import UserDict, deque
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,12 @@ class Clock:
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._marks: list[tuple[float, float]] = []
+        self._marks: deque[tuple[float, float]] = deque(maxlen=self.WINDOW + 1)
         self._steps = 0
 
     def count(self, tokens: float) -> None:
         """Note how many tokens of the run are done, after a step."""
-        self._marks = [*self._marks[-self.WINDOW :], (time.monotonic(), tokens)]
+        self._marks.append((time.monotonic(), tokens))
         self._steps += 1
 
     def rate(self) -> float:
@@ -181,16 +181,12 @@ class ProgressBar(_EachStep):
             text, left = self._text(module.metrics), self._clock.left(step, steps)
             print(f"{self.title}  step {step}/{steps}  {text}  {left}", file=sys.stderr, flush=True)
 
-    def on_train_end(self, trainer: lightning.Trainer, module: Any) -> None:
-        self._stop()
-
-    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
+    def on_train_end(self, *_: Any) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    on_exception = on_train_end  # type: ignore[assignment]
 
     def _text(self, metrics: Any) -> str:
         text = f"loss {metrics['loss']:.3f}  lr {metrics['lr']:.1e}"
@@ -208,14 +204,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         return []
     whole, _, _ = path.read_text().rpartition("\n")
     return [
-        {name: _number(value) if value else None for name, value in row.items()}
+        {name: _number(value) for name, value in row.items()}
         for row in csv.DictReader(io.StringIO(whole))
     ]
 
 
-def _number(text: str) -> float:
+def _number(text: str) -> float | None:
     """Return a number that is written as it was read: counts stay counts."""
-    return int(text) if text.isdigit() else float(text)
+    return int(text) if text.isdigit() else float(text) if text else None
 
 
 def _writer(file: Any) -> csv.DictWriter[str]:

@@ -3,8 +3,7 @@
 A file is written under a temporary name in its own folder, flushed, and renamed; its sha256 is in
 the manifest beside it, which is written the same way and last. So a checkpoint is there whole or
 not at all, and `latest_checkpoint` returns the newest one that is whole. (Lightning's own writer
-goes through the temporary folder of the machine: on another file system a kill leaves half a file
-under the final name.)
+goes through the temporary folder: on another file system a kill leaves half a file.)
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -69,52 +67,36 @@ class SaveCheckpoints(lightning.Callback):
     """
 
     def __init__(
-        self,
-        *,
-        folder: str | os.PathLike[str],
-        every: int,
-        keep: int = 2,
-        validate_every: int | None = None,
+        self, *, folder: Path, every: int, keep: int = 2, validate_every: int | None = None
     ) -> None:
-        self.folder, self.every, self.keep = Path(folder), every, keep
+        self.folder, self.every, self.keep = folder, every, keep
         self.validate_every = validate_every
         self._last = -1
 
-    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = trainer.global_step
 
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, module: lightning.LightningModule, *_: Any
-    ) -> None:
-        if not self._validates(trainer):
-            self._save_if_due(trainer)
+    def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        every = self.validate_every or trainer.max_steps
+        validates = trainer.global_step % every == 0 and sum(trainer.num_val_batches) > 0
+        if not validates:
+            self._save(trainer, every=self.every)
 
-    def on_validation_end(
-        self, trainer: lightning.Trainer, module: lightning.LightningModule
-    ) -> None:
-        self._save_if_due(trainer)
+    def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        self._save(trainer, every=self.every)
 
-    def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        if trainer.global_step != self._last:
-            self._save(trainer)
+    def on_train_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        self._save(trainer, every=1)
 
-    def _validates(self, trainer: lightning.Trainer) -> bool:
-        """Return whether a validation follows this step."""
-        step, every = trainer.global_step, self.validate_every or trainer.max_steps
-        return step % every == 0 and sum(trainer.num_val_batches) > 0
-
-    def _save_if_due(self, trainer: lightning.Trainer) -> None:
-        step = trainer.global_step
-        if step != self._last and step % self.every == 0:
-            self._save(trainer)
-
-    def _save(self, trainer: lightning.Trainer) -> None:
+    def _save(self, trainer: lightning.Trainer, *, every: int) -> None:
+        """Write the checkpoint of a step that is a multiple of `every`, once."""
+        if trainer.global_step == self._last or trainer.global_step % every:
+            return
         self._last = trainer.global_step
         trainer.save_checkpoint(self.folder / f"step={self._last:08d}.ckpt")
         if trainer.is_global_zero:
             for old in checkpoints(self.folder)[: -self.keep]:
-                _manifest(old).unlink(missing_ok=True)
-                old.unlink()
+                AtomicCheckpointIO().remove_checkpoint(old)
 
 
 class SaveBest(lightning.Callback):
@@ -128,9 +110,7 @@ class SaveBest(lightning.Callback):
         self.path = folder / BEST
         self.loss, self.step = math.inf, -1
 
-    def on_validation_end(
-        self, trainer: lightning.Trainer, module: lightning.LightningModule
-    ) -> None:
+    def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         loss = float(trainer.callback_metrics.get("validation/loss", math.inf))
         if loss < self.loss:
             self.loss, self.step = loss, trainer.global_step
@@ -150,8 +130,7 @@ class SaveBest(lightning.Callback):
         """Return the best weights, on the host; None if nothing was validated."""
         if self.step < 0:
             return None
-        fault = _fault_of(self.path)
-        if fault is not None:
+        if fault := _fault_of(self.path):
             raise RunError(
                 f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or take "
                 "the last weights (scrolls.select=last)"
@@ -173,8 +152,7 @@ def checkpoints(folder: Path) -> list[Path]:
 def latest_checkpoint(folder: Path) -> Path | None:
     """Return the newest checkpoint that is whole; the log names spoiled ones."""
     for path in reversed(checkpoints(folder)):
-        fault = _fault_of(path)
-        if fault is None:
+        if not (fault := _fault_of(path)):
             return path
         log.warning("%s is passed over: %s", path, fault)
     return None

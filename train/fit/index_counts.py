@@ -61,19 +61,18 @@ class IndexCounts:
 
     def state(self, device: torch.device) -> dict[str, Any]:
         """Return the counts of all ranks together, on the host; every rank has to ask."""
-        found: dict[str, Any] = {}
         counts, maximum = (x.to(device, copy=True) for x in self._on(device))
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(counts)
             torch.distributed.all_reduce(maximum, op=torch.distributed.ReduceOp.MAX)
-        for level, name in enumerate(LEVELS):
-            filled = counts[level].nonzero()[:, 0]
-            found[name] = {
-                "bins": filled.cpu(),
-                "counts": counts[level, filled].cpu(),
-                "maximum": int(maximum[level]),
+        return {
+            name: {
+                "bins": (bins := own.nonzero()[:, 0]).cpu(),
+                "counts": own[bins].cpu(),
+                "maximum": int(largest),
             }
-        return found
+            for name, own, largest in zip(LEVELS, counts, maximum, strict=True)
+        }
 
     def load(self, state: Mapping[str, Any] | None, *, rank: int) -> None:
         """Go on from a state; rank 0 takes it whole. None, of an older checkpoint: from nothing."""

@@ -117,10 +117,7 @@ class LMModule(lightning.LightningModule):
     def configure_optimizers(self) -> Any:
         optimizer = self.options.optimizer(self.model.parameters())
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.options.schedule)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     # A step
 
@@ -215,9 +212,13 @@ class LMModule(lightning.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.skipped.load(checkpoint["skipped_steps"])
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
-        _recount_batches(
-            checkpoint, batches=checkpoint["global_step"] * self.trainer.accumulate_grad_batches
-        )
+        # Lightning's count of micro-batches decides where a step ends; the run may go on with
+        # another micro-batch or other devices, hence with another number of them per step.
+        batches = checkpoint["global_step"] * self.trainer.accumulate_grad_batches
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        for counts in (progress["total"], progress["current"]):
+            more = batches - counts["processed"]
+            counts.update({name: count + more for name, count in counts.items()})
 
     def _count_clipped(self, at: Positions) -> None:
         scheme = self.model.scheme
@@ -308,18 +309,6 @@ def _name_parameters(
     }
     for group in state["param_groups"]:
         group["params"] = [order[p] if isinstance(p, int) else p for p in group["params"]]
-
-
-def _recount_batches(checkpoint: dict[str, Any], *, batches: int) -> None:
-    """Make Lightning's count of micro-batches that of so many done.
-
-    It decides where an optimizer step ends; the run may go on with another micro-batch or other
-    devices, hence with another number of micro-batches a step.
-    """
-    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
-    for counts in (progress["total"], progress["current"]):
-        more = batches - counts["processed"]
-        counts.update({name: count + more for name, count in counts.items()})
 
 
 def _stream(seed: int, step: int, rank: int) -> int:

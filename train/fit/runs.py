@@ -253,7 +253,6 @@ def digest(value: Any) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return the value without keys that say nothing; 0, false and "" do say something."""
     if isinstance(value, Mapping):
         kept = {key: _without_nulls(held) for key, held in value.items()}
         return {key: held for key, held in kept.items() if held is not None and held != {}}

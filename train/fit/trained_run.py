@@ -106,8 +106,7 @@ class TrainedRun:
         if self.seed is None:
             return runs.digest([self.model_name, str(self.folder.resolve())])
         kept = runs.decisive(self.config)
-        for free in ("seed", "name"):
-            kept.pop(free, None)
+        kept = {key: value for key, value in kept.items() if key not in ("seed", "name")}
         model = dict(self.model)
         if isinstance(base := kept.get("checkpoint"), str):
             kept["checkpoint"] = stem(base.rstrip("/"), self.seed)
@@ -126,17 +125,13 @@ def read_run(folder: Path) -> TrainedRun:
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         model, notes = described["decoder"], described["notes"]
-        read = TrainedRun(
-            folder=folder,
-            model=model,
-            notes=notes,
-            config=runs.read_config(folder) if (folder / runs.CONFIG).exists() else {},
-            metrics=[row for row in read_metrics(folder / runs.METRICS) if row["loss"] is not None],
-        )
+        config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
+        metrics = [row for row in read_metrics(folder / runs.METRICS) if row["loss"] is not None]
+        read = TrainedRun(folder=folder, model=model, notes=notes, config=config, metrics=metrics)
         _ = read.parameters, read.encoding
+    except RunError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
-        if isinstance(fault, RunError):
-            raise
         raise RunError(
             f"{folder}: holds no trained model that can be read ({path.name}: {fault}); train it "
             "again, or leave it out"
@@ -152,11 +147,8 @@ def group_by_arm(found: Iterable[TrainedRun]) -> list[list[TrainedRun]]:
     """
     groups: dict[tuple[str, str], list[TrainedRun]] = {}
     listed = list(found)
-    by_arm: dict[str, list[TrainedRun]] = {}
     for run in listed:
-        by_arm.setdefault(run.arm, []).append(run)
-    for run in listed:
-        alike = by_arm[run.arm]
+        alike = [each for each in listed if each.arm == run.arm]
         unique = len({each.seed for each in alike}) == len(alike)
         name = "" if unique else stem(run.name, run.seed)
         place = 0  # folders of one name come from several places: each joins the next arm

@@ -171,7 +171,8 @@ def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys):
                  cell=Cell(name="c", depends_on=0, measure=[], cost=cost, length=cost))
         for kind, cost in (("a", 64), ("a", 64), ("a", 128), ("b", 128))
     ]  # fmt: skip
-    with _Meter(cells) as meter:
+    meter = _Meter(cells)
+    with meter.bar:
         meter.done(cells[0], 1.0)
         assert meter.seconds_left() == pytest.approx(1 + 2 + 2)  # all at one speed so far
         meter.done(cells[2], 8.0)

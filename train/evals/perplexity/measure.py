@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,8 @@ class Perplexity(Measurement):
                 yield self._cell(subject, source, length, excerpts)
 
     def _cell(self, subject: Subject, source: str, length: int, excerpts: Excerpts) -> Cell:
-        name, of = f"of {source} at {length} tokens", {"source": source, "length": length}
+        name = f"of {source} at {length} tokens"
+        of: dict[str, Any] = {"source": source, "length": length}
         if length > excerpts.tokens.shape[1]:
             reason = f"no document has {length} tokens"
             on = [excerpts.fingerprint, reason]
@@ -59,53 +61,43 @@ class Perplexity(Measurement):
             length=length,
             depends_on=[excerpts.fingerprint, repr(protocol)],
             cost=sum(window.stop - window.start for window in windows),
-            measure=partial(
-                rows, excerpts=excerpts, protocol=protocol, source=source, length=length,
-                tokens_per_batch=self.tokens_per_batch,
-            ),
-        )  # fmt: skip
+            measure=partial(self.rows, excerpts, protocol, partial(Row, **of)),
+        )
 
+    def rows(
+        self, excerpts: Excerpts, protocol: Protocol, of: partial[Row], model: Decoder
+    ) -> list[Row]:
+        """Return perplexity with its interval over documents, and losses by document.
 
-def rows(
-    model: Decoder,
-    *,
-    excerpts: Excerpts,
-    protocol: Protocol,
-    source: str,
-    length: int,
-    tokens_per_batch: int,
-) -> list[Row]:
-    """Return perplexity with its interval over documents, and losses by document and position.
-
-    Losses by position are those of the longest length alone.
-    """
-    losses = score(model, excerpts.stream, protocol, tokens_per_batch=tokens_per_batch)
-    sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
-    between = over_documents(sums, tokens)
-    low, high = (None, None) if between is None else map(perplexity, between)
-    longest, mean = excerpts.tokens.shape[1], losses.mean()
-    note = (
-        f"{protocol.name}: {protocol.definition} Read are the first {longest} tokens of each of "
-        "the held-out documents; perplexity is exp of the mean over scored tokens."
-    )
-    of = partial(Row, source=source, length=length)
-    bits = mean / math.log(2) * excerpts.tokens.size / excerpts.bytes
-    scored = int(losses.scored.sum())
-    found = [
-        of(measure="perplexity", value=perplexity(mean), low=low, high=high, note=note),
-        of(measure="nll", unit="nats/token", value=mean, note=note),
-        of(measure="bits_per_byte", unit="bits/byte", value=bits, note=note),
-        of(measure="tokens_scored", unit="tokens", value=scored),
-        of(measure="documents", unit="documents", value=len(excerpts.tokens)),
-    ]
-    for name, average in protocol.averages(losses).items():
-        found.append(of(measure=f"published_{name}", value=perplexity(average), note=note))
-    for number, (nll, count) in enumerate(zip(sums.tolist(), tokens.tolist(), strict=True)):
-        found.append(of(measure="document_nll", unit="nats", number=number, value=nll))
-        found.append(of(measure="document_tokens", unit="tokens", number=number, value=count))
-    if length == longest:
-        found += _by_position(losses, excerpts, of)
-    return found
+        Losses by position are those of the longest length alone.
+        """
+        batch = self.tokens_per_batch
+        losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch)
+        sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
+        between = over_documents(sums, tokens)
+        low, high = (None, None) if between is None else map(perplexity, between)
+        longest, mean = excerpts.tokens.shape[1], losses.mean()
+        note = (
+            f"{protocol.name}: {protocol.definition} Read are the first {longest} tokens of each "
+            "of the held-out documents; perplexity is exp of the mean over scored tokens."
+        )
+        bits = mean / math.log(2) * excerpts.tokens.size / excerpts.bytes
+        scored = int(losses.scored.sum())
+        found = [
+            of(measure="perplexity", value=perplexity(mean), low=low, high=high, note=note),
+            of(measure="nll", unit="nats/token", value=mean, note=note),
+            of(measure="bits_per_byte", unit="bits/byte", value=bits, note=note),
+            of(measure="tokens_scored", unit="tokens", value=scored),
+            of(measure="documents", unit="documents", value=len(excerpts.tokens)),
+        ]
+        for name, average in protocol.averages(losses).items():
+            found.append(of(measure=f"published_{name}", value=perplexity(average), note=note))
+        for number, (nll, count) in enumerate(zip(sums.tolist(), tokens.tolist(), strict=True)):
+            found.append(of(measure="document_nll", unit="nats", number=number, value=nll))
+            found.append(of(measure="document_tokens", unit="tokens", number=number, value=count))
+        if of.keywords["length"] == longest:
+            found += _by_position(losses, excerpts, of)
+        return found
 
 
 def _by_position(losses: Losses, excerpts: Excerpts, of: partial[Row]) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from segmenters.random_numbers import stream
@@ -57,30 +57,28 @@ class Draw:
 
     def numbers(self, count: int, *, digits: int) -> list[str]:
         """Return different numbers of so many digits."""
-        low, found = 10 ** (digits - 1), dict[str, None]()
-        while len(found) < count:
-            found[str(low + self.below(9 * low))] = None
-        return list(found)
+        low = 10 ** (digits - 1)
+        return _different(count, lambda: str(low + self.below(9 * low)))
 
     def letters(self, count: int, *, length: int, alphabet: str) -> list[str]:
         """Return different strings of so many letters."""
-        found = dict[str, None]()
-        while len(found) < count:
-            found["".join(alphabet[self.below(len(alphabet))] for _ in range(length))] = None
-        return list(found)
+        one = lambda: alphabet[self.below(len(alphabet))]  # noqa: E731
+        return _different(count, lambda: "".join(one() for _ in range(length)))
 
 
 def names(draw: Draw, count: int) -> list[str]:
     """Return different names that statements are about: two plain words with a hyphen."""
-    found = dict[str, None]()
-    while len(found) < count:
-        found["-".join(draw.sample(WORDS, 2))] = None
-    return list(found)
+    return _different(count, lambda: "-".join(draw.sample(WORDS, 2)))
 
 
 def made_up_words(draw: Draw, count: int) -> list[str]:
     """Return different words of three syllables."""
+    return _different(count, lambda: "".join(draw.sample(_SYLLABLES, 3)))
+
+
+def _different(count: int, draw: Callable[[], str]) -> list[str]:
+    """Return the first `count` different results of a draw, in their order."""
     found = dict[str, None]()
     while len(found) < count:
-        found["".join(draw.sample(_SYLLABLES, 3))] = None
+        found[draw()] = None
     return list(found)

@@ -1,6 +1,7 @@
 """Perplexity against length is what a plain loop over windows and tokens gives."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from train.errors import DataError
 from train.evals.loop import Subject
 from train.evals.perplexity import Choice, Perplexity
 from train.evals.perplexity.losses import score
-from train.evals.perplexity.measure import rows
 from train.evals.perplexity.protocols import Windows
+from train.evals.rows import Row
 from train.evals.texts import Excerpts, HeldOut
 
 ROW, LENGTHS = 16, [16, 32, 64]
@@ -69,12 +70,11 @@ def model_of(name, vocab_size, *, init_std=0.3):
 def measured(model, texts, *, lengths=LENGTHS, row=ROW, tokens_per_batch=128):
     """Values by measure, along the lengths."""
     found = {}
+    windows = Choice(protocol="windows")
+    made = Perplexity(choice=windows, documents=1, tokens_per_batch=tokens_per_batch)
     for length in lengths:
-        protocol = Choice(protocol="windows").at(length, row_length=row)
-        for one in rows(
-            model, excerpts=texts, protocol=protocol, source="proofs", length=length,
-            tokens_per_batch=tokens_per_batch,
-        ):  # fmt: skip
+        protocol = windows.at(length, row_length=row)
+        for one in made.rows(texts, protocol, partial(Row, length=length), model):
             found.setdefault(one.measure, []).append(one.value)
             found["note"] = one.note or found["note"]
     return found
@@ -172,8 +172,10 @@ def test_the_loss_by_position_covers_the_longest_length_alone(texts, held_out):
     assert sum(tokens) == found["tokens_scored"][0]
     total = sum(n * t for n, t in zip(nll, tokens, strict=True) if t)
     assert total / sum(tokens) == pytest.approx(found["nll"][-1])
-    protocol = Choice(protocol="windows").at(64, row_length=ROW)
-    made = rows(model, excerpts=texts, protocol=protocol, source="", length=64, tokens_per_batch=64)
+    windows = Choice(protocol="windows")
+    measured_by = Perplexity(choice=windows, documents=1, tokens_per_batch=64)
+    protocol = windows.at(64, row_length=ROW)
+    made = measured_by.rows(texts, protocol, partial(Row, length=64), model)
     bins = [(row.start, row.stop) for row in made if row.measure == "nll_by_position"]
     assert (bins[0][0], bins[-1][1]) == (0, 64)
     assert [stop for _, stop in bins[:-1]] == [start for start, _ in bins[1:]]
