@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -42,10 +43,6 @@ class LinearTerm:
     q_ids: Int[Tensor, "batch query"]
     k_ids: Int[Tensor, "batch key"]
 
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearTerm:
-        """Return the term of some rows, queries and keys."""
-        return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearBias(Bias):
@@ -65,11 +62,14 @@ class LinearBias(Bias):
         )
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearBias:
-        terms = (term.part(rows=rows, queries=queries, keys=keys) for term in self.terms)
-        return LinearBias(terms=tuple(terms))
+        return LinearBias(terms=tuple(_part(term, rows, queries, keys) for term in self.terms))
 
     def row(
-        self, *, rows: slice, keys: slice, dtype: torch.dtype = torch.float32
+        self,
+        *,
+        rows: slice = slice(None),
+        keys: slice = slice(None),
+        dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "batch head key"]:
         """Return the bias of some keys up to a constant per query, for some rows of the batch.
 
@@ -77,8 +77,11 @@ class LinearBias(Bias):
         scores below it to rounding (official BiPE, in bfloat16: 0.3 nats at 1024 tokens).
         """
         return sum(  # type: ignore[return-value]
-            (term.slopes.double()[:, None] * _centred(term.k_ids[rows, keys])[:, None]).to(dtype)
+            (term.slopes.double()[:, None] * (ids - ids[:, ids.shape[1] // 2, None])[:, None]).to(
+                dtype
+            )
             for term in self.terms
+            for ids in (term.k_ids[rows, keys],)
         )
 
 
@@ -98,10 +101,10 @@ class TableBias(Bias):
         return self.function(self.q_ids[:, :, None], self.k_ids[:, None, :]).to(dtype)
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> TableBias:
-        return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
+        return _part(self, rows, queries, keys)
 
     def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
-        size = _range(self.q_ids)[1] * _range(self.k_ids)[1]
+        size = _range(self.q_ids).shape[1] * _range(self.k_ids).shape[1]
         few = size < _FEW_PAIRS * self.q_ids.shape[1] * self.k_ids.shape[1]
         return self.pairs(dtype).dense() if few else self.dense(dtype)
 
@@ -111,12 +114,9 @@ class TableBias(Bias):
         Ids that repeat (segments) make the table small: of 8192 tokens in segments of 25 it holds
         328 x 328 numbers per head. Reads the range of the ids on the host.
         """
-        q_first, q_count = _range(self.q_ids)
-        k_first, k_count = _range(self.k_ids)
-        q_ids = q_first + torch.arange(q_count, device=q_first.device)
-        k_ids = k_first + torch.arange(k_count, device=k_first.device)
+        q_ids, k_ids = _range(self.q_ids), _range(self.k_ids)
         table = self.function(q_ids[:, :, None], k_ids[:, None, :]).to(dtype)
-        return IdPairs(table=table, q_at=self.q_ids - q_first, k_at=self.k_ids - k_first)
+        return IdPairs(table=table, q_at=self.q_ids - q_ids[:, :1], k_at=self.k_ids - k_ids[:, :1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,11 +162,14 @@ def add_biases(*biases: Bias | None) -> Bias | None:
     return BiasSum(parts=parts)
 
 
-def _range(ids: Tensor) -> tuple[Tensor, int]:
-    """Return the least id of each row, ``[batch, 1]``, and how many ids the widest row spans."""
+_OfIds = TypeVar("_OfIds", LinearTerm, TableBias)
+
+
+def _part(of: _OfIds, rows: slice, queries: slice, keys: slice) -> _OfIds:
+    return replace(of, q_ids=of.q_ids[rows, queries], k_ids=of.k_ids[rows, keys])
+
+
+def _range(ids: Tensor) -> Tensor:
+    """Return the ids from the least one of each row on, as many as the widest row spans."""
     first, last = ids.amin(-1, keepdim=True), ids.amax(-1, keepdim=True)
-    return first, int((last - first).max()) + 1
-
-
-def _centred(ids: Int[Tensor, "batch key"]) -> Int[Tensor, "batch key"]:
-    return ids - ids[:, ids.shape[1] // 2, None]
+    return first + torch.arange(int((last - first).max()) + 1, device=ids.device)

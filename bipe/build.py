@@ -9,6 +9,7 @@ description can come with a downloaded model: only classes under an allowed pref
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 from collections.abc import Mapping, Sequence
@@ -54,3 +55,29 @@ def find(name: str, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
         raise ValueError(
             f"{TARGET} names nothing that can be imported: {name!r} ({error})"
         ) from error
+
+
+def at_least(least: float | int) -> dict[str, Any]:
+    """Return the metadata of a dataclass field with a least value; see `Bounded`."""
+    return {"least": least}
+
+
+class Bounded:
+    """A dataclass whose numbers have least values; None is not checked.
+
+    factor: float = field(metadata=at_least(1))
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            if "least" in each.metadata:
+                require_at_least(each.metadata["least"], **{each.name: getattr(self, each.name)})
+
+
+def require_at_least(least: float | int, **values: float | int | None) -> None:
+    """Raise ValueError, naming the parameter, for a value below the least one; NaN too."""
+    for name, value in values.items():
+        if value is not None and not value >= least:
+            raise ValueError(f"{name} must be at least {least}, was: {value}")

@@ -98,7 +98,7 @@ class Cache:
                 )
             self._grow(stop)
         if self._positions is None:
-            empty = at.map(lambda ids: _enlarged(ids, self.capacity, kept=0, axis=1))
+            empty = at.map(lambda ids: _enlarged(ids, self.capacity, 0, axis=1))
             self._positions = replace(empty, packed=True, lengths=None)
         for name in IDS:
             getattr(self._positions, name)[:, start:stop] = getattr(at, name)
@@ -112,8 +112,7 @@ class Cache:
         if self.lengths is None:
             raise ValueError(
                 "the model has a dynamic stretch, whose frequencies depend on the length: give the "
-                "cache the lengths to come, "
-                "Cache(lengths=Lengths(token=..., inter=..., intra=...))"
+                "cache the lengths to come, Cache(lengths=Lengths(token=..., inter=..., intra=...))"
             )
         return replace(at, lengths=self.lengths)
 
@@ -125,7 +124,7 @@ class Cache:
     ) -> tuple[Tensor, Tensor]:
         """Keep the keys and values of the tokens of the last `extend`; return all of the layer."""
         if layer not in self._layers:
-            self._layers[layer] = self._enlarge(k, v, kept=0)
+            self._layers[layer] = self._enlarge(k, v, 0)
         stop, start = self._length, self._length - k.shape[2]
         keys, values = self._layers[layer]
         keys[:, :, start:stop] = k
@@ -163,20 +162,17 @@ class Cache:
     def _grow(self, needed: int) -> None:
         self.capacity = max(needed, 2 * self.capacity)
         for layer, held in self._layers.items():
-            self._layers[layer] = self._enlarge(*held, kept=self._length)
+            self._layers[layer] = self._enlarge(*held, self._length)
         if self._positions is not None:
             self._positions = self._positions.map(
-                lambda ids: _enlarged(ids, self.capacity, kept=self._length, axis=1)
+                lambda ids: _enlarged(ids, self.capacity, self._length, axis=1)
             )
 
-    def _enlarge(self, k: Tensor, v: Tensor, *, kept: int) -> tuple[Tensor, Tensor]:
-        return (
-            _enlarged(k, self.capacity, kept=kept, axis=2),
-            _enlarged(v, self.capacity, kept=kept, axis=2),
-        )
+    def _enlarge(self, k: Tensor, v: Tensor, kept: int) -> tuple[Tensor, Tensor]:
+        return tuple(_enlarged(x, self.capacity, kept, axis=2) for x in (k, v))  # type: ignore[return-value]
 
 
-def _enlarged(old: Tensor, capacity: int, *, kept: int, axis: int) -> Tensor:
+def _enlarged(old: Tensor, capacity: int, kept: int, *, axis: int) -> Tensor:
     """Return zeros for `capacity` tokens along an axis, and in them the first `kept` of `old`."""
     new = old.new_zeros(*old.shape[:axis], capacity, *old.shape[axis + 1 :])
     new.narrow(axis, 0, kept).copy_(old.narrow(axis, 0, kept))

@@ -23,9 +23,9 @@ from torch.utils.checkpoint import checkpoint
 from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.eager import Attention
 from bipe.attention.passes import pass_attention
-from bipe.build import ALLOWED, build
+from bipe.build import ALLOWED, build, require_at_least
 from bipe.cache import Cache
-from bipe.encodings import Encoding, Flat, Scheme
+from bipe.encodings import Encoding, Flat
 from bipe.encodings.base import counts_length, far_of
 from bipe.positions import Positions
 from bipe.rotation import Rotation
@@ -58,16 +58,11 @@ class DecoderConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, was: {getattr(self, name)}")
-        if self.width % self.n_head:
-            raise ValueError(
-                f"width must be a multiple of n_head ({self.n_head}), was: {self.width}"
-            )
-        if self.n_head % self.kv_heads:
-            raise ValueError(
-                f"n_head must be a multiple of n_kv_head ({self.n_kv_head}), was: {self.n_head}"
-            )
+            require_at_least(1, **{name: getattr(self, name)})
+        for name, part in (("width", "n_head"), ("n_head", "n_kv_head")):
+            whole, parts = getattr(self, name), getattr(self, part)
+            if parts is not None and whole % parts:
+                raise ValueError(f"{name} must be a multiple of {part} ({parts}), was: {whole}")
 
     @property
     def head_width(self) -> int:
@@ -91,15 +86,7 @@ class Projection(nn.Linear):
         super().__init__(width, outputs, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self._few(x):
-            return super().forward(x)
-        rows = x.reshape(-1, x.shape[-1])
-        # A single column would be a matrix-vector product, which is slow as well.
-        columns = rows.repeat(2, 1) if len(rows) == 1 else rows
-        return (self.weight @ columns.T).T[: len(rows)].reshape(*x.shape[:-1], -1)
-
-    def _few(self, x: Tensor) -> bool:
-        return (
+        few = (
             not torch.is_grad_enabled()
             and x.device.type == "cpu"
             and 0 < x.numel() <= _FEW * x.shape[-1]
@@ -107,6 +94,12 @@ class Projection(nn.Linear):
             and x.dtype in (torch.float32, torch.float64)
             and not torch.is_autocast_enabled("cpu")
         )
+        if not few:
+            return super().forward(x)
+        rows = x.reshape(-1, x.shape[-1])
+        # A single column would be a matrix-vector product, which is slow as well.
+        columns = rows.repeat(2, 1) if len(rows) == 1 else rows
+        return (self.weight @ columns.T).T[: len(rows)].reshape(*x.shape[:-1], -1)
 
 
 class SelfAttention(nn.Module):
@@ -159,11 +152,7 @@ class Block(nn.Module):
         self.mlp = SwiGLU(config)
 
     def forward(
-        self,
-        x: Float[Tensor, "b t c"],
-        rotation: Rotation | None,
-        attend: Attention,
-        keep: Keep = None,
+        self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention, keep: Keep
     ) -> Float[Tensor, "b t c"]:
         x = x + self.attention(self.attention_norm(x), rotation, attend, keep)
         return x + self.mlp(self.mlp_norm(x))
@@ -216,7 +205,9 @@ class Decoder(nn.Module):
         for index, block in enumerate(self.blocks):
             keep = None if cache is None else functools.partial(cache.append, index)
             if self.recompute and torch.is_grad_enabled():
-                x = _recomputed(block, x, rotation, attend, keep)
+                # Nothing in a block is drawn at random: the state of generators is left alone.
+                alone = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+                x = alone(block, x, rotation, attend, keep)
             else:
                 x = block(x, rotation, attend, keep)
         return self.norm(x)
@@ -258,12 +249,6 @@ class Decoder(nn.Module):
             parameter.copy_(values * self.config.init_std)
 
 
-def _recomputed(block: nn.Module, *inputs: Any) -> Tensor:
-    # Nothing in a block is drawn at random: the state of generators can be left alone.
-    x: Tensor = checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False)
-    return x
-
-
 def as_scheme(encoding: Any) -> Any:
     """Return a bare encoding as one that counts tokens; Flat, Bilevel and Chain as they are."""
     if isinstance(encoding, Encoding):
@@ -273,5 +258,4 @@ def as_scheme(encoding: Any) -> Any:
             "encoding must describe a position encoding, for example "
             f"{{'_target_': 'bipe.encodings.NoPE'}}, was: {encoding!r}"
         )
-    scheme: Scheme = encoding
-    return scheme
+    return encoding

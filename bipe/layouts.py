@@ -25,8 +25,9 @@ ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
 _BILEVEL, _FLAT = "bipe.encodings.Bilevel", "bipe.encodings.Flat"
 _LOG_N = "bipe.extension.LogN"
-_INTRA_TABLE = ("scheme.intra.table.weight", "model.embeds.0.weight")
+_INTRA_TABLE = "model.embeds.0.weight"
 _OUTSIDE = {
+    "scheme.intra.table.weight": _INTRA_TABLE,
     "tokens.weight": "model.embed_tokens.weight",
     "norm.weight": "model.norm.weight",
     "head.weight": "lm_head.weight",
@@ -69,7 +70,7 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
 
 def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Decoder:
     """Build a decoder from an official config and its weights, in the weights' own dtype."""
-    table = state.get(_INTRA_TABLE[1])
+    table = state.get(_INTRA_TABLE)
     intra_length = 1024 if table is None else table.shape[0]
     model = Decoder(config_from_official(config, intra_length=intra_length))
     names = {theirs: ours for ours, theirs in _names(model).items()}
@@ -137,8 +138,6 @@ def _names(model: Decoder) -> dict[str, str]:
             names[ours] = f"model.layers.{block[1]}.{_IN_BLOCK[block[2]]}.weight"
         elif ours in _OUTSIDE:
             names[ours] = _OUTSIDE[ours]
-        elif ours == _INTRA_TABLE[0]:
-            names[ours] = _INTRA_TABLE[1]
         else:
             raise CheckpointError(f"the official layout has no place for {ours!r}")
     return names
@@ -171,22 +170,19 @@ def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
 def _encoding(config: Mapping[str, Any], *, intra_length: int) -> dict[str, Any]:
     width, n_head = config["hidden_size"], config["num_attention_heads"]
     theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
-    rope: dict[str, Any] = {
-        TARGET: _ROPE,
-        "head_width": width // n_head,
-        "theta": 10000.0 if theta is None else float(theta),
-    }
+    theta = 10000.0 if theta is None else float(theta)
+    rope: dict[str, Any] = {TARGET: _ROPE, "head_width": width // n_head, "theta": theta}
     alibi: dict[str, Any] = {TARGET: "bipe.encodings.ALiBi", "n_head": n_head}
-    intra = {TARGET: _LEARNED, "width": width, "length": intra_length}
+    steep = {**alibi, "multiplier": ALIBI_MULTIPLIER}
+    bilevel = {
+        TARGET: _BILEVEL,
+        "intra": {TARGET: _LEARNED, "width": width, "length": intra_length},
+    }
     known: dict[str, dict[str, Any]] = {
         "rope": rope,
         "alibi": alibi,
-        "bipe_rope": {TARGET: _BILEVEL, "intra": intra, "inter": rope},
-        "bipe_alibi": {
-            TARGET: _BILEVEL,
-            "intra": intra,
-            "inter": {**alibi, "multiplier": ALIBI_MULTIPLIER},
-        },
+        "bipe_rope": {**bilevel, "inter": rope},
+        "bipe_alibi": {**bilevel, "inter": steep},
     }
     kind = config.get("rpe_type") or "rope"
     if kind not in known:

@@ -19,13 +19,14 @@ The numbers are those of a counter through the finaliser of SplitMix64 (Steele e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.build import Bounded, at_least
 from bipe.positions import Positions, document_runs
 
 Ids = Int[Tensor, "batch time"]
@@ -49,7 +50,7 @@ class Drawn:
     keys: Ids
 
 
-class Draw(ABC):
+class Draw(Bounded, ABC):
     """A method: a frozen, keyword-only dataclass with one method of its own.
 
     Lengths are in tokens or segments, as the encoding counts them; a document of more ids than
@@ -89,13 +90,8 @@ class PoSE(Draw):
     reach: ids that a document is spread over. chunks: at least 2; more meet more gaps.
     """
 
-    reach: int
-    chunks: int = 2
-
-    def __post_init__(self) -> None:
-        _require_reach(self.reach)
-        if self.chunks < 2:
-            raise ValueError(f"chunks must be at least 2, was: {self.chunks}")
+    reach: int = field(metadata=at_least(1))
+    chunks: int = field(default=2, metadata=at_least(2))
 
     def new_ids(self, of: Drawn) -> Ids:
         cuts = range(self.chunks - 1)
@@ -119,10 +115,7 @@ class Randomised(Draw):
     whose ids fill `reach` as well. Work and memory grow with it, and with the documents of a row.
     """
 
-    reach: int
-
-    def __post_init__(self) -> None:
-        _require_reach(self.reach)
+    reach: int = field(metadata=at_least(1))
 
     def new_ids(self, of: Drawn) -> Ids:
         found = of.ids
@@ -148,11 +141,7 @@ class Shifted(Draw):
     Nothing changes for relative encodings; an absolute one meets more of its ids than rows have.
     """
 
-    most: int
-
-    def __post_init__(self) -> None:
-        if self.most < 0:
-            raise ValueError(f"most must be 0 or more, was: {self.most}")
+    most: int = field(metadata=at_least(0))
 
     def new_ids(self, of: Drawn) -> Ids:
         return of.ids + (uniform(of.keys, 0) * (self.most + 1)).long()
@@ -163,11 +152,6 @@ def row_keys(tokens: Ids, *, seed: int, step: int) -> Int[Tensor, " batch"]:
     place = torch.arange(tokens.shape[1], device=tokens.device)
     key = mixed(mixed(tokens + 1) + place).sum(-1)
     return mixed(key + _wrapped(seed * 0x632BE59BD9B4E019 + step))
-
-
-def _require_reach(reach: int) -> None:
-    if reach < 1:
-        raise ValueError(f"reach must be at least 1, was: {reach}")
 
 
 def _of_document(ids: Tensor, document: Tensor, reduce: Literal["amin", "amax"]) -> Tensor:

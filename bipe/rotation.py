@@ -7,6 +7,7 @@ lose a thousandth of a turn at position 8192, in bfloat16 everything beyond posi
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -19,8 +20,8 @@ from torch import Tensor
 class Rotation(Protocol):
     """Something that turns queries and keys of shape ``(batch, head, time, head_width)``."""
 
-    def query(self, q: Tensor) -> Tensor: ...
-    def key(self, k: Tensor) -> Tensor: ...
+    def query(self, x: Tensor) -> Tensor: ...
+    def key(self, x: Tensor) -> Tensor: ...
     def to(self, dtype: torch.dtype) -> Rotation: ...
 
 
@@ -29,33 +30,19 @@ class PlaneRotation:
     """Turn pairs of features by an angle each (RoPE: Su et al., 2104.09864, eq. 34).
 
     cos, sin: of one angle per token and pair, times whatever factor the encoding puts on both.
-    query_scale, key_scale: factors on one side only (XPOS), or None.
     interleaved: pairs are neighbours (0, 1), (2, 3) as in GPT-J; else halves (0, d/2) as in LLaMA.
     """
 
     cos: Float[Tensor, "batch time pair"]
     sin: Float[Tensor, "batch time pair"]
-    query_scale: Float[Tensor, "batch time pair"] | None = None
-    key_scale: Float[Tensor, "batch time pair"] | None = None
     interleaved: bool = False
-
-    def query(self, q: Float[Tensor, "batch head time width"]) -> Tensor:
-        return self._turn(q, self.query_scale)
-
-    def key(self, k: Float[Tensor, "batch head time width"]) -> Tensor:
-        return self._turn(k, self.key_scale)
 
     def to(self, dtype: torch.dtype) -> PlaneRotation:
         """Return the same rotation with its tables in `dtype`."""
-        scales = (self.query_scale, self.key_scale)
-        query_scale, key_scale = (None if s is None else s.to(dtype) for s in scales)
-        cos, sin = self.cos.to(dtype), self.sin.to(dtype)
-        return replace(self, cos=cos, sin=sin, query_scale=query_scale, key_scale=key_scale)
+        return replace(self, cos=self.cos.to(dtype), sin=self.sin.to(dtype))
 
-    def _turn(self, x: Tensor, scale: Tensor | None) -> Tensor:
+    def query(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
         cos, sin = self.cos[:, None], self.sin[:, None]  # [b, 1, t, d/2]
-        if scale is not None:
-            cos, sin = cos * scale[:, None], sin * scale[:, None]
         # Multiplying a low-precision x by float32 tables computes in float32.
         if self.interleaved:
             left, right = x.unflatten(-1, (-1, 2)).unbind(-1)
@@ -64,6 +51,8 @@ class PlaneRotation:
         left, right = x.chunk(2, -1)
         return torch.cat((left * cos - right * sin, right * cos + left * sin), -1).to(x.dtype)
 
+    key = query
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotations:
@@ -71,15 +60,11 @@ class Rotations:
 
     parts: tuple[Rotation, ...]
 
-    def query(self, q: Tensor) -> Tensor:
-        for part in self.parts:
-            q = part.query(q)
-        return q
+    def query(self, x: Tensor) -> Tensor:
+        return functools.reduce(lambda x, part: part.query(x), self.parts, x)
 
-    def key(self, k: Tensor) -> Tensor:
-        for part in self.parts:
-            k = part.key(k)
-        return k
+    def key(self, x: Tensor) -> Tensor:
+        return functools.reduce(lambda x, part: part.key(x), self.parts, x)
 
     def to(self, dtype: torch.dtype) -> Rotations:
         return Rotations(parts=tuple(part.to(dtype) for part in self.parts))

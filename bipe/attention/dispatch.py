@@ -10,6 +10,7 @@ CPU a packed row is taken apart and each document attends on its own, which is c
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -236,36 +237,25 @@ def _by_document(kernel: Callable[[slice, slice], Attention], at: Positions) -> 
         spans = document_spans(at.document)
     if all(len(row) == 1 for row in spans):
         return kernel(_ALL, _ALL)
-
-    def placed(span: Span) -> tuple[Span, Attention]:
-        rows, keys = slice(span.row, span.row + 1), slice(span.start, span.stop)
-        return span, kernel(rows, keys)
-
-    return ByDocument([[placed(span) for span in row] for row in spans])
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A document in a packed batch: tokens `start` to `stop` of row `row`."""
-
-    row: int
-    start: int
-    stop: int
+    return ByDocument(
+        [
+            [(span, kernel(slice(row, row + 1), span)) for span in documents]
+            for row, documents in enumerate(spans)
+        ]
+    )
 
 
-def document_spans(document: Int[Tensor, "batch time"]) -> list[list[Span]]:
-    """Return where the documents of each row begin and end; reads the ids on the host: CPU only.
+def document_spans(document: Int[Tensor, "batch time"]) -> list[list[slice]]:
+    """Return the time of each document of each row; reads the ids on the host: CPU only.
 
-    document 0 0 0 1 1    ->  [Span(0, 0, 3), Span(0, 3, 5)]
+    document 0 0 0 1 1    ->  [slice(0, 3), slice(3, 5)]
     """
-    batch, time = document.shape
-    changes = (document[:, 1:] != document[:, :-1]).nonzero().tolist()
-    edges: list[list[int]] = [[0] for _ in range(batch)]
-    for row, before in changes:
+    edges = [[0] for _ in document]
+    for row, before in (document[:, 1:] != document[:, :-1]).nonzero().tolist():
         edges[row].append(before + 1)
     return [
-        [Span(row, *pair) for pair in zip(starts, [*starts[1:], time], strict=True)]
-        for row, starts in enumerate(edges)
+        list(itertools.starmap(slice, itertools.pairwise([*starts, document.shape[1]])))
+        for starts in edges
     ]
 
 
@@ -277,7 +267,7 @@ class ByDocument:
     documents lie changes with every batch, and each layout would be compiled anew.
     """
 
-    spans: list[list[tuple[Span, Attention]]]
+    spans: list[list[tuple[slice, Attention]]]
 
     @torch.compiler.disable
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -42,9 +42,7 @@ def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = N
     Raises ValueError for a bias that is neither linear nor a table.
     """
     blocks, score = Blocks.of(at.document), _score_mod(bias)
-    row = None
-    if isinstance(bias, LinearBias):
-        row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
+    row = bias.row(dtype=torch.float64) if isinstance(bias, LinearBias) else None
     kernel = _compiled() if at.document.is_cuda else _attend
     return functools.partial(kernel, blocks=blocks, score=score, row=row, tolerance=tolerance)
 
@@ -152,20 +150,19 @@ def _score_mod(bias: Bias | None) -> ScoreMod | None:
     """Return what is added to a score, as a function of its place."""
     if bias is None:
         return None
-    parts = bias.parts if isinstance(bias, BiasSum) else (bias,)
-    return functools.reduce(_both, (mod for part in parts for mod in _mods(part)))
+    mods: list[ScoreMod] = []
+    for part in bias.parts if isinstance(bias, BiasSum) else (bias,):
+        if isinstance(part, LinearBias):
+            mods += map(_linear, part.terms)
+        elif isinstance(part, TableBias):
+            mods.append(_gathered(part.pairs(torch.float32)))
+        else:
+            raise ValueError(f"attention path 'flex' takes linear and table biases, got {part!r}")
+    return functools.reduce(_both, mods)
 
 
 def _both(first: ScoreMod, second: ScoreMod) -> ScoreMod:
     return lambda score, b, h, q, k: second(first(score, b, h, q, k), b, h, q, k)
-
-
-def _mods(bias: Bias) -> list[ScoreMod]:
-    if isinstance(bias, LinearBias):
-        return [_linear(term) for term in bias.terms]
-    if isinstance(bias, TableBias):
-        return [_gathered(bias.pairs(torch.float32))]
-    raise ValueError(f"attention path 'flex' takes linear and table biases, got {bias!r}")
 
 
 def _linear(term: LinearTerm) -> ScoreMod:

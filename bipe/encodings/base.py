@@ -13,6 +13,7 @@ one, segments for the other. So an encoding is written once and has both forms.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
@@ -78,59 +79,71 @@ class Scheme(Protocol):
     def bias(self, q_at: Positions, k_at: Positions) -> Bias | None: ...
 
 
-class Flat(nn.Module):
-    """An ordinary encoding: counts tokens from the start of the document.
+class _Fed(nn.Module, ABC):
+    """Encodings, each fed with the ids of its own level.
 
-    far: how it reads beyond the length of training (far.py). Its passes give `ids` to be used in
-    place of those of the tokens.
+    far: how the encoding of `level` reads beyond the length of training (far.py). Its passes give
+        `ids` to be used in place of those of that level.
     """
 
-    level: Level = "token"
+    level: Level
+    far: Far | None
+
+    @abstractmethod
+    def fed(self) -> dict[Level, Encoding]:
+        """Return the encodings in the order in which they are applied."""
+
+    def embed(self, x: Tensor, at: Positions) -> Tensor:
+        for level, encoding in self.fed().items():
+            x = encoding.embed(x, getattr(at, level))
+        return x
+
+    def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
+        found = []
+        for level, encoding in self.fed().items():
+            own = getattr(at, level) if ids is None or level != self.level else ids
+            length = {"length": at.length(level)} if encoding.counts_length else {}
+            found.append(encoding.rotation(own, **length))
+        return compose(*found)
+
+    def bias(
+        self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
+    ) -> Bias | None:
+        found = []
+        for level, encoding in self.fed().items():
+            # Where a method changes rotations only, ids may be fractions.
+            if has_hook(type(encoding), "bias"):
+                own = None if level != self.level else ids
+                found.append(encoding.bias(*own or (getattr(q_at, level), getattr(k_at, level))))
+        return add_biases(*found)
+
+
+class Flat(_Fed):
+    """An ordinary encoding: counts tokens from the start of the document."""
+
+    level = "token"
 
     def __init__(self, *, encoding: Encoding, far: Far | None = None) -> None:
         super().__init__()
         self.encoding, self.far = encoding, far
         _require_hook(encoding, far)
 
-    def embed(self, x: Tensor, at: Positions) -> Tensor:
-        return self.encoding.embed(x, at.token)
-
-    def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
-        return _rotation(self.encoding, at, "token", ids)
-
-    def bias(
-        self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
-    ) -> Bias | None:
-        return _bias(self.encoding, ids or (q_at.token, k_at.token))
+    def fed(self) -> dict[Level, Encoding]:
+        return {"token": self.encoding}
 
 
-class Bilevel(nn.Module):
-    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments.
+class Bilevel(_Fed):
+    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments."""
 
-    far: how `inter` reads beyond the number of segments of training (far.py). Its passes give `ids`
-    to be used in place of those of the segments.
-    """
-
-    level: Level = "inter"
+    level = "inter"
 
     def __init__(self, *, intra: Encoding, inter: Encoding, far: Far | None = None) -> None:
         super().__init__()
         self.intra, self.inter, self.far = intra, inter, far
         _require_hook(inter, far)
 
-    def embed(self, x: Tensor, at: Positions) -> Tensor:
-        return self.inter.embed(self.intra.embed(x, at.intra), at.inter)
-
-    def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
-        return compose(_rotation(self.intra, at, "intra"), _rotation(self.inter, at, "inter", ids))
-
-    def bias(
-        self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
-    ) -> Bias | None:
-        return add_biases(
-            self.intra.bias(q_at.intra, k_at.intra),
-            _bias(self.inter, ids or (q_at.inter, k_at.inter)),
-        )
+    def fed(self) -> dict[Level, Encoding]:
+        return {"intra": self.intra, "inter": self.inter}
 
 
 class Chain(nn.Module):
@@ -143,22 +156,15 @@ class Chain(nn.Module):
     def __init__(self, *, links: list[nn.Module]) -> None:
         super().__init__()
         self.parts = nn.ModuleList(links)
-        self._far = [link for link in links if far_of(link) is not None]
-        if len(self._far) > 1:
-            raise ValueError(f"one link of a chain at most may have far, had: {len(self._far)}")
+        far = [link for link in links if far_of(link) is not None]
+        if len(far) > 1:
+            raise ValueError(f"one link of a chain at most may have far, had: {len(far)}")
+        self.far = far_of(far[0]) if far else None
+        self.level = far[0].level if far else "token"
 
     @property
-    def links(self) -> list[Scheme]:
-        return list(self.parts)  # type: ignore[arg-type]
-
-    @property
-    def far(self) -> Far | None:
-        return far_of(self._far[0]) if self._far else None
-
-    @property
-    def level(self) -> Level:
-        found: Level = self._far[0].level  # type: ignore[assignment]
-        return found
+    def links(self) -> list[Any]:
+        return list(self.parts)
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         for link in self.links:
@@ -166,21 +172,21 @@ class Chain(nn.Module):
         return x
 
     def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
-        return compose(*(link.rotation(at, **self._ids(link, ids)) for link in self.links))
+        return compose(*(link.rotation(at, **_ids(link, ids)) for link in self.links))
 
     def bias(
         self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
     ) -> Bias | None:
-        return add_biases(*(link.bias(q_at, k_at, **self._ids(link, ids)) for link in self.links))
+        return add_biases(*(link.bias(q_at, k_at, **_ids(link, ids)) for link in self.links))
 
-    def _ids(self, link: Scheme, ids: Any) -> dict[str, Any]:
-        return {} if ids is None or far_of(link) is None else {"ids": ids}
+
+def _ids(link: Any, ids: Any) -> dict[str, Any]:
+    return {} if ids is None or far_of(link) is None else {"ids": ids}
 
 
 def far_of(scheme: Any) -> Far | None:
     """Return the far method of a scheme, if it has one."""
-    found: Far | None = getattr(scheme, "far", None)
-    return found
+    return getattr(scheme, "far", None)
 
 
 def has_hook(encoding: type[Encoding], hook: str) -> bool:
@@ -191,21 +197,6 @@ def has_hook(encoding: type[Encoding], hook: str) -> bool:
 def counts_length(scheme: nn.Module) -> bool:
     """Return whether an encoding in a scheme depends on how long documents are."""
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
-
-
-def _rotation(
-    encoding: Encoding, at: Positions, level: Level, ids: Ids | None = None
-) -> Rotation | None:
-    ids = getattr(at, level) if ids is None else ids
-    length = {"length": at.length(level)} if encoding.counts_length else {}
-    return encoding.rotation(ids, **length)  # type: ignore[arg-type]
-
-
-def _bias(encoding: Encoding, ids: tuple[Ids, Ids]) -> Bias | None:
-    # Where only rotations are changed, ids may be fractions.
-    if not has_hook(type(encoding), "bias"):
-        return None
-    return encoding.bias(*ids)  # type: ignore[arg-type]
 
 
 def _require_hook(encoding: Encoding, far: Far | None) -> None:

@@ -24,6 +24,8 @@ from typing import Any, ClassVar, Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.build import Bounded
+
 Hook = Literal["rotation", "bias"]
 QueryIds = Int[Tensor, "batch query"]
 KeyIds = Int[Tensor, "batch key"]
@@ -46,7 +48,7 @@ class Pass:
     k_ids: Ids | None = None
 
 
-class Far(ABC):
+class Far(Bounded, ABC):
     """A method that changes distances: a frozen, keyword-only dataclass.
 
     serves: hooks of an encoding of which one must be there for the method to act on; empty: it

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.build import Bounded
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
 from bipe.rotation import PlaneRotation
@@ -26,7 +27,7 @@ Length = Int[Tensor, " ..."] | None
 Stretched = tuple[Float[Tensor, "... pair"], float | Tensor]
 
 
-class Stretch(ABC):
+class Stretch(Bounded, ABC):
     """A strategy that changes rotary frequencies: a frozen, keyword-only dataclass.
 
     dynamic: whether the result depends on the length in use.

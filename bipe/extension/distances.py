@@ -6,14 +6,14 @@ a key. bipe/encodings/far.py defines passes; bipe/attention/passes computes them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from bipe.build import at_least, require_at_least
 from bipe.encodings.far import Far, Hook, KeyIds, Pass, QueryIds, QueryScale
-from bipe.extension.frequencies import require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +28,8 @@ class ReRoPE(Far):
     patch adds (`LogN`); None: without.
     """
 
-    window: int
-    log_n: int | None = None
-
-    def __post_init__(self) -> None:
-        require_at_least(self.window, 1, name="window")
-        if self.log_n is not None:
-            require_at_least(self.log_n, 2, name="log_n")
+    window: int = field(metadata=at_least(1))
+    log_n: int | None = field(default=None, metadata=at_least(2))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         far = Pass(q_ids=_constant(self.window, q_ids), k_ids=_constant(0, k_ids))
@@ -61,11 +56,7 @@ class LeakyReRoPE(ReRoPE):
     grows it becomes ReRoPE; at 1 nothing is changed. factor: s, at least 1.
     """
 
-    factor: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self.factor, 1, name="factor")
+    factor: float = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         if self.factor == 1:
@@ -90,12 +81,8 @@ class SelfExtend(Far):
     as in its eq. 3 and algorithm 1. Groups of 1 change nothing. group: G, window: w, in ids.
     """
 
-    window: int
-    group: int
-
-    def __post_init__(self) -> None:
-        require_at_least(self.window, 1, name="window")
-        require_at_least(self.group, 1, name="group")
+    window: int = field(metadata=at_least(1))
+    group: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         if self.group == 1:
@@ -127,12 +114,12 @@ class DualChunk(Far):
     queries one further than the paper does. chunk: s, length: c, in ids.
     """
 
-    chunk: int
+    chunk: int = field(metadata=at_least(1))
     length: int
 
     def __post_init__(self) -> None:
-        require_at_least(self.chunk, 1, name="chunk")
-        require_at_least(self.length, self.chunk, name="length")
+        super().__post_init__()
+        require_at_least(self.chunk, length=self.length)
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         inside, k_inside = q_ids % self.chunk, k_ids % self.chunk
@@ -162,10 +149,7 @@ class Clip(Far):
 
     serves: ClassVar[tuple[Hook, ...]] = ("rotation", "bias")
 
-    distance: int
-
-    def __post_init__(self) -> None:
-        require_at_least(self.distance, 1, name="distance")
+    distance: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         far = Pass(q_ids=_constant(self.distance, q_ids), k_ids=_constant(0, k_ids))
@@ -185,6 +169,7 @@ class _AnyEncoding(Far):
     unit: Literal["tokens", "segments"] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.unit not in (None, "tokens", "segments"):
             raise ValueError(f"unit must be tokens, segments or null, was: {self.unit!r}")
 
@@ -198,11 +183,7 @@ class Window(_AnyEncoding):
     so w keys with the query's own, where tokens are counted. window: w, in ids.
     """
 
-    window: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self.window, 1, name="window")
+    window: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         return (_near(q_ids, self.window),)
@@ -222,12 +203,8 @@ class LogN(_AnyEncoding):
     without, as `log_scale` of the released BiPE, the scores of the first segment become 0.
     """
 
-    original_length: int
+    original_length: int = field(metadata=at_least(2))
     clip: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self.original_length, 2, name="original_length")
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         return (Pass(),)

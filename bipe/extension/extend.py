@@ -9,10 +9,10 @@
 The method becomes part of the description of the encoding, so that a checkpoint of the model
 records what was done to it. Weights are the same: a method changes none of their shapes.
 
-The original length of a model is how many positions drove its rotation in training. Under BiPE the
-segment index turns the rotation, so it is a number of segments: far fewer than a row has tokens.
-Counting tokens there mistakes slow pairs that never turned once for fast ones, and leaves them as
-they are. Training records the indices that it saw in the notes of a model:
+What is extended is the original length: how many positions drove the rotation in training. Under
+BiPE the segment index turns the rotation, so that is a number of segments: far fewer than a row has
+tokens. Counting tokens there mistakes slow pairs that never turned once for fast ones, and leaves
+them as they are. Training records the indices that it saw in a model's notes:
 
     positions: {token: {counted, maximum, p99, p99.9}, segment: {...}}
 """
@@ -26,20 +26,19 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
 
-from bipe.build import ALLOWED, PARTIAL, TARGET, build, find
+from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, has_hook
 from bipe.encodings.far import Far
 from bipe.encodings.rope import RoPE, Stretch, inverse_frequencies
 
 Unit = Literal["segments", "tokens"]
+_PERCENTILE = "p99.9"
 # A description in the form of plain dictionaries and lists, which may be changed.
 _Node = dict[str, Any]
 # Slowdowns this close to 1 or to the factor are that.
 _SAME = 1e-9
-_PERCENTILE = "p99.9"
 _KINDS = ("kept", "blended", "interpolated", "stopped")
 
 
@@ -53,6 +52,42 @@ class OriginalLength:
 
     def __str__(self) -> str:
         return f"{self.length} {self.unit} ({self.source})"
+
+
+def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLength:
+    """Return the original length of a model with these notes.
+
+    unit: `segments` takes the index of the segment that 99.9% of training tokens did not exceed;
+    `tokens` the length of a training row, as everybody counts; a number fixes it. Raises ValueError
+    for notes that lack it.
+    """
+    if isinstance(unit, int) and not isinstance(unit, bool):
+        if unit < 1:
+            raise ValueError(f"unit must be at least 1 position, was: {unit}")
+        return OriginalLength(length=unit, unit="positions", source="given")
+    if unit == "tokens":
+        if notes.get("row_length") is None:
+            raise ValueError("the notes of the model have no row_length; give unit as a number")
+        return OriginalLength(
+            length=int(notes["row_length"]), unit="tokens", source="a training row"
+        )
+    if unit != "segments":
+        raise ValueError(f"unit must be segments, tokens or a number, was: {unit!r}")
+    try:
+        seen = notes["positions"]["segment"]
+        last, maximum = int(seen[_PERCENTILE]), int(seen["maximum"])
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"the notes of the model have no positions.segment.{_PERCENTILE}: trained before "
+            "they were recorded; give unit as a number of segments, or unit=tokens"
+        ) from None
+    if last < 0:
+        raise ValueError("the model was trained on no tokens; give unit as a number of segments")
+    return OriginalLength(
+        length=last + 1,
+        unit="segments",
+        source=f"{_PERCENTILE} of the indices in training, the largest was {maximum}",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +165,14 @@ def extend_config(
     under BiPE. Raises ValueError for a model on which the strategy does not act or that is extended
     already, and for a unit that does not drive it.
     """
-    encoding = _plain(config.encoding)
-    described = {key: value for key, value in _plain(strategy).items() if key != PARTIAL}
-    kind = find(described[TARGET], allowed=allowed)
+    encoding, given = _plain(config.encoding), _plain(strategy)
+    given.pop(PARTIAL, None)
+    kind = find(given[TARGET], allowed=allowed)
     far = isinstance(kind, type) and issubclass(kind, Far)
     if far and issubclass(find(encoding[TARGET], allowed=allowed), Encoding):
         encoding = {TARGET: "bipe.encodings.Flat", "encoding": encoding}
     levels = list(_levels(encoding, allowed=allowed))
-    key, fill = ("far", _filled_far) if far else ("stretch", _filled_stretch)
+    key, report_on = ("far", _report_far) if far else ("stretch", _report_stretch)
     for level in levels:
         taken = (level.scheme if far else level.encoding).get(key)
         if taken is not None:
@@ -145,61 +180,28 @@ def extend_config(
                 f"the model is stretched already, by {taken.get(TARGET)}: start from the "
                 "checkpoint before that"
             )
-    served = [level for level in levels if (_serves(kind, level) if far else level.kind is RoPE)]
+    if far:
+        served = [each for each in levels if not kind.serves or any(map(each.has, kind.serves))]
+        # On segments, where a chain counts both.
+        served = sorted(served, key=lambda each: each.unit != "segments")[:1]
+    else:
+        served = [each for each in levels if each.kind is RoPE]
     if not served:
         hooks = (" or ".join(kind.serves) or "level") if far else "rotation"
         raise ValueError(
             f"{_names(encoding)} cannot be stretched: it has no {hooks} over the positions of a "
-            f"document, which is what {_name(described)} changes"
+            f"document, which is what {_name(given)} changes"
         )
-    if far:  # on segments, where a chain counts both
-        served = [level for level in served if level.unit == "segments"][:1] or served[:1]
     reports = []
     for level in served:
         if unit == "segments" and level.unit == "tokens":
             raise ValueError(
                 "unit must be tokens or a number: tokens drive a flat encoding, was: segments"
             )
-        report = fill(kind, described, level, notes=notes, unit=unit, allowed=allowed)
+        report = report_on(kind, given, level, notes, unit)
         (level.scheme if far else level.encoding)[key] = dict(report.strategy)
         reports.append(report)
     return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
-
-
-def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLength:
-    """Return the original length of a model with these notes.
-
-    unit: `segments` takes the index of the segment that 99.9% of training tokens did not exceed;
-    `tokens` the length of a training row, as everybody counts; a number fixes it. Raises ValueError
-    for notes that lack it.
-    """
-    if isinstance(unit, int) and not isinstance(unit, bool):
-        if unit < 1:
-            raise ValueError(f"unit must be at least 1 position, was: {unit}")
-        return OriginalLength(length=unit, unit="positions", source="given")
-    if unit == "tokens":
-        if notes.get("row_length") is None:
-            raise ValueError("the notes of the model have no row_length; give unit as a number")
-        return OriginalLength(
-            length=int(notes["row_length"]), unit="tokens", source="a training row"
-        )
-    if unit != "segments":
-        raise ValueError(f"unit must be segments, tokens or a number, was: {unit!r}")
-    try:
-        seen = notes["positions"]["segment"]
-        last, maximum = int(seen[_PERCENTILE]), int(seen["maximum"])
-    except (KeyError, TypeError):
-        raise ValueError(
-            f"the notes of the model have no positions.segment.{_PERCENTILE}: trained before "
-            "they were recorded; give unit as a number of segments, or unit=tokens"
-        ) from None
-    if last < 0:
-        raise ValueError("the model was trained on no tokens; give unit as a number of segments")
-    return OriginalLength(
-        length=last + 1,
-        unit="segments",
-        source=f"{_PERCENTILE} of the indices in training, the largest was {maximum}",
-    )
 
 
 class _Level(NamedTuple):
@@ -209,6 +211,9 @@ class _Level(NamedTuple):
     encoding: _Node
     kind: Any
     unit: Unit
+
+    def has(self, hook: str) -> bool:
+        return has_hook(self.kind, hook)
 
 
 def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
@@ -229,97 +234,78 @@ def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
         yield _Level(node, node, kind, "tokens")
 
 
-def _serves(method: type[Far], level: _Level) -> bool:
-    return not method.serves or any(has_hook(level.kind, hook) for hook in method.serves)
-
-
-def _filled_far(
-    method: type[Far],
-    described: _Node,
-    level: _Level,
-    *,
-    notes: Mapping[str, Any],
-    unit: Unit | int | None,
-    allowed: tuple[str, ...],
+def _report_far(
+    kind: Any, given: _Node, level: _Level, notes: Mapping[str, Any], unit: Unit | int | None
 ) -> Report:
-    filled = {key: value for key, value in described.items() if value is not None}
+    """Return the report of a method, what it leaves open filled in."""
+    target, arguments = given[TARGET], {k: v for k, v in given.items() if v is not None}
+    del arguments[TARGET]
     counts = level.unit
-    if "unit" in inspect.signature(method).parameters:
+    if "unit" in inspect.signature(kind).parameters:
         # A mask or a factor may count tokens whatever drives the encoding.
         if unit == "tokens" != level.unit:
-            filled.setdefault("unit", unit)
-        counts = filled.get("unit", level.unit)
-    original = None
-    if any(name not in filled for name in method.fitted(2)):
+            arguments.setdefault("unit", unit)
+        counts = arguments.get("unit", level.unit)
+    original = length = None
+    if any(name not in arguments for name in kind.fitted(2)):
         original = original_length(notes, unit=counts if unit is None else unit)
-        filled = {TARGET: filled.pop(TARGET), **method.fitted(original.length), **filled}
-    built: Far = build(filled, allowed=allowed)
-    length = None if original is None else built.longest(original.length)
-    return Report(strategy=filled, original=original, unit=counts, length=length)
+        arguments = {**kind.fitted(original.length), **arguments}
+    method: Far = kind(**arguments)
+    if original is not None:
+        length = method.longest(original.length)
+    strategy = {TARGET: target, **arguments}
+    return Report(strategy=strategy, original=original, unit=counts, length=length)
 
 
-def _filled_stretch(
-    kind: Any,
-    described: _Node,
-    level: _Level,
-    *,
-    notes: Mapping[str, Any],
-    unit: Unit | int | None,
-    allowed: tuple[str, ...],
+def _report_stretch(
+    kind: Any, given: _Node, level: _Level, notes: Mapping[str, Any], unit: Unit | int | None
 ) -> Report:
-    original, filled = None, dict(described)
+    """Return the report of a stretch, its original length filled in."""
+    original, strategy = None, dict(given)
     parameters = inspect.signature(kind).parameters
     if "original_length" in parameters:
-        given = filled.get("original_length")
-        counted = given if given is not None else unit if unit is not None else level.unit
-        original = original_length(notes, unit=counted)
-        filled["original_length"] = original.length
+        units = (given.get("original_length"), unit, level.unit)
+        original = original_length(notes, unit=next(each for each in units if each is not None))
+        strategy["original_length"] = original.length
     missing = [
         name
         for name, each in parameters.items()
-        if each.default is each.empty and each.kind is each.KEYWORD_ONLY and name not in filled
+        if each.default is each.empty and each.kind is each.KEYWORD_ONLY and name not in strategy
     ]
     if missing:
         cure = " ".join(f"stretch.{each}=..." for each in missing)
-        raise ValueError(f"{_name(filled)} also needs {', '.join(missing)}; set {cure}")
-    stretch: Stretch = build(filled, allowed=allowed)
+        raise ValueError(f"{_name(given)} also needs {', '.join(missing)}; set {cure}")
+    stretch: Stretch = kind(**{k: v for k, v in strategy.items() if k != TARGET})
     theta = float(level.encoding.get("theta", inspect.signature(RoPE).parameters["theta"].default))
     before = inverse_frequencies(width=level.encoding["head_width"], theta=theta)
     factor = float(getattr(stretch, "factor", None) or 1.0)
-    length = None
+    length = at = None
     if stretch.dynamic and original is not None:
         length = round(factor * original.length)
-    at = None if length is None else torch.tensor(length)
+        at = torch.tensor(length)
     after, attention_factor = stretch.frequencies(before, theta=theta, length=at)
     slowdown, turns = before / after, after > 0
     slower, by_all = slowdown > 1 + _SAME, slowdown >= factor * (1 - _SAME)
+    kinds = ((slowdown - 1).abs() <= _SAME, slower & ~by_all, turns & slower & by_all, ~turns)
     return Report(
-        strategy=filled,
+        strategy=strategy,
         original=original,
         unit=level.unit,
         length=length,
         attention_factor=float(attention_factor),
-        kept=_indices((slowdown - 1).abs() <= _SAME),
-        blended=_indices(slower & ~by_all),
-        interpolated=_indices(turns & slower & by_all),
-        stopped=_indices(~turns),
+        **{
+            kind: tuple(where.nonzero()[:, 0].tolist())
+            for kind, where in zip(_KINDS, kinds, strict=True)
+        },
     )
-
-
-def _indices(where: Tensor) -> tuple[int, ...]:
-    return tuple(where.nonzero()[:, 0].tolist())
 
 
 def _ranges(indices: tuple[int, ...]) -> str:
     """Return (0, 1, 2, 5) as ": 0-2, 5"."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and runs[-1][1] == index - 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    text = ", ".join(f"{a}-{b}" if a < b else f"{a}" for a, b in runs)
-    return f": {text}" if text else ""
+    starts = [each for each in indices if each - 1 not in indices]
+    stops = [each for each in indices if each + 1 not in indices]
+    runs = (f"{a}-{b}" if a < b else f"{a}" for a, b in zip(starts, stops, strict=True))
+    return f": {', '.join(runs)}" if indices else ""
 
 
 def _name(node: Mapping[str, Any]) -> str:

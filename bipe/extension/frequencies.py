@@ -12,41 +12,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.build import at_least
 from bipe.encodings.rope import InvFreq, Length, Stretch, Stretched
-
-
-def require_at_least(value: float | int, least: int, *, name: str) -> None:
-    """Raise ValueError, naming the parameter, for a value below the least one; NaN too."""
-    if not value >= least:
-        raise ValueError(f"{name} must be at least {least}, was: {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByFactor(Stretch):
     """A strategy with a factor s, at least 1."""
 
-    factor: float
-
-    def __post_init__(self) -> None:
-        require_at_least(self.factor, 1, name="factor")
+    factor: float = field(metadata=at_least(1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByLength(ByFactor):
     """One that starts from the original length L0 too, in positions."""
 
-    original_length: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self.original_length, 1, name="original_length")
+    original_length: int = field(metadata=at_least(1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +84,7 @@ class NTKMixed(ByFactor):
     so that the slowest pair is slowed by s exactly. exponent: b; 0 is position interpolation.
     """
 
-    exponent: float = 0.75
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self.exponent, 0, name="exponent")
+    exponent: float = field(default=0.75, metadata=at_least(0))
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         pairs = len(inv_freq)
@@ -148,13 +132,13 @@ class LongRoPE(ByLength):
 
     dynamic: ClassVar[bool] = True
 
+    original_length: int = field(metadata=at_least(2))
     short_factor: Sequence[float]
     long_factor: Sequence[float]
     attention_factor: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self.original_length, 2, name="original_length")
         for name in ("short_factor", "long_factor"):
             if not all(each > 0 for each in getattr(self, name)):
                 raise ValueError(f"{name} must hold numbers above 0, was: {getattr(self, name)}")
@@ -173,8 +157,7 @@ class LongRoPE(ByLength):
         divisors = getattr(self, name)
         if len(divisors) != len(inv_freq):
             raise ValueError(
-                f"{name} must hold a number for each rotary pair, {len(inv_freq)}, was of length "
-                f"{len(divisors)}"
+                f"{name} must hold one number per rotary pair, {len(inv_freq)}, had {len(divisors)}"
             )
         return inv_freq.new_tensor(list(divisors))
 

@@ -19,19 +19,13 @@ from bipe.extension.frequencies import NTKAware
 
 _ORIGINAL = "original_max_position_embeddings"
 # Rope type -> our class and the parameters that have the same name here and there.
+_BETAS, _MSCALES = ("beta_fast", "beta_slow", "truncate"), ("mscale", "mscale_all_dim")
 _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
-    kind: (target, tuple(parameters.split()))
-    for kind, target, parameters in (
-        ("linear", "Linear", "factor"),
-        ("dynamic", "DynamicNTK", "factor"),
-        (
-            "yarn",
-            "YaRN",
-            "factor beta_fast beta_slow truncate attention_factor mscale mscale_all_dim",
-        ),
-        ("llama3", "Llama3", "factor low_freq_factor high_freq_factor"),
-        ("longrope", "LongRoPE", "factor short_factor long_factor attention_factor"),
-    )
+    "linear": ("Linear", ("factor",)),
+    "dynamic": ("DynamicNTK", ("factor",)),
+    "yarn": ("YaRN", ("factor", *_BETAS, "attention_factor", *_MSCALES)),
+    "llama3": ("Llama3", ("factor", "low_freq_factor", "high_freq_factor")),
+    "longrope": ("LongRoPE", ("factor", "short_factor", "long_factor", "attention_factor")),
 }
 _ALIASES = {"su": "longrope"}
 # Keys that do not concern frequencies, or are read elsewhere.

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from bipe.build import at_least
 from bipe.encodings.rope import InvFreq, Length, Stretch, Stretched
-from bipe.extension.frequencies import ByLength, excess, ntk_slowdown, require_at_least
+from bipe.extension.frequencies import ByLength, excess, ntk_slowdown
 
 _NARROWEST = 0.001  # pairs: the width of a ramp whose ends meet
 
@@ -30,13 +31,13 @@ class _Ramped(Stretch):
     truncate: see `turns_ramp`.
     """
 
-    original_length: int
+    original_length: int = field(metadata=at_least(1))
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True
 
     def __post_init__(self) -> None:
-        require_at_least(self.original_length, 1, name="original_length")
+        super().__post_init__()
         if not 0 < self.beta_slow <= self.beta_fast:
             raise ValueError(
                 f"beta_slow must be above 0 and at most beta_fast ({self.beta_fast}), was: "
@@ -69,14 +70,10 @@ class YaRN(_Ramped):
         formulas; one alone is ignored, as in transformers.
     """
 
-    factor: float
+    factor: float = field(metadata=at_least(1))
     attention_factor: float | None = None
     mscale: float | None = None
     mscale_all_dim: float | None = None
-
-    def __post_init__(self) -> None:
-        require_at_least(self.factor, 1, name="factor")
-        super().__post_init__()
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         return self.slowed(inv_freq, self.factor, theta=theta), self._sharpening()
@@ -98,12 +95,7 @@ class DynamicYaRN(_Ramped):
 
     dynamic: ClassVar[bool] = True
 
-    factor: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.factor is not None:
-            require_at_least(self.factor, 1, name="factor")
+    factor: float | None = field(default=None, metadata=at_least(1))
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         if length is None:

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bipe.build import require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import PREFILL_CHUNK, Marker, Session
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +39,13 @@ class Beams:
     early_stopping: bool = True
 
     def __post_init__(self) -> None:
-        if self.beams < 1:
-            raise ValueError(f"beams must be at least 1, was: {self.beams}")
+        require_at_least(1, beams=self.beams)
         if not abs(self.length_penalty) < float("inf"):
             raise ValueError(f"length_penalty must be finite, was: {self.length_penalty}")
 
     def score(self, log_likelihood: float, drawn: int) -> float:
         """Return what hypotheses are compared by; drawn: tokens, the stop included."""
         return log_likelihood / drawn**self.length_penalty
-
-    def bound(self, log_likelihood: float, drawn: int, *, max_new: int) -> float:
-        """Return the most that an open hypothesis can score: no token adds to its likelihood."""
-        lengths = (min(drawn + 1, max_new), max_new)
-        return max(self.score(log_likelihood, length) for length in lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +57,10 @@ class Hypothesis:
     ended: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
-    """A hypothesis that goes on: its tokens and the sum of their log probabilities."""
+class _Open(NamedTuple):
+    """A hypothesis that goes on: the row that it came from, its tokens, their log probability."""
 
+    row: int
     tokens: list[int]
     total: float
 
@@ -85,77 +81,54 @@ def beam_search(
 
     marker, marks, stop_ids, chunk: as for `generate`. Raises ValueError for an empty prompt.
     """
-    if not len(prompt):
-        raise ValueError("prompt must hold at least one token; begin with the document end")
-    if max_new < 1:
-        raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
+    require_prompts([prompt], max_new)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)
     known = None if marks is None else [marks]
     logits = session.feed([prompt], marks=known, last_only=True)[:, -1]
-    going, done = [_Open(tokens=[], total=0.0)], list[Hypothesis]()
-    stops = set(stop_ids)
-    for turn in range(max_new):
-        totals = torch.tensor([each.total for each in going], dtype=torch.float64)
-        chosen = _candidates(logits, totals, count=search.beams * (1 + len(stops)))
-        parents, going, ended = _advance(chosen, going, stops=stops, search=search)
-        done = _best([*done, *ended], search.beams)
-        if not going or _is_over(done, going, search, max_new=max_new):
-            break
-        if turn == max_new - 1:
-            done += [_complete(each, search, ended="length") for each in going]
-            break
-        session.select(parents, shared=len(prompt))
-        logits = session.feed([[each.tokens[-1]] for each in going])[:, -1]
-    return _best(done, search.beams)
-
-
-def _candidates(
-    logits: Float[Tensor, "row vocab"], totals: Float[Tensor, " row"], *, count: int
-) -> list[tuple[int, int, float]]:
-    """Return the most likely (row, token, total), best first."""
-    # In float64, or logits that differ by little would become equal.
-    scores = logits.double().log_softmax(-1).cpu() + totals[:, None]
-    best = scores.flatten().topk(min(count, scores.numel()))
-    vocabulary = scores.shape[1]
-    return [
-        (*divmod(place, vocabulary), total)
-        for place, total in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    ]
+    going, done = [_Open(0, [], 0.0)], list[Hypothesis]()
+    for drawn in range(1, max_new + 1):
+        going, ended = _advance(logits, going, search, frozenset(stop_ids))
+        scored = [(each, search.score(each.total, drawn)) for each in ended]
+        done += [Hypothesis(tokens=each.tokens, score=s, ended="stop") for each, s in scored]
+        done = sorted(done, key=lambda each: -each.score)[: search.beams]
+        if not going or _is_over(done, going, search, drawn, max_new):
+            return done
+        if drawn < max_new:
+            session.select([each.row for each in going], shared=len(prompt))
+            logits = session.feed([[each.tokens[-1]] for each in going])[:, -1]
+    for each in going:
+        score = search.score(each.total, max_new)
+        done.append(Hypothesis(tokens=each.tokens, score=score, ended="length"))
+    return sorted(done, key=lambda each: -each.score)[: search.beams]
 
 
 def _advance(
-    chosen: list[tuple[int, int, float]], going: list[_Open], *, stops: set[int], search: Beams
-) -> tuple[list[int], list[_Open], list[Hypothesis]]:
-    """Return the rows that go on, the open hypotheses in them, and those that end here."""
-    parents, after, ended = list[int](), list[_Open](), list[Hypothesis]()
-    for rank, (row, token, total) in enumerate(chosen):
-        if token in stops:
-            # One that is not among the best has no beam to end.
-            if rank < search.beams:
-                held = _Open(tokens=going[row].tokens, total=total)
-                ended.append(_complete(held, search, ended="stop"))
-        elif len(after) < search.beams:
-            parents.append(row)
-            after.append(_Open(tokens=[*going[row].tokens, token], total=total))
-    return parents, after, ended
+    logits: Float[Tensor, "row vocab"], going: list[_Open], search: Beams, stops: frozenset[int]
+) -> tuple[list[_Open], list[_Open]]:
+    """Return the hypotheses of one more token that go on, and those that end here, best first."""
+    totals = torch.tensor([each.total for each in going], dtype=torch.float64)
+    # In float64, or logits that differ by little would become equal.
+    scores = logits.double().log_softmax(-1).cpu() + totals[:, None]
+    best = scores.flatten().topk(min(search.beams * (1 + len(stops)), scores.numel()))
+    after, ended = list[_Open](), list[_Open]()
+    for rank, (place, total) in enumerate(
+        zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    ):
+        row, token = divmod(place, scores.shape[1])
+        if token not in stops:
+            after.append(_Open(row, [*going[row].tokens, token], total))
+        elif rank < search.beams:  # one that is not among the best has no beam to end
+            ended.append(_Open(row, going[row].tokens, total))
+    return after[: search.beams], ended
 
 
-def _complete(held: _Open, search: Beams, *, ended: str) -> Hypothesis:
-    drawn = len(held.tokens) + (ended == "stop")
-    return Hypothesis(tokens=held.tokens, score=search.score(held.total, drawn), ended=ended)
-
-
-def _best(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:
-    return sorted(hypotheses, key=lambda each: -each.score)[:count]
-
-
-def _is_over(done: list[Hypothesis], going: list[_Open], search: Beams, *, max_new: int) -> bool:
+def _is_over(
+    done: list[Hypothesis], going: list[_Open], search: Beams, drawn: int, max_new: int
+) -> bool:
     """Return whether no open hypothesis can still matter."""
-    if len(done) < search.beams:
-        return False
-    if search.early_stopping:
-        return True
-    drawn = len(going[0].tokens)
-    most = max(search.bound(each.total, drawn, max_new=max_new) for each in going)
-    return most <= done[-1].score
+    # No token adds to a likelihood, and a score grows or falls with the length throughout.
+    lengths = (min(drawn + 1, max_new), max_new)
+    most = max(search.score(each.total, length) for each in going for length in lengths)
+    enough = search.early_stopping or (bool(done) and most <= done[-1].score)
+    return len(done) == search.beams and enough

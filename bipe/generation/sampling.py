@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bipe.build import require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import PREFILL_CHUNK, Marker, Session
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_prompts
 
 _PADDING = 0  # any id serves: nothing attends to it
 _BYTES = 4  # of a character at most, in UTF-8
@@ -42,10 +43,8 @@ class Sampling:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature must be 0 or more, was: {self.temperature}")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k must be at least 1, was: {self.top_k}")
+        require_at_least(0, temperature=self.temperature)
+        require_at_least(1, top_k=self.top_k)
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, was: {self.top_p}")
         if not self.repetition_penalty > 0:
@@ -122,10 +121,7 @@ def generate(
     once. on_token: called with (row, id) for every token as it comes.
     Raises ValueError for an empty prompt, or stop strings without `decode`.
     """
-    if not prompts or not all(len(prompt) for prompt in prompts):
-        raise ValueError("prompts must hold at least one token each; begin with the document end")
-    if max_new < 1:
-        raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
+    require_prompts(prompts, max_new)
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode, which turns ids into text")
     longest = max(map(len, prompts))
@@ -141,7 +137,8 @@ def generate(
     )
     sampling = sampling or Sampling(temperature=0.0)
     ending = _Ending(ids=frozenset(stop_ids), strings=tuple(stop_strings), decode=decode)
-    rows = [_Row(index, prompt, sampling, ending, seed) for index, prompt in enumerate(prompts)]
+    streams = [_stream(seed, row) for row in range(len(prompts))]
+    rows = [_Row(*each, sampling, ending) for each in zip(prompts, streams, strict=True)]
     fed = [[_PADDING] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)]
     known = None
     if marks is not None:
@@ -153,15 +150,19 @@ def generate(
             row.choose(scores)
         for row in going:
             if on_token is not None and len(row.tokens) > turn:
-                on_token(row.index, row.tokens[-1])
+                on_token(rows.index(row), row.tokens[-1])
         left = [place for place, row in enumerate(going) if row.ended is None]
         if not left or turn == max_new - 1:
             break
-        if len(left) < len(going):
-            session.select(left)
+        session.select(left)
         going = [going[place] for place in left]
         fed = [[row.tokens[-1]] for row in going]
     return [row.written() for row in rows]
+
+
+def _stream(seed: int, row: int) -> torch.Generator:
+    # torch's CPU generator takes in 32 bits of a seed.
+    return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{row}".encode()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,19 +181,16 @@ class _Ending:
         return min((at for stop in self.strings if (at := text.find(stop)) >= 0), default=None)
 
 
+@dataclass(slots=True, eq=False)
 class _Row:
     """One prompt and what was written after it."""
 
-    def __init__(
-        self, index: int, prompt: Sequence[int], sampling: Sampling, ending: _Ending, seed: int
-    ) -> None:
-        self.index, self.prompt, self.sampling, self.ending = index, prompt, sampling, ending
-        # torch's CPU generator takes in 32 bits of a seed.
-        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{index}".encode()))
-        # Enough tokens to hold a stop string, of which each may be one of a character's bytes.
-        self._window = _BYTES * (1 + max(map(len, ending.strings), default=0))
-        self.tokens: list[int] = []
-        self.ended: str | None = None
+    prompt: Sequence[int]
+    generator: torch.Generator
+    sampling: Sampling
+    ending: _Ending
+    tokens: list[int] = field(default_factory=list)
+    ended: str | None = None
 
     def choose(self, logits: Tensor) -> None:
         """Add the next token, unless it is one that ends the row."""
@@ -204,7 +202,9 @@ class _Row:
             self.ended = "stop"
             return
         self.tokens.append(token)
-        if self.ending.place(self.tokens[-self._window :]) is not None:
+        # Enough tokens to hold a stop string, of which each may be one of a character's bytes.
+        window = _BYTES * (1 + max(map(len, self.ending.strings), default=0))
+        if self.ending.place(self.tokens[-window:]) is not None:
             self.ended = "stop"
 
     def written(self) -> Written:

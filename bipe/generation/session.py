@@ -19,18 +19,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bipe.build import require_at_least
 from bipe.cache import Cache
 from bipe.decoder import Decoder
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 
 PREFILL_CHUNK = 1024  # tokens
+
+
+def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
+    """Raise ValueError for an empty prompt, or where nothing is to be written."""
+    if not prompts or not all(len(prompt) for prompt in prompts):
+        raise ValueError("prompts must hold at least one token each; begin with the document end")
+    if max_new < 1:
+        raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
 
 
 @runtime_checkable
@@ -54,10 +63,10 @@ class _Row:
     begins: where the text of the marker begins, after tokens whose marks were given.
     """
 
-    tokens: list[int]
-    marks: list[int]
-    decided: int
     marker: Marker | None
+    tokens: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    decided: int = 0
     begins: int | None = None
 
     def give(self, tokens: Sequence[int], marks: Sequence[int]) -> None:
@@ -117,16 +126,12 @@ class Session:
         chunk: int = PREFILL_CHUNK,
         room: int = 0,
     ) -> None:
-        if chunk < 1:
-            raise ValueError(f"chunk must be at least 1 token, was: {chunk}")
-        if room < 0:
-            raise ValueError(f"room must be at least 0 tokens, was: {room}")
+        require_at_least(1, chunk=chunk)
+        require_at_least(0, room=room)
         self.model, self.chunk, self.room = model, chunk, room
         self.padding = list(padding or [0] * batch)
         self.cache = Cache(batch=batch, capacity=capacity, grows=capacity is None)
-        self._rows = [
-            _Row([], [], 0, None if marker is None else marker.copy()) for _ in range(batch)
-        ]
+        self._rows = [_Row(marker).copy() for _ in range(batch)]
 
     def __len__(self) -> int:
         """Return the tokens per row so far, padding included."""
@@ -146,11 +151,9 @@ class Session:
         marks: of tokens that are not for the marker to read, which come before all others.
         """
         count = len(tokens[0])
-        if not count or any(len(row) != count for row in tokens):
-            raise ValueError(
-                f"rows must be of one length, at least 1, were: {list(map(len, tokens))}"
-            )
-        vocabulary = self.model.config.vocab_size
+        lengths, vocabulary = list(map(len, tokens)), self.model.config.vocab_size
+        if not count or lengths != [count] * len(tokens):
+            raise ValueError(f"rows must be of one length, at least 1, were: {lengths}")
         for id in (min(map(min, tokens)), max(map(max, tokens))):
             if not 0 <= id < vocabulary:
                 raise ValueError(f"ids must be from 0 to below {vocabulary}, was: {id}")
@@ -186,11 +189,7 @@ class Session:
             return  # a cache is long: it is not copied for nothing
         self._rows = [self._rows[row].copy() for row in rows]
         self.padding = [self.padding[row] for row in rows]
-        self.cache.select(torch.tensor(list(rows), device=self._device), shared=shared)
-
-    @property
-    def _device(self) -> torch.device:
-        return self.model.tokens.weight.device
+        self.cache.select(self._tensor(list(rows)), shared=shared)
 
     def _hidden(self, row: int) -> int:
         """Return the tokens of padding that a row is still to get."""
@@ -206,7 +205,7 @@ class Session:
             tokens = len(marks) + self.room
             segments = -(-len(opens) * tokens // max(1, len(marks)))
             columns.append((tokens, segments, longest))
-        token, inter, intra = torch.tensor(columns, device=self._device).unbind(-1)
+        token, inter, intra = self._tensor(columns).unbind(-1)
         return Lengths(token=token, inter=inter, intra=intra)
 
     def _push(self, index: int, tokens: Sequence[int], marks: Sequence[int] | None) -> int:
@@ -224,15 +223,12 @@ class Session:
         return first
 
     def _require_marks(self, marks: Sequence[Sequence[int]], count: int) -> None:
-        if any(len(row) != count for row in marks):
-            raise ValueError(
-                f"marks must be as many as tokens, {count}, were: {list(map(len, marks))}"
-            )
-        if any(
-            any(row.marks) if row.begins is None else row.begins != len(row.marks)
-            for row in self._rows
-        ):
-            raise ValueError("marks must come before the tokens that the marker reads")
+        lengths = list(map(len, marks))
+        if lengths != [count] * len(marks):
+            raise ValueError(f"marks must be as many as tokens, {count}, were: {lengths}")
+        for row in self._rows:
+            if any(row.marks) if row.begins is None else row.begins != len(row.marks):
+                raise ValueError("marks must come before the tokens that the marker reads")
 
     def _read(self, start: int) -> list[Tensor]:
         """Return hidden states of the tokens from `start` to the end, chunk by chunk."""
@@ -240,16 +236,15 @@ class Session:
         stop = len(self._rows[0].tokens)
         for begin in range(start, stop, self.chunk):
             part = slice(begin, min(begin + self.chunk, stop))
-            tokens = torch.tensor([row.tokens[part] for row in self._rows], device=self._device)
-            marks = torch.tensor(
-                [row.marks[part] for row in self._rows], dtype=torch.uint8, device=self._device
-            )
-            at = self.cache.next(marks, padding=self._mask(part))
+            tokens = self._tensor([row.tokens[part] for row in self._rows])
+            marks = self._tensor([row.marks[part] for row in self._rows]).byte()
+            padding = None
+            if any(self.padding):
+                places = self._tensor(range(part.start, part.stop))
+                padding = places < self._tensor(self.padding)[:, None]
+            at = self.cache.next(marks, padding=padding)
             found.append(self.model(tokens, at, cache=self.cache))
         return found
 
-    def _mask(self, part: slice) -> Tensor | None:
-        if not any(self.padding):
-            return None
-        places = torch.arange(part.start, part.stop, device=self._device)
-        return places < torch.tensor(self.padding, device=self._device)[:, None]
+    def _tensor(self, values: Any) -> Tensor:
+        return torch.tensor(values, device=self.model.tokens.weight.device)

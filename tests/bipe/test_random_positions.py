@@ -136,7 +136,7 @@ def test_splitmix_values():
         (lambda: PoSE(reach=0), "reach must be at least 1, was: 0"),
         (lambda: PoSE(reach=9, chunks=1), "chunks must be at least 2, was: 1"),
         (lambda: Randomised(reach=-1), "reach must be at least 1, was: -1"),
-        (lambda: Shifted(most=-1), "most must be 0 or more, was: -1"),
+        (lambda: Shifted(most=-1), "most must be at least 0, was: -1"),
     ],
 )
 def test_impossible_settings_are_refused(make, told):

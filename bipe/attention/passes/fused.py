@@ -7,6 +7,8 @@ gradient of each part takes the log-sum-exp of all of them. The eager twin is `e
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,9 +16,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from bipe.attention.eager import Keys, Queries, repeat_heads
+from bipe.attention.eager import Keys, Queries
 from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged
-from bipe.attention.passes.views import Range, View
+from bipe.attention.passes.views import View
 from bipe.bias import LinearBias
 
 CHUNK = 256  # queries
@@ -50,26 +52,18 @@ def fused_passes(
     v: Keys,
     *,
     views: list[View],
-    ranges: list[Range],
     blocks: list[Block],
     bias: LinearBias | None = None,
 ) -> Queries:
-    """Attend to the keys that `ranges` give each query, as `views` turn them; CPU only.
+    """Attend to the keys that the views give each query; CPU only.
 
     bias: of the queries and all keys, for one pass alone: a row leaves out what a query adds to
     all its scores, which differs between passes.
     """
-    row = None
-    if bias is not None:
-        row = bias.row(rows=slice(None), keys=slice(None), dtype=torch.float64)
+    row = None if bias is None else bias.row(dtype=torch.float64)
+    plan = _Plan(views=views, blocks=blocks, row=row)
     # No query looks past the ends of a view: only its own keys and values are needed.
-    turned = [
-        repeat_heads(view.key(k), v[:, :, view.begin : view.end], n_head=q.shape[1])
-        for view in views
-    ]
-    plan = _Plan(views=views, ranges=ranges, blocks=blocks, row=row)
-    tensors = [x for view, pair in zip(views, turned, strict=True) for x in (view.query(q), *pair)]
-    found = _Fused.apply(plan, *tensors)
+    found = _Fused.apply(plan, *(x for view in views for x in view.turned(q, k, v)))
     assert isinstance(found, Tensor)
     return found
 
@@ -77,7 +71,6 @@ def fused_passes(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     views: list[View]
-    ranges: list[Range]
     blocks: list[Block]
     row: Tensor | None
 
@@ -86,26 +79,20 @@ class _Plan:
         dtype = kernel_dtype(like)
         row = None
         if self.row is not None:
-            centre = self.row[block.rows, :, block.queries.stop - 1 + self._past(like), None]
+            past = self.row.shape[-1] - like.shape[2]
+            centre = self.row[block.rows, :, block.queries.stop - 1 + past, None]
             row = (self.row[block.rows, :, part.keys] - centre).to(dtype)
         if part.kind != "edge":
             return row
-        found = self.ranges[part.view]
-        place = torch.arange(part.keys.start, part.keys.stop)
-        start = found.start[block.rows][:1, block.queries, None]
-        stop = found.stop[block.rows][:1, block.queries, None]
-        outside = torch.where((place >= start) & (place < stop), 0.0, _OUTSIDE).to(dtype)[:, None]
+        first = slice(block.rows.start, block.rows.start + 1)  # all rows have the same ranges
+        holds = self.views[part.view].met.holds(rows=first, queries=block.queries, keys=part.keys)
+        outside = torch.where(holds, 0.0, _OUTSIDE).to(dtype)[:, None]
         whole = outside if row is None else outside + row[:, :, None]
-        rows = like[block.rows].shape[0]
-        return whole.expand(rows, like.shape[1], -1, -1)
-
-    def _past(self, like: Tensor) -> int:
-        assert self.row is not None
-        return self.row.shape[-1] - like.shape[2]
+        return whole.expand(len(like[block.rows]), like.shape[1], -1, -1)
 
     def places(self, block: Block, part: Part) -> tuple[Any, Any]:
         """Return the places of the queries and the keys of a part in the tensors of its view."""
-        everything, begin = slice(None), self.views[part.view].begin
+        everything, begin = slice(None), self.views[part.view].keys.start
         keys = slice(part.keys.start - begin, part.keys.stop - begin)
         return (block.rows, everything, block.queries), (block.rows, everything, keys)
 
@@ -120,16 +107,13 @@ class _Fused(torch.autograd.Function):
         out = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
         log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
         for block in plan.blocks:
-            whole: tuple[Tensor, Tensor] | None = None
-            for part in block.parts:
+            found = []
+            for part in block.parts:  # there is one: a query sees itself
                 here, there = plan.places(block, part)
                 q, k, v = tensors[3 * part.view : 3 * part.view + 3]
                 mask, causal = plan.mask(block, part, q), part.kind == "causal"
-                found = kernel_forward(q[here], k[there], v[there], mask, causal=causal)
-                whole = found if whole is None else merged(whole, found)
-            here = (block.rows, slice(None), block.queries)
-            assert whole is not None  # a query sees itself
-            out[here], log_sum[here] = whole
+                found.append(kernel_forward(q[here], k[there], v[there], mask, causal=causal))
+            out[here], log_sum[here] = functools.reduce(merged, found)
         ctx.plan = plan
         ctx.save_for_backward(out, log_sum, *tensors)
         return out
@@ -153,29 +137,19 @@ class _Fused(torch.autograd.Function):
         return None, *(g.to(x.dtype) for g, x in zip(grads, tensors, strict=True))
 
 
-def blocks_of(views: list[View], ranges: list[Range], *, chunk: int = CHUNK) -> list[Block]:
+def blocks_of(views: list[View], *, chunk: int = CHUNK) -> list[Block]:
     """Return what the kernel is run on; rows with the same ranges run together."""
-    starts = [found.start.tolist() for found in ranges]
-    stops = [found.stop.tolist() for found in ranges]
-    batch = len(starts[0])
+    starts, stops = ([view.met[end].tolist() for view in views] for end in (0, 1))
+    batch, n_query = views[0].met.start.shape
     same = all(row == each[0] for each in (*starts, *stops) for row in each[1:])
     groups = [slice(0, batch)] if same else [slice(row, row + 1) for row in range(batch)]
     blocks = []
-    for rows in groups:
-        n_query = len(starts[0][rows.start])
-        for begin in range(0, n_query, chunk):
-            queries = slice(begin, min(begin + chunk, n_query))
-            parts = [
-                part
-                for index, view in enumerate(views)
-                for part in _parts(
-                    index,
-                    view,
-                    starts[index][rows.start][queries],
-                    stops[index][rows.start][queries],
-                )
-            ]
-            blocks.append(Block(rows, queries, tuple(parts)))
+    for rows, begin in itertools.product(groups, range(0, n_query, chunk)):
+        queries = slice(begin, min(begin + chunk, n_query))
+        parts: list[Part] = []
+        for index, (view, start, stop) in enumerate(zip(views, starts, stops, strict=True)):
+            parts += _parts(index, view, start[rows.start][queries], stop[rows.start][queries])
+        blocks.append(Block(rows, queries, tuple(parts)))
     return blocks
 
 
@@ -187,7 +161,7 @@ def _parts(index: int, view: View, starts: list[int], stops: list[int]) -> Itera
              . . x x x x x
     """
     # A query without keys in the pass has an empty range that may lie outside the view.
-    first, last = max(starts[0], view.begin), min(stops[-1], view.end)
+    first, last = max(starts[0], view.keys.start), min(stops[-1], view.keys.stop)
     if first >= last:
         return
     if starts[0] == starts[-1] and stops[0] == stops[-1]:

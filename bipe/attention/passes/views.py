@@ -7,93 +7,86 @@ block of keys, of which only the edges need a mask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from bipe.attention.eager import repeat_heads
 from bipe.bias import Bias
 from bipe.encodings.far import Pass
 from bipe.positions import Positions, document_runs
 from bipe.rotation import Rotation
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """One pass over the keys `begin` to `end` of a row, for a scheme and the positions of a batch.
-
-    scale: a factor on the scores of each query (`Far.scale`).
-    """
-
-    scheme: Any
-    part: Pass
-    q_at: Positions
-    k_at: Positions
-    begin: int
-    end: int
-    turns: tuple[Rotation | None, Rotation | None]
-    scale: Float[Tensor, "batch 1 query 1"] | None
-
-    def query(self, q: Tensor) -> Tensor:
-        """Return queries as they are in the pass."""
-        turn = self.turns[0]
-        if self.scale is not None:
-            q = (q * self.scale).to(q.dtype)
-        return q if turn is None else turn.query(q)
-
-    def key(self, k: Tensor) -> Tensor:
-        """Return the keys of the range as they are in the pass, given all keys of the row."""
-        turn, k = self.turns[1], k[:, :, self.begin : self.end]
-        return k if turn is None else turn.key(k)
-
-    def bias(self, *, queries: slice = slice(None), keys: slice | None = None) -> Bias | None:
-        """Return the bias of some queries and keys of the row, by default of all of the range."""
-        keys = slice(self.begin, self.end) if keys is None else keys
-        q_at, k_at = self.q_at[queries], self.k_at[keys]
-        ids = None
-        if self.part.q_ids is not None and self.part.k_ids is not None:
-            q_ids, k_ids = _sliced(self.part.q_ids, queries), _sliced(self.part.k_ids, keys)
-            ids = q_ids.expand_as(q_at.document), k_ids.expand_as(k_at.document)
-        found: Bias | None = self.scheme.bias(q_at, k_at, ids=ids)
-        return found
+ALL = slice(None)
 
 
-def view_of(
-    scheme: Any,
-    part: Pass,
-    *,
-    q_at: Positions,
-    k_at: Positions,
-    keys: slice,
-    dtype: torch.dtype,
-    scale: Tensor | None,
-) -> View:
-    """Return the view of a pass over `keys`, with its rotations in `dtype`."""
-    k_ids = None if part.k_ids is None else _sliced(part.k_ids, keys)
-    turns = [
-        None if found is None else found.to(dtype)
-        for found in (scheme.rotation(q_at, ids=part.q_ids), scheme.rotation(k_at[keys], ids=k_ids))
-    ]
-    return View(
-        scheme=scheme,
-        part=part,
-        q_at=q_at,
-        k_at=k_at,
-        begin=keys.start,
-        end=keys.stop,
-        turns=(turns[0], turns[1]),
-        scale=None if scale is None else scale.to(dtype)[:, None, :, None],
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class Range(NamedTuple):
     """The keys of each query in a pass: `start` to below `stop`; none where the two are equal."""
 
     start: Int[Tensor, "batch query"]
     stop: Int[Tensor, "batch query"]
+
+    def holds(self, *, rows: slice = ALL, queries: slice, keys: slice) -> Bool[Tensor, "_ _ _"]:
+        """Return which of some keys some queries meet: ``[batch, query, key]``."""
+        place = torch.arange(keys.start, keys.stop, device=self.start.device)
+        start, stop = (x[rows, queries, None] for x in self)
+        return (place >= start) & (place < stop)
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """One pass over some keys of a row, for a scheme and the positions of a batch.
+
+    keys: those that any query meets. met: those that each query meets.
+    scale: a factor on the scores of each query (`Far.scale`). dtype: of rotations and the scale.
+    """
+
+    scheme: Any
+    part: Pass
+    met: Range
+    keys: slice
+    q_at: Positions
+    k_at: Positions
+    scale: Float[Tensor, "batch query"] | None
+    dtype: torch.dtype
+    _turns: tuple[Rotation | None, Rotation | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        k_ids = _sliced(self.part.k_ids, self.keys)
+        q_turn = self.scheme.rotation(self.q_at, ids=self.part.q_ids)
+        k_turn = self.scheme.rotation(self.k_at[self.keys], ids=k_ids)
+        self._turns = (q_turn and q_turn.to(self.dtype), k_turn and k_turn.to(self.dtype))
+
+    def query(self, q: Tensor) -> Tensor:
+        """Return queries as they are in the pass."""
+        if self.scale is not None:
+            q = (q * self.scale.to(self.dtype)[:, None, :, None]).to(q.dtype)
+        turn = self._turns[0]
+        return q if turn is None else turn.query(q)
+
+    def key(self, k: Tensor) -> Tensor:
+        """Return the keys of the view as they are in the pass, given all keys of the row."""
+        turn, k = self._turns[1], k[:, :, self.keys]
+        return k if turn is None else turn.key(k)
+
+    def turned(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values in the pass, one key and value for each query head."""
+        keys, values = repeat_heads(self.key(k), v[:, :, self.keys], n_head=q.shape[1])
+        return self.query(q), keys, values
+
+    def bias(self, *, queries: slice = ALL, keys: slice | None = None) -> Bias | None:
+        """Return the bias of some queries and keys of the row, by default of all of the view."""
+        keys = self.keys if keys is None else keys
+        q_at, k_at = self.q_at[queries], self.k_at[keys]
+        q_ids, k_ids = _sliced(self.part.q_ids, queries), _sliced(self.part.k_ids, keys)
+        ids = None
+        if q_ids is not None and k_ids is not None:
+            ids = q_ids.expand_as(q_at.document), k_ids.expand_as(k_at.document)
+        found: Bias | None = self.scheme.bias(q_at, k_at, ids=ids)
+        return found
 
 
 def key_ranges(
@@ -120,11 +113,11 @@ def key_ranges(
             # There is no key below the first id of the row, and none above the last one.
             wanted = own + torch.minimum((part.first - least).clamp(min=0), span)
         start = torch.minimum(torch.searchsorted(order, wanted.contiguous()), stop)
-        found.append(Range(start=start, stop=stop))
+        found.append(Range(start, stop))
         stop = start
     return found
 
 
-def _sliced(ids: Tensor, time: slice) -> Tensor:
+def _sliced(ids: Tensor | None, time: slice) -> Tensor | None:
     """Return the ids of some tokens, or the one that serves for all."""
-    return ids if ids.shape[1] == 1 else ids[:, time]
+    return ids if ids is None or ids.shape[1] == 1 else ids[:, time]

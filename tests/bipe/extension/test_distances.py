@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bipe import Cache, Decoder, Positions
 from bipe.attention.passes import pass_attention
-from bipe.attention.passes.dispatch import chunked_passes, members
+from bipe.attention.passes.dense import chunked_passes, members
 from bipe.attention.passes.fused import blocks_of, fused_passes
 from bipe.attention.passes.views import key_ranges
 from bipe.build import build
@@ -166,7 +166,7 @@ def test_fast_paths_equal_the_reference(pair, seed, time, queries, chunk, kv_hea
         if attend.func is chunked_passes:
             runs = [lambda *x, g=given_: chunked_passes(*x, **g, chunk=chunk)]
         elif attend.func is fused_passes:
-            blocks = blocks_of(given_["views"], given_["ranges"], chunk=chunk)
+            blocks = blocks_of(given_["views"], chunk=chunk)
             runs = [attend, lambda *x, g={**given_, "blocks": blocks}: fused_passes(*x, **g)]
         else:
             runs = [attend] if path == "auto" else []

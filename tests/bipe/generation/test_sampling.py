@@ -123,7 +123,7 @@ def test_draws_follow_the_chances():
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"temperature": -1.0}, "temperature must be 0 or more"),
+        ({"temperature": -1.0}, "temperature must be at least 0"),
         ({"top_k": 0}, "top_k must be at least 1"),
         ({"top_p": 0.0}, "top_p must be above 0"),
         ({"repetition_penalty": 0.0}, "repetition_penalty must be above 0"),
