@@ -155,7 +155,7 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["generate.temperature=-1"], "generate.temperature must be 0 or more, was: -1"),
+        (["generate.temperature=-1"], "generate.temperature must be at least 0, was: -1"),
         (["generate.top_p=2"], "generate.top_p must be above 0 and at most 1, was: 2"),
         (["generate.top_k=0"], "generate.top_k must be at least 1, was: 0"),
         (["generate.max_new=0"], "generate.max_new must be at least 1, was: 0"),
