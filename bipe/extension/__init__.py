@@ -1,6 +1,6 @@
 """Reading beyond the length of training: strategies, and what extends a model by one.
 
-frequencies.py and yarn.py change the frequencies of a rotation (`RoPE(stretch=...)`), distances.py
+frequencies.py changes the frequencies of a rotation (`RoPE(stretch=...)`), distances.py
 changes distances or leaves far keys out (`Flat(far=...)`, `Bilevel(far=...)`).
 """
 
@@ -9,13 +9,15 @@ from bipe.extension.extend import Extension, OriginalLength, Report, extend_conf
 from bipe.extension.frequencies import (
     DroPE,
     DynamicNTK,
+    DynamicYaRN,
     Linear,
     Llama3,
     LongRoPE,
     NTKAware,
+    NTKByParts,
     NTKMixed,
+    YaRN,
 )
-from bipe.extension.yarn import DynamicYaRN, NTKByParts, YaRN
 
 __all__ = [
     "Clip",

@@ -14,7 +14,7 @@ from bipe.cache import Cache
 from bipe.encodings import RoPE
 from bipe.encodings.rope import inverse_frequencies
 from bipe.extension import DynamicNTK, DynamicYaRN, Linear, LongRoPE, YaRN
-from bipe.extension.yarn import turning_pair
+from bipe.extension.frequencies import turning_pair
 from bipe.generation import Session
 from bipe.positions import Lengths
 from segmenters import Newline, TokenMarker
