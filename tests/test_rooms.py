@@ -86,7 +86,6 @@ FLOORS = {
 # A file of less than this many lines, encodings aside, is here with its reason.
 SHORT = 60
 REASONS = {
-    "bipe/build.py": "from descriptions to objects: knows no model, and every room asks it",
     "segmenters/random_numbers.py": "one generator for two rooms",
     "train/commands/export.py": "one file a command",
     "train/commands/report.py": "one file a command",
