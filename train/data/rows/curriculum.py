@@ -12,6 +12,7 @@ continues like one that is cut by a row.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,12 +25,12 @@ BUDGETS = ("tokens", "rows")
 class Stage:
     """Steps with rows of one length.
 
-    first, stop: steps, from 0; the last stage has no end. length: inputs of a row, in tokens.
+    first, stop: steps, from 0; the last stage never stops. length: inputs of a row, in tokens.
     parts: rows of this length in one of `row_length`. consumes: rows of `row_length` per step.
     """
 
     first: int
-    stop: int | None
+    stop: int = sys.maxsize
     length: int
     parts: int
     consumes: int
@@ -57,8 +58,9 @@ class Curriculum:
         for index, given in enumerate(self.stages):
             key = f"rows.curriculum[{index}]"
             if set(given) != {"length", "steps"}:
-                told = f"{{length: tokens, steps: steps}}, was: {dict(given)}"
-                raise DataError(f"{key} must be {told}")
+                raise DataError(
+                    f"{key} must be {{length: tokens, steps: steps}}, was: {dict(given)}"
+                )
             if given["steps"] < 1:
                 raise DataError(f"{key}.steps must be at least 1, was: {given['steps']}")
             before = self.stages[index - 1]["length"] if index else 0
@@ -82,31 +84,26 @@ class Stages:
         first = 0
         for index, given in enumerate(self.curriculum.stages):
             each.append(self._stage(first, given, key=f"rows.curriculum[{index}].length"))
-            first += given["steps"]
-        last = Stage(
-            first=first, stop=None, length=self.row_length, parts=1, consumes=self.global_batch
-        )
-        object.__setattr__(self, "each", [*each, last])
+            first = each[-1].stop
+        each += [Stage(first=first, length=self.row_length, parts=1, consumes=self.global_batch)]
+        object.__setattr__(self, "each", each)
 
     def at(self, step: int) -> Stage:
         """Return the stage of a step."""
-        return next(stage for stage in self.each if stage.stop is None or step < stage.stop)
+        return next(stage for stage in self.each if step < stage.stop)
 
     def consumed(self, steps: int) -> int:
         """Return the rows of `row_length` that so many first steps consume."""
         return sum(
-            (min(steps, steps if stage.stop is None else stage.stop) - stage.first) * stage.consumes
+            (min(steps, stage.stop) - stage.first) * stage.consumes
             for stage in self.each
             if stage.first < steps
         )
 
     def steps(self, rows: int) -> int:
         """Return the steps that consume so many rows of `row_length`, the last perhaps in part."""
-        for stage in self.each:
-            here = self.consumed(stage.first)
-            if stage.stop is None or rows <= self.consumed(stage.stop):
-                return stage.first - (here - rows) // stage.consumes
-        raise AssertionError("the last stage has no end")
+        stage = next(one for one in self.each if rows <= self.consumed(one.stop))
+        return stage.first - (self.consumed(stage.first) - rows) // stage.consumes
 
     def _stage(self, first: int, given: Mapping[str, int], *, key: str) -> Stage:
         length = given["length"]
@@ -115,7 +112,7 @@ class Stages:
                 f"{key} must divide row_length ({self.row_length}) and be below it, was: {length}: "
                 "a row is read in equal parts"
             )
-        parts, consumes = self.row_length // length, self.global_batch
+        parts, consumes, stop = self.row_length // length, self.global_batch, first + given["steps"]
         if self.curriculum.budget == "rows":
             if consumes % parts:
                 raise DataError(
@@ -123,5 +120,4 @@ class Stages:
                     f"a multiple of row_length / length ({parts}), or set rows.budget=tokens"
                 )
             consumes //= parts
-        stop = first + given["steps"]
         return Stage(first=first, stop=stop, length=length, parts=parts, consumes=consumes)

@@ -59,23 +59,21 @@ class RowStatistics:
 
 def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
     """Count what a run of so many rows reads of each source, without reading a token."""
-    found = []
     read = order.deal.counts(rows)
-    for name, each, own, size in zip(order.names, order.rows, read, order.sizes, strict=True):
-        places = len(each) * each.row_length
-        one = RowStatistics(
+    return [
+        RowStatistics(
             source=name,
             rows=len(each),
             documents=len(each.data),
             tokens=int(each.data.document_ends[-1]),
             read=own,
-            padding=1 - each.packed.inputs() / places,
-            targets=each.all_targets() / places,
+            padding=1 - each.packed.inputs() / (len(each) * each.row_length),
+            targets=each.all_targets() / (len(each) * each.row_length),
             documents_per_row=each.packed.pieces() / len(each),
             long_documents=each.long_share(size),
         )
-        found.append(one)
-    return found
+        for name, each, own, size in zip(order.names, order.rows, read, order.sizes, strict=True)
+    ]
 
 
 def table(statistics: Sequence[RowStatistics]) -> list[str]:
@@ -224,7 +222,7 @@ class LMDataModule(lightning.LightningDataModule):
         trainer = self._trainer()
         if trainer.max_steps < 1:
             raise DataError("trainer.max_steps must be set: the order of rows has no end")
-        self._close()
+        self.teardown("fit")
         self._loader = RowLoader(
             order=self.order(),
             micro_batch=self.micro_batch,
@@ -259,11 +257,11 @@ class LMDataModule(lightning.LightningDataModule):
 
     def teardown(self, stage: str) -> None:
         """Leave no thread behind."""
-        self._close()
+        if self._loader is not None:
+            self._loader.close()
 
     def on_exception(self, exception: BaseException) -> None:
-        """Leave no thread behind."""
-        self._close()
+        self.teardown("fit")
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.consumed_rows, **self._decisive()}
@@ -312,10 +310,6 @@ class LMDataModule(lightning.LightningDataModule):
             files = self.sets.open(name, "train").manifest["files"]
             digest.update(json.dumps(files, sort_keys=True).encode())
         return digest.hexdigest()
-
-    def _close(self) -> None:
-        if self._loader is not None:
-            self._loader.close()
 
     def _trainer(self) -> lightning.Trainer:
         if self.trainer is None:

@@ -21,17 +21,16 @@ import torch
 from train.data.rows.batch import IGNORED, Batch, collate
 from train.data.rows.curriculum import Stage, Stages
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import Row, Rows, blank_row
+from train.data.rows.packing import Rows, blank_row
 from train.errors import DataError
 
 
 class RowLoader:
     """Micro-batches of one rank, from `start_row` to the end of step `steps`.
 
-    micro_batch: rows of a rank at once. global_batch: rows of an
-    optimizer step over all ranks and micro-batches. start_row: global rows consumed before.
-    steps: optimizer steps of the whole run, those before `start_row` included.
-    stages: of row lengths; by default all steps have the same.
+    micro_batch: rows of a rank at once. global_batch: rows of an optimizer step over all ranks and
+    micro-batches. start_row: global rows consumed before. steps: optimizer steps of the whole run,
+    those before `start_row` included. stages: of row lengths; by default all steps have the same.
     start_step: the step that takes `start_row`; by default the one where it comes when the global
     batch was never another. end_row: rows from here on are blank, the last batch filled up.
     pin: copy batches to page-locked memory, from which a GPU reads while it computes.
@@ -115,7 +114,12 @@ class RowLoader:
                 read = self.order.read_all(sources, rows)
             else:
                 wanted = zip(sources, rows, parts.tolist(), filled.tolist(), strict=True)
-                read = [self._read(*each, stage=stage) for each in wanted]
+                read = [
+                    self.order.read(of, at, part=part, parts=stage.parts)
+                    if is_filled
+                    else blank_row(stage.length)
+                    for of, at, part, is_filled in wanted
+                ]
             batch = collate(
                 read,
                 sources=sources,
@@ -126,11 +130,6 @@ class RowLoader:
                 tokens_after=after * self.order.row_length,
             )
             yield batch.pinned() if self.pin else batch
-
-    def _read(self, source: int, row: int, part: int, filled: bool, *, stage: Stage) -> Row:
-        if not filled:
-            return blank_row(stage.length)
-        return self.order.read(source, row, part=part, parts=stage.parts)
 
     def _step_of(self, row: int) -> int:
         if row >= 0:
@@ -209,9 +208,18 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
     """
     ready: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=_AHEAD)
     stopped = threading.Event()
-    thread = threading.Thread(
-        target=_fill, args=(batches, ready, stopped), name="bipe-rows", daemon=True
-    )
+
+    def fill() -> None:
+        try:
+            for batch in batches:
+                ready.put(batch)
+                if stopped.is_set():
+                    return
+            ready.put(None)
+        except BaseException as fault:
+            ready.put(fault)
+
+    thread = threading.Thread(target=fill, name="bipe-rows", daemon=True)
     thread.start()
     try:
         while (found := ready.get()) is not None:
@@ -224,18 +232,3 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
             while True:
                 ready.get_nowait()
         thread.join()
-
-
-def _fill(
-    batches: Iterator[Batch],
-    ready: queue.Queue[Batch | BaseException | None],
-    stopped: threading.Event,
-) -> None:
-    try:
-        for batch in batches:
-            ready.put(batch)
-            if stopped.is_set():
-                return
-        ready.put(None)
-    except BaseException as fault:
-        ready.put(fault)

@@ -220,7 +220,8 @@ class RowOrder:
         self.continues = self.rows[0].continues
         self.deal = Deal([shares[name] for name in self.names])
         # One seed a source, or equal sources would come in step.
-        self._seeds = [_source_seed(seed, index) for index in range(len(self.names))]
+        keys = (np.random.Philox(key=[seed, index]) for index in range(len(self.names)))
+        self._seeds = [int(key.random_raw()) >> 1 for key in keys]
         self.sizes = [len(each) for each in self.rows]
         if first is not None:
             # All rows of long documents are dealt from, however few are asked for: the first ones
@@ -276,7 +277,3 @@ class RowOrder:
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )
-
-
-def _source_seed(seed: int, index: int) -> int:
-    return int(np.random.Philox(key=[seed, index]).random_raw()) >> 1

@@ -26,6 +26,7 @@ def source_segmenter(
 ) -> Segmenter:
     """Return the segmenter of a source; without `source`, that of all sources, which must agree.
 
+    Warns if the segmenter's rules have changed since the source was cut.
     trained_on: names of the sources that a model has seen, to which that is limited. section: of
     the configuration, whose `source` and `segmenter` are the cure of what is refused.
     """
@@ -46,13 +47,6 @@ def source_segmenter(
         )
     name, fingerprint = next(iter(found.items()))
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
-    return _rebuilt(fingerprint, name=name, allowed=allowed, cure=cure)
-
-
-def _rebuilt(
-    fingerprint: Mapping[str, Any], *, name: str, allowed: tuple[str, ...], cure: str
-) -> Segmenter:
-    """Return the segmenter of a source by its fingerprint; warn if its rules have changed."""
     try:
         description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
         made = build(description, allowed=allowed)

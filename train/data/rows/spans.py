@@ -14,7 +14,6 @@ different lengths instead of the number of documents.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -94,15 +93,6 @@ class Stream:
 _WINDOW = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Spans of the token stream and the row of each. int64 [pieces] each; lengths in tokens."""
-
-    starts: Integers
-    lengths: Integers
-    rows: Integers
-
-
 class Bins:
     """Rows of spans that never cross from one document into the next.
 
@@ -126,11 +116,11 @@ class Bins:
             begin = ends[first - 1] if first else 0
             stops = np.asarray(ends[first : first + window])
             begins = np.concatenate(([begin], stops[:-1]))
-            pieces = _pack(begins, stops - begins, row_length, together, tails_first)
-            order = np.argsort(pieces.rows, kind="stable")
-            starts.append(pieces.starts[order])
-            lengths.append(pieces.lengths[order].astype(np.int32))  # a row's, at most
-            counts.append(np.bincount(pieces.rows).astype(np.int32))
+            *pieces, rows = _pack(begins, stops - begins, row_length, together, tails_first)
+            order = np.argsort(rows, kind="stable")
+            starts.append(pieces[0][order])
+            lengths.append(pieces[1][order].astype(np.int32))  # a row's, at most
+            counts.append(np.bincount(rows).astype(np.int32))
         self._starts, self._lengths = np.concatenate(starts), np.concatenate(lengths)
         self._first = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         self._filled = np.add.reduceat(self._lengths, self._first[:-1], dtype=np.int32)
@@ -168,7 +158,8 @@ class Bins:
 
 def _pack(
     starts: Integers, lengths: Integers, row_length: int, together: bool, tails_first: bool
-) -> Pieces:
+) -> tuple[Integers, Integers, Integers]:
+    """Return spans of the token stream: the start, length and row of each."""
     room = row_length + 1
     full = np.maximum(0, -((room - lengths) // row_length))  # rows that a cut document fills
     inner = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
@@ -185,9 +176,7 @@ def _pack(
         packer.begin(lengths[:alone])
         packer.place(lengths[alone:])
         rows[made:] = packer.rows()
-    return Pieces(
-        np.concatenate((bodies, starts)), np.concatenate((np.full(made, room), lengths)), rows
-    )
+    return np.concatenate((bodies, starts)), np.concatenate((np.full(made, room), lengths)), rows
 
 
 class _Packer:
@@ -255,9 +244,8 @@ class _Packer:
         self._ranges[room].append((row, rows))
 
     def _take(self, room: int) -> tuple[int, int]:
-        ranges = self._ranges[room]
-        found = ranges.pop()
-        if not ranges:
+        found = self._ranges[room].pop()
+        if not self._ranges[room]:
             del self._ranges[room]
             self._rooms.remove(room)
         return found

@@ -202,8 +202,7 @@ def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
         ):
             for first, last in _groups(shard.ends):
                 ids = [json.loads(line) for line in islice(lines, last - first)]
-                columns = _columns(shard, first, last, ids)
-                writer.write_table(pa.table(columns, schema=schema))
+                writer.write_table(pa.table(_columns(shard, first, last, ids), schema=schema))
 
 
 class _Sink(io.RawIOBase):
@@ -238,8 +237,8 @@ def _groups(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield documents first to last of each row group: as many as fit, and one at least."""
     first = begin = 0
     while first < len(ends):
-        last = int(np.searchsorted(ends, begin + _GROUP_TOKENS, side="right"))
-        last = max(last, first + 1)
+        fitting = int(np.searchsorted(ends, begin + _GROUP_TOKENS, side="right"))
+        last = max(fitting, first + 1)
         yield first, last
         first, begin = last, int(ends[last - 1])
 

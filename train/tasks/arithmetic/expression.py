@@ -39,16 +39,12 @@ def require_prime(modulus: int) -> None:
 
 def joined(operator: str, left: Node, right: Node, *, modulus: int) -> Node:
     """Return the operation over two parts, with its value."""
-    value = _apply(operator, left.value, right.value, modulus)
-    return Node(value=value, operator=operator, parts=[left, right])
-
-
-def _apply(operator: str, left: int, right: int, modulus: int) -> int:
-    if operator == "+":
-        return (left + right) % modulus
-    if operator == "-":
-        return (left - right) % modulus
-    return left * (right if operator == "*" else pow(right, -1, modulus)) % modulus
+    a, b = left.value, right.value
+    if operator in "+-":
+        value = a + b if operator == "+" else a - b
+    else:
+        value = a * (b if operator == "*" else pow(b, -1, modulus))
+    return Node(value=value % modulus, operator=operator, parts=[left, right])
 
 
 def reducible(node: Node) -> Iterator[Node]:
@@ -69,16 +65,12 @@ def spell(node: Node) -> str:
     if not node.parts:
         return str(node.value)
     left, right = node.parts
-    level = _LEVEL[node.operator]
-    return (
-        _bracket(left, unless=not left.parts or _LEVEL[left.operator] >= level)
-        + node.operator
-        + _bracket(right, unless=not right.parts or _LEVEL[right.operator] > level)
-    )
-
-
-def _bracket(node: Node, *, unless: bool) -> str:
-    return spell(node) if unless else f"({spell(node)})"
+    first, second, level = spell(left), spell(right), _LEVEL[node.operator]
+    if left.parts and _LEVEL[left.operator] < level:
+        first = f"({first})"
+    if right.parts and _LEVEL[right.operator] <= level:
+        second = f"({second})"
+    return first + node.operator + second
 
 
 def parse(text: str, *, modulus: int) -> Node:

@@ -79,8 +79,7 @@ class Problems:
         def below(size: int) -> int:
             return int(draw.random() * size)
 
-        operators = _pick(draw, self.operators)
-        node = tree(operators, modulus=self.modulus, below=below)
+        node = tree(_pick(draw, self.operators), modulus=self.modulus, below=below)
         return Problem(steps=steps(node, below=below if self.order == "random" else None))
 
     def __iter__(self) -> Iterator[Problem]:
