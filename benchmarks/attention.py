@@ -42,7 +42,7 @@ def measure(run: Callable[[Tensor, Tensor, Tensor], Tensor], qkv: list[Tensor]) 
 
 
 def candidates(at: Positions, *, n_head: int, head_width: int) -> dict[str, Callable]:
-    """What is timed, by name; the peer first."""
+    """Return what is timed, by name; the peer first."""
     rotation = RoPE(head_width=head_width).to(at.inter.device).rotation(at.inter)
     rotation = rotation.to(torch.float32)
     alibi = ALiBi(n_head=n_head, multiplier=96.0)

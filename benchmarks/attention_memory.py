@@ -32,7 +32,7 @@ _PACKED_LENGTH = 2048
 
 
 def attention(path: str, at: Positions):  # type: ignore[no-untyped-def]
-    """The attention of a path; BiPE-ALiBi's bias where the path takes one."""
+    """Return the attention of a path, with BiPE-ALiBi's bias where the path takes one."""
     if path == "plain causal":
         return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
     bias = None
@@ -63,7 +63,7 @@ def peak(path: str, length: int) -> float:
 
 
 def status(name: str) -> int:
-    """A figure of this process in KiB (Linux)."""
+    """Return a figure of this process in KiB (Linux)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 

@@ -143,7 +143,7 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def _trained(folder: Path) -> dict[str, str]:
-    """What a run measured, times left out, and its last weights."""
+    """Return what a run measured, without times, and its last weights."""
     import csv
 
     (metrics,) = folder.rglob("metrics.csv")
@@ -161,7 +161,7 @@ def _trained(folder: Path) -> dict[str, str]:
 
 
 def _children(pid: int) -> list[int]:
-    """Processes below one, by /proc."""
+    """Return the processes below one, by /proc."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     children = [int(child) for child in path.read_text().split()] if path.exists() else []
     return [*children, *(grandchild for child in children for grandchild in _children(child))]

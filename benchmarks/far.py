@@ -45,7 +45,7 @@ METHODS: dict[str, Callable[[int], Far]] = {
 
 
 def attention(name: str, at: Positions, *, segments: bool) -> Attention:
-    """What is timed: of the peer, or of a method fitted to a row of training."""
+    """Return what is timed: the peer, or a method fitted to a training row."""
     rope = RoPE(head_width=WIDTH)
     if name not in METHODS:
         turn = rope.rotation(at.inter if segments else at.token).to(torch.float32)

@@ -203,7 +203,7 @@ def measure(name: str, sample: Sample, size: int) -> list[dict[str, Any]]:
 
 
 def report(rows: list[dict[str, Any]], *, worst: int = 5) -> None:
-    """The worst patterns of one segmenter."""
+    """Print the worst patterns of one segmenter."""
     for key in ("ratio", "growth"):
         # What takes less than this many milliseconds is at the mercy of the clock.
         shown = sorted((row for row in rows if row["ms"] > 2), key=lambda row: -row[key])[:worst]
@@ -230,7 +230,7 @@ def large(name: str) -> dict[str, Any]:
 
 
 def _peak() -> float:
-    """The peak of this process's memory in megabytes."""
+    """Return the peak memory of this process in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

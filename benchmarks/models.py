@@ -161,7 +161,7 @@ def x_transformers(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn
 
 
 def released(size: Size, kind: str, path: Path, *, device: str) -> tuple[Loss, nn.Module]:
-    """The released BiPE code; it needs the transformers of its time (4.31 to 4.40)."""
+    """Return the released BiPE code; it needs the transformers of its time (4.31 to 4.40)."""
     sys.path.insert(0, str(path))
     from importlib import import_module
 

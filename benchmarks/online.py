@@ -60,7 +60,7 @@ class Kind:
 
 
 def documents(files: Iterable[Path], suffix: str = "") -> Iterator[str]:
-    """The texts of the files, in their order; of JSON lines, those whose `id` has the suffix."""
+    """Return the texts of the files in order; of JSON lines, those whose `id` has the suffix."""
     for file in files:
         opened = gzip.open if file.suffix == ".gz" else open
         with opened(file, "rt", encoding="utf-8", errors="replace", newline="") as stream:
@@ -143,7 +143,7 @@ def arithmetic() -> Iterator[str]:
 
 
 def measure(kind: Kind, *, tokens: int, vocabulary: int) -> dict[str, Any]:
-    """What is printed of one kind."""
+    """Return what is printed of one kind."""
     texts = kind.texts(tokens * _CHARACTERS_A_TOKEN)
     tokenizer = TrainBPE(vocab_size=vocabulary).build(lambda limit: texts)
     pieces = pieces_of(tokenizer)
@@ -179,7 +179,7 @@ def measure(kind: Kind, *, tokens: int, vocabulary: int) -> dict[str, Any]:
 
 
 def pieces_of(tokenizer: Tokenizer) -> list[bytes]:
-    """The bytes of each id; special tokens have none."""
+    """Return the bytes of each id; special tokens have none."""
     alphabet = byte_alphabet()
     special = tokenizer.fast.get_added_tokens_decoder()
     found = [b""] * tokenizer.vocab_size
@@ -190,7 +190,7 @@ def pieces_of(tokenizer: Tokenizer) -> list[bytes]:
 
 
 def followed(segmenter: Segmenter, pieces: Iterable[bytes]) -> tuple[list[int], int]:
-    """Marks of the pieces, pushed one by one, and how many waited at most."""
+    """Return the marks of the pieces, pushed one by one, and how many waited at most."""
     online, marks, most = Online(segmenter=segmenter), [], 0
     for piece in pieces:
         marks += online.push(piece)
@@ -231,7 +231,7 @@ def cheapest(online: Online, pieces: list[bytes]) -> float:
 
 
 def kinds(options: argparse.Namespace) -> dict[str, Kind]:
-    """What is measured, by name."""
+    """Return what is measured, by name."""
     prose = options.prose or installed(".txt", ".md", ".rst")
     code = options.code or installed(".py")
 

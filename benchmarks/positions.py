@@ -81,7 +81,7 @@ def report(name: str, texts: list[str], segmenter: Segmenter, tokenizer: Tokeniz
 def aligning(
     tokenizer: Tokenizer, texts: list[str], levels: list[tuple[Cuts, ...]]
 ) -> Callable[[], object]:
-    """What is done with the ids, or offsets, of texts until each token has its mark."""
+    """Return what is done with ids, or offsets, until each token has its mark."""
     encodings = tokenizer.fast.encode_batch(texts, add_special_tokens=False)
     rows = [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
     counts, spelling = [*map(len, rows)], tokenizer.spelling
@@ -105,7 +105,7 @@ def aligning(
 
 
 def sentencepiece(texts: list[str]) -> Tokenizer:
-    """A BPE over marked spaces with byte fallback, as LLaMA's."""
+    """Return a BPE over marked spaces with byte fallback, like LLaMA's."""
     fast = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
     fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     trainer = trainers.BpeTrainer(
@@ -116,7 +116,7 @@ def sentencepiece(texts: list[str]) -> Tokenizer:
 
 
 def word_piece(texts: list[str]) -> Tokenizer:
-    """A WordPiece that lower-cases, as BERT's: its pieces do not spell the text."""
+    """Return a WordPiece that lower-cases, like BERT's: its pieces do not spell the text."""
     fast = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     fast.normalizer = normalizers.BertNormalizer()
     fast.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

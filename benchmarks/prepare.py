@@ -128,7 +128,7 @@ class Bench:
         segmenter: Segmenter,
         folder: Path | None = None,
     ) -> None:
-        """What a worker does with a part."""
+        """Do what a worker does with a part."""
         folder = folder or self.scratch / "part"
         shutil.rmtree(folder, ignore_errors=True)
         source = Source(documents=JSONL(path=""), segmenter=segmenter, split=SPLIT)
@@ -175,7 +175,7 @@ class Bench:
         return _round(bare / ours)
 
     def pool(self) -> None:
-        """The parts of all sources by a bare pool, which merges nothing and survives nothing."""
+        """Make all parts by a bare pool, which merges nothing and survives nothing."""
         jobs = []
         for number, (kind, segmenter) in enumerate(SETTINGS.values()):
             reader = JSONL(path=self.corpora[kind])
@@ -192,7 +192,7 @@ class Bench:
         return _round(theirs / ours)
 
     def mapped(self) -> None:
-        """The same by datasets.map with two processes, and a loop that writes."""
+        """Make the same by datasets.map with two processes, and a loop that writes."""
         import datasets
 
         datasets.disable_progress_bars()

@@ -47,7 +47,7 @@ def boundaries(text: str, places: Iterable[int]) -> set[int]:
 
 
 def documents(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """The documents of the files; a fault names its file and line."""
+    """Return the documents of the files; a fault names its file and line."""
     for path in paths:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -81,7 +81,7 @@ def score(records: list[dict[str, Any]], cutter: Cutter) -> dict[str, Any]:
 
 
 def summary(right: int, found: int, gold: int, exact: int, total: int) -> dict[str, Any]:
-    """What is printed of one set; shares of nothing are 1."""
+    """Return what is printed of one set; shares of nothing are 1."""
     precision = right / found if found else 1.0
     recall = right / gold if gold else 1.0
     mean = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -96,7 +96,7 @@ def summary(right: int, found: int, gold: int, exact: int, total: int) -> dict[s
 
 
 def named(name: str, parameters: dict[str, Any]) -> Cutter:
-    """The segmenter of a short name, or of a class of `segmenters` with its parameters."""
+    """Return the segmenter of a short name, or of a class of `segmenters`."""
     if name in SHORT and not parameters:
         segmenter: Segmenter = SHORT[name]
     else:
@@ -120,7 +120,7 @@ def spans(text: str, sentences: Iterable[str]) -> Iterator[int]:
 
 
 def by_paragraph(cutter: Cutter) -> Cutter:
-    """The cutter, given one paragraph at a time; a blank line is a boundary."""
+    """Return the cutter, given one paragraph at a time; a blank line is a boundary."""
 
     def cut(text: str) -> list[int]:
         starts = [0, *(match.end() for match in _BLANK_LINES.finditer(text)), len(text)]

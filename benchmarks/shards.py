@@ -91,7 +91,7 @@ class Windows(torch.utils.data.Dataset):
 
 
 def batches(data: DataSet, packing: str) -> None:
-    """A batch with marks and masked targets against batches of tokens and shifted targets."""
+    """Time batches with marks and masked targets against tokens and shifted targets."""
     rows = Rows(data=data, row_length=ROW_LENGTH, packing=Packing(strategy=packing))
     mixture = RowOrder(rows={"x": rows})
     loader = RowLoader(order=mixture, micro_batch=ROWS, global_batch=ROWS, steps=STEPS)

@@ -30,7 +30,7 @@ _MATMUL_SIZE = 2048
 
 
 def candidate(name: str, size: models.Size, device: str, release: Path | None) -> Callable:
-    """The step of a candidate, ready to run."""
+    """Return the step of a candidate, ready to run."""
     if name == MATMUL:
         a, b = torch.randn(2, _MATMUL_SIZE, _MATMUL_SIZE, dtype=torch.bfloat16, device=device)
         return lambda: [a @ b for _ in range(8)]

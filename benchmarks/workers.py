@@ -48,7 +48,7 @@ def _on_cpu(run: Callable[[], None]) -> dict[str, float]:
 
 
 def _on_cuda(run: Callable[[], None]) -> dict[str, float]:
-    """The same names for the device: its time stands for that of the CPU, its memory for all."""
+    """Return the names for the device: its time for the CPU's, its memory for all."""
     import torch
 
     torch.cuda.synchronize()
@@ -131,7 +131,7 @@ def take_turns(workers: Sequence[Worker], *, rounds: int) -> dict[str, dict[str,
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Return what the figures were measured on."""
     import platform
 
     import torch
