@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -130,25 +131,22 @@ class Spread(Measurement):
             )
 
 
-OWN = "evaluate.measurements={{spread: {{_target_: {}.Spread, times: {}}}}}"
+def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, capsys):
+    shutil.copytree(study.out / "alibi", tmp_path / "alibi", ignore=lambda *_: [FILE])
 
+    def spread(times):
+        own = f"evaluate.measurements={{spread: {{_target_: {__name__}.Spread, times: {times}}}}}"
+        words = (f"data={data}", f"out={tmp_path}", own, f"allowed_targets=[{__name__}]")
+        run_command("evaluate", composed(*words, "evaluate.probes=[]"))
+        return values(Journal(tmp_path / "alibi" / FILE).rows(), "spread")
 
-def own(times):
-    return OWN.format(__name__, times), f"allowed_targets=[{__name__}]"
-
-
-def test_a_measurement_of_ones_own_is_a_class_and_a_line(study, capsys):
-    found = evaluated(study, *own(3.0))
-    for rows in found.values():
-        spread = values(rows, "spread")
-        assert set(spread) == {64, 128, 256} and len(set(spread.values())) == 1
+    found = spread(3.0)
+    assert set(found) == {64, 128, 256} and len(set(found.values())) == 1
     assert "spread" in capsys.readouterr().out
-    run_command("report", composed(*study.words))
-    report = {name: (study.out / f"report.{name}").read_text() for name in ("csv", "html")}
-    value = values(found["alibi"], "spread")[64]
-    assert f"{value}" in report["csv"] and "spread" in report["html"]
-    doubled = evaluated(study, *own(6.0))["alibi"]
-    assert values(doubled, "spread")[64] == 2 * values(found["alibi"], "spread")[64]
+    run_command("report", composed(f"data={data}", f"out={tmp_path}"))
+    assert f"{found[64]}" in (tmp_path / "report.csv").read_text()
+    assert "spread" in (tmp_path / "report.html").read_text()
+    assert spread(6.0)[64] == 2 * found[64]
 
 
 @pytest.mark.parametrize(("word", "rule"), [

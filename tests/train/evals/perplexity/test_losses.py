@@ -34,8 +34,13 @@ def by_logits(model, tokens, marks, first):
     return -picked[:, first - 1 :]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("first", "chunk"), [(1, 16), (40, 33), (99, 16), (1, 99), (64, 1)])
+EDGES = [(1, 16), (99, 16), (1, 99), (64, 1)]  # the first and last token, long and short chunks
+
+
+@pytest.mark.parametrize(
+    ("scheme", "first", "chunk"),
+    [(scheme, 40, 33) for scheme in SCHEMES] + [("bilevel_learned_alibi", *edge) for edge in EDGES],
+)
 def test_chunks_and_one_pass_are_what_all_logits_give(scheme, first, chunk):
     model = small_decoder(scheme).eval()
     tokens, marks = rows(model, seed=chunk)
