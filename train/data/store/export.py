@@ -163,7 +163,7 @@ def _starts(data: DataSet, by_segment: bool) -> Iterator[Places]:
     else:
         yield np.zeros(1, np.int64)
         for start in range(0, len(data) - 1, _BLOCK):
-            yield data.document_ends[: len(data) - 1][start : start + _BLOCK]
+            yield data.document_ends[:-1][start : start + _BLOCK]
 
 
 def _lengths(blocks: Iterator[Places], tokens: int) -> Iterator[Places]:
@@ -244,9 +244,8 @@ def _groups(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _columns(shard: Shard, first: int, last: int, ids: list[str]) -> dict[str, Any]:
-    begin = int(shard.ends[first - 1]) if first else 0
+    begin, end = int(shard.ends[first - 1]) if first else 0, int(shard.ends[last - 1])
     bounds = np.append(begin, shard.ends[first:last])  # of the documents, in tokens
-    end = int(bounds[-1])
     columns = {
         "id": pa.array(ids, pa.string()),
         "bytes": pa.array(shard.sizes[first:last]),

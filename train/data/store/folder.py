@@ -44,10 +44,8 @@ def finished(out: Path) -> dict[str, Any] | None:
 
     Raises DataError if the folder holds anything that `prepare` did not write.
     """
-    if not out.exists():
-        return None
-    if (out / PART / _INSTALL).exists():
-        return None  # it is about to be replaced: `recover` goes on with that
+    if not out.exists() or (out / PART / _INSTALL).exists():
+        return None  # one that is being installed is about to be replaced: `recover` goes on
     if not out.is_dir():
         raise DataError(f"{out}: must be a folder to prepare data in, is a file")
     for entry in sorted(out.iterdir()):

@@ -68,16 +68,11 @@ def file_faults(
             first, last = sorted((size, expected["bytes"]))
             yield Fault(path=path, what=told, start=first, stop=last)
         elif hashes and sha256(path, advance=advance) != expected["sha256"]:
-            yield from _changes(path, expected)
-
-
-def _changes(path: Path, expected: dict[str, Any]) -> Iterator[Fault]:
-    what = "its sha256 is not the manifest's; prepare again"
-    places = list(differing(checksum(path), expected))
-    if not places:  # each block is as it was written, so the manifest is not
-        yield Fault(path=path, what=what)
-    for start, stop in places:
-        yield Fault(path=path, what=what, start=start, stop=stop)
+            # Without a place each block is as it was written, so the manifest is not.
+            places: list[Any] = [*differing(checksum(path), expected)]
+            for start, stop in places or [(None, None)]:
+                what = "its sha256 is not the manifest's; prepare again"
+                yield Fault(path=path, what=what, start=start, stop=stop)
 
 
 FORMAT = "bipe-shards"
@@ -139,10 +134,8 @@ class JoinedTokens:
 
     def __getitem__(self, place: slice) -> npt.NDArray[np.integer]:
         start, stop, step = place.indices(len(self))
-        pieces = [
-            self._parts[index][first:last]
-            for index, first, last in _pieces(self._stops, start, stop)
-        ]
+        spans = _pieces(self._stops, start, stop)
+        pieces = [self._parts[at][first:last] for at, first, last in spans]
         return _joined(pieces, self.dtype)[::step]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[np.integer]:
@@ -193,10 +186,8 @@ class DataSet:
         """1 where a segment of the level starts, else 0: uint8 [stop - start]."""
         if len(self.shards) == 1:
             return self.shards[0].starts(start, stop, level=level)
-        pieces = [
-            self.shards[index].starts(first, last, level=level)
-            for index, first, last in _pieces(self._stops, start, stop)
-        ]
+        spans = _pieces(self._stops, start, stop)
+        pieces = [self.shards[at].starts(first, last, level=level) for at, first, last in spans]
         return _joined(pieces, np.dtype(np.uint8))
 
     def span(self, index: int) -> tuple[int, int]:
@@ -255,10 +246,9 @@ def _file_sizes(manifest: dict[str, Any]) -> dict[str, int | None]:
     sizes: dict[str, int | None] = {}
     for number, counts in enumerate(manifest["shards"]):
         tokens, ends = counts["tokens"], 8 * counts["documents"]
-        kinds = dict.fromkeys(suffixes(levels), -(-tokens // 8))
-        kinds |= {"bin": tokens * width, "documents": ends, "bytes": ends}
-        sizes |= {shard_file(manifest["name"], number, suffix): kinds[suffix] for suffix in kinds}
-        sizes[shard_file(manifest["name"], number, "ids")] = None
+        kinds: dict[str, int | None] = dict.fromkeys(suffixes(levels), -(-tokens // 8))
+        kinds |= {"bin": tokens * width, "documents": ends, "bytes": ends, "ids": None}
+        sizes |= {shard_file(manifest["name"], number, kind): kinds[kind] for kind in kinds}
     return sizes
 
 

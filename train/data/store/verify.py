@@ -70,12 +70,13 @@ def split_faults(
     if structure:
         yield from _unlisted(folder, {*manifest["files"], MANIFEST})
     for key in ("documents", "tokens", "segments"):
-        total = sum(shard[key] for shard in manifest["shards"])
-        if total != manifest["counts"][key]:
-            what = f"counts {manifest['counts'][key]} {key}, its shards {total}"
-            yield Fault(path=path, what=what)
+        total, counted = sum(shard[key] for shard in manifest["shards"]), manifest["counts"][key]
+        if total != counted:
+            yield Fault(path=path, what=f"counts {counted} {key}, its shards {total}")
     for number, counts in enumerate(manifest["shards"] if structure else ()):
-        if not any(True for _ in file_faults(folder, _files_of(manifest, number), hashes=False)):
+        begin = f"{manifest['name']}.{number:05d}."
+        files = {name: file for name, file in manifest["files"].items() if name.startswith(begin)}
+        if not any(True for _ in file_faults(folder, files, hashes=False)):
             shard = Shard(folder=folder, manifest=manifest, number=number)
             yield from structure_faults(shard, counts=counts, vocab_size=manifest["vocab_size"])
 
@@ -132,11 +133,6 @@ def _unlisted(folder: Path, known: set[str]) -> Iterator[Fault]:
             yield Fault(path=path, what="is not of this data set; move it away")
 
 
-def _files_of(manifest: dict[str, Any], number: int) -> dict[str, Any]:
-    begin = f"{manifest['name']}.{number:05d}."
-    return {name: file for name, file in manifest["files"].items() if name.startswith(begin)}
-
-
 def _as_fault(path: Path, fault: DataError) -> Fault:
     return Fault(path=path, what=str(fault).removeprefix(f"{path}: "))
 
@@ -159,10 +155,8 @@ def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -
         for at in range(0, len(shard.bits[0]), _BLOCK)
     )
     if segments != counts["segments"]:
-        yield Fault(
-            path=shard.paths["level0.bits"],
-            what=f"{segments} segments start, but the manifest counts {counts['segments']}",
-        )
+        what = f"{segments} segments start, but the manifest counts {counts['segments']}"
+        yield Fault(path=shard.paths["level0.bits"], what=what)
     yield from _id_lines(shard.paths["ids"], counts["documents"])
 
 
@@ -207,12 +201,12 @@ def _bitmap(shard: Shard, level: int) -> Iterator[Fault]:
 def _id_lines(path: Path, documents: int) -> Iterator[Fault]:
     at = number = 0
     with path.open("rb") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             if not _is_id(line):
-                what = f"line {number + 1} must be a JSON string"
+                what = f"line {number} must be a JSON string"
                 yield Fault(path=path, what=what, start=at, stop=at + len(line))
                 return
-            at, number = at + len(line), number + 1
+            at += len(line)
     if number != documents:
         yield Fault(path=path, what=f"{number} lines for {documents} documents")
 

@@ -52,14 +52,12 @@ def _segments(shard: Shard, starts: Integers, length: int) -> Marks:
     """Return marks without those of documents, inside one shard."""
     gathered = (starts >> 3)[:, None] + np.arange(-(-length // 8) + 1)
     shift = (starts & 7).astype(np.uint8)[:, None]
-    marks: Marks | None = None
+    marks = np.zeros((len(starts), length), np.uint8)
     for level, bits in enumerate(shard.bits):
         packed = bits.take(gathered, mode="clip")  # the byte behind the last is not looked at
         # A shift by the width of a byte gives 0 in numpy, which is what it should be.
         begun = (packed[:, :-1] >> shift) | (packed[:, 1:] << (np.uint8(8) - shift))
-        one = np.unpackbits(begun, axis=1, bitorder="little")[:, :length] << np.uint8(1 + level)
-        marks = one if marks is None else marks | one
-    assert marks is not None
+        marks |= np.unpackbits(begun, axis=1, bitorder="little")[:, :length] << np.uint8(1 + level)
     return marks
 
 

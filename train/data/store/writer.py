@@ -188,9 +188,8 @@ class ShardWriter:
             own = json.loads(json.dumps(self._description.get(key)))  # as it will be read back
             other = part.manifest.get(key)
             if own != other:
-                raise DataError(
-                    f"{part.folder}: its {key} must be {own} to be merged, was: {other}"
-                )
+                told = f"its {key} must be {own} to be merged, was: {other}"
+                raise DataError(f"{part.folder}: {told}")
 
 
 class _OpenShard:
