@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -116,17 +116,13 @@ def prediction_statistics(
     }
 
 
-def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> list[Row]:
-    """Return what `scores.json` holds as rows of a run; their source is the split."""
-    source, task = str(scores["split"]), str(scores["task"])
-    return [
-        replace(row, run=run, arm=arm, seed=seed, source=source, task=task) for row in _rows(scores)
-    ]
+def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> Iterator[Row]:
+    """Yield what `scores.json` holds as rows of a run; their source is the split."""
+    of_run: dict[str, Any] = {"run": run, "arm": arm, "seed": seed}
+    of_run |= {"source": str(scores["split"]), "task": str(scores["task"])}
 
-
-def _rows(scores: Mapping[str, Any]) -> Iterator[Row]:
     def row(name: str, value: float, unit: str, note: str = "") -> Row:
-        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note)
+        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note, **of_run)
 
     made, right = scores["statistics"]["predictions"], scores["statistics"]["references"]
     if scores["score"] is not None:
@@ -160,9 +156,9 @@ class Spread:
     @classmethod
     def of(cls, scores: Mapping[int, float]) -> Spread:
         """Bring the scores of seeds together."""
-        values = [scores[seed] for seed in sorted(scores)]
-        deviation = stdev(values) if len(values) > 1 else None
-        return cls(mean=fmean(values), deviation=deviation, scores=dict(sorted(scores.items())))
+        ordered = dict(sorted(scores.items()))
+        deviation = stdev(ordered.values()) if len(ordered) > 1 else None
+        return cls(mean=fmean(ordered.values()), deviation=deviation, scores=ordered)
 
     def __str__(self) -> str:
         spread = "" if self.deviation is None else f" +- {self.deviation:.2f}"

@@ -16,6 +16,7 @@ import json
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,20 +57,27 @@ def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, A
                 yield where, _object(line, where=where)
 
 
-def _object(line: bytes, *, where: str) -> dict[str, Any]:
+def parsed_once(text: str) -> tuple[Any, list[str]]:
+    """Return a JSON value, and the names that come more than once in one of its objects."""
+    twice: list[str] = []
+
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise DataError(f"{where}: a field must come once, were twice: {', '.join(twice)}")
+        twice.extend(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
         return dict(pairs)
 
+    return json.loads(text, object_pairs_hook=once), twice
+
+
+def _object(line: bytes, *, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"), object_pairs_hook=once)
-    except DataError:
-        raise
+        row, twice = parsed_once(line.decode("utf-8"))
     # A number of thousands of digits is a ValueError too, like text that is not JSON or UTF-8.
     except (ValueError, RecursionError) as fault:
         raise DataError(f"{where}: must be a JSON object in UTF-8: {fault}") from None
+    if twice:
+        raise DataError(f"{where}: a field must come once, were twice: {', '.join(sorted(twice))}")
     if not isinstance(row, dict):
         raise DataError(f"{where}: must be a JSON object, was: {type(row).__name__}")
     return row
@@ -253,12 +261,11 @@ def find_task(name: str, **settings: Any) -> Task:
     known = _descriptions()
     if name not in known:
         raise DataError(f"task: there is no {name}; {nearest(name, known)}")
-    description = known[name]
-    for key in settings:
-        if key not in description and settings[key] is not None:
-            raise DataError(f"task {name} has no key {key}; {nearest(key, description)}")
     given = {key: value for key, value in settings.items() if value is not None}
-    return build({**description, **given})
+    for key in given:
+        if key not in known[name]:
+            raise DataError(f"task {name} has no key {key}; {nearest(key, known[name])}")
+    return build({**known[name], **given})
 
 
 @cache

@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from train.disk.files import write_whole
 from train.errors import DataError
-from train.tasks.scrolls.archives import TASKS
+from train.tasks.scrolls.archives import TASKS, parsed_once
 
 COLUMNS = ("Task", "ID", "Prediction")
 FILE = "scrolls_predictions.csv"  # as the official script names it
@@ -109,15 +108,9 @@ def _checked(held: Mapping[str, Mapping[str, Any]], faults: Sequence[str]) -> Ch
 
 def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the predictions of a JSON file, and what is wrong with its form."""
-    twice: list[str] = []
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        twice.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        return dict(pairs)
-
     try:
-        found = json.loads(text, object_pairs_hook=once)
-    except (json.JSONDecodeError, RecursionError) as fault:
+        found, twice = parsed_once(text)
+    except (ValueError, RecursionError) as fault:
         return {}, [f"must be JSON: {fault}"]
     if not isinstance(found, dict):
         return {}, [f"must be a JSON object from id to prediction, was: {type(found).__name__}"]

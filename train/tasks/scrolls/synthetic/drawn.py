@@ -20,7 +20,7 @@ from train.tasks.scrolls.examples import SPLITS, Example, Examples, Task, Unprom
 
 Unit = TypeVar("Unit")
 _NEEDS = ("question", "document")
-_TENTHS = {"train": 8, "validation": 1, "test": 1}
+_OF_TEN = ["train"] * 8 + ["validation", "test"]  # the split of each tenth of the units
 _TRIES = 1000  # draws in a row that give nothing new, before there is nothing new
 
 
@@ -64,13 +64,9 @@ class Synthetic(Task):
         """Return the units of a split, shuffled; each split has one where there are three."""
         shuffled = list(units)
         self.draws("split").shuffle(shuffled)
-        held = max(1, len(shuffled) * _TENTHS["test"] // sum(_TENTHS.values()))
-        parts = {
-            "test": shuffled[:held],
-            "validation": shuffled[held : 2 * held],
-            "train": shuffled[2 * held :],
-        }
-        return parts[split]
+        held = max(1, len(shuffled) // len(_OF_TEN))
+        bounds = {"test": (0, held), "validation": (held, 2 * held), "train": (2 * held, None)}
+        return shuffled[slice(*bounds[split])]
 
     def without_end(self, split: str) -> Iterator[Unprompted]:
         """Make up units again and again, and an example of each that is new and of this split."""
@@ -80,7 +76,8 @@ class Synthetic(Task):
             draw = self.draws(split, number)
             unit = self.unit(draw)
             digest = hashlib.sha256(f"{self.seed}:{unit}".encode()).digest()
-            if digest in seen or _split_of(digest) != split:
+            tenth = int.from_bytes(digest[:8], "big") % len(_OF_TEN)
+            if digest in seen or _OF_TEN[tenth] != split:
                 failed += 1
             else:
                 seen.add(digest)
@@ -95,11 +92,6 @@ class Synthetic(Task):
     def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Unprompted:
         """Return the example of a unit."""
         raise NotImplementedError
-
-
-def _split_of(digest: bytes) -> str:
-    of_ten = [split for split, tenths in _TENTHS.items() for _ in range(tenths)]
-    return of_ten[int.from_bytes(digest[:8], "big") % len(of_ten)]
 
 
 def window(
