@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from train.errors import ReportError
@@ -30,10 +31,13 @@ _MOST = 2**63 - 1
 _SHOWN = 80  # characters of an offending value that an error repeats
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "a text"),
-    "int | None": ((int,), "a whole number"),
-    "float | None": ((int, float), "a number"),
+    "int | None": ((int, NoneType), "a whole number"),
+    "float | None": ((int, float, NoneType), "a number"),
 }
 _LEAST = {"length": 1, "operators": 1, "start": 0, "stop": 0, "depth": 0, "number": 0}
+_LENGTHS = {"segments": int, "mean": float, "max": int, "percentiles": dict,
+            "share_of_length_1": float}  # fmt: skip
+_BUCKET = {"from": int, "documents": int, "segments_per_document": float}
 
 
 def load(
@@ -51,7 +55,10 @@ def load(
     return Results(
         runs=runs,
         table=as_table(runs, rows, counts),
-        environments=[_environment(run.folder / ENVIRONMENT) for run in runs],
+        environments=[
+            _Entry.root(path, cure="bipe evaluate writes it").value if path.exists() else {}
+            for path in (run.folder / ENVIRONMENT for run in runs)
+        ],
         sources=sources,
         growth=load_growth(counted) if counted is not None else None,
     )
@@ -60,26 +67,17 @@ def load(
 def _measured(path: Path) -> Iterator[Row]:
     for row in Journal(path).rows():
         for field in fields(Row):
-            _check(path, row, field.name, str(field.type))
+            value, (kinds, rule) = getattr(row, field.name), _KINDS[str(field.type)]
+            least = _LEAST.get(field.name)
+            right = isinstance(value, kinds) and not isinstance(value, bool)
+            right = right and not (isinstance(value, int) and abs(value) > _MOST)
+            if not right or (least is not None and value is not None and not value >= least):
+                rule += "" if least is None else f" of at least {least}"
+                raise ReportError(
+                    f"{path}: {field.name} of {row.measure!s:.{_SHOWN}} must be {rule}, was: "
+                    f"{value!r:.{_SHOWN}}; remove its line and run bipe evaluate again"
+                )
         yield row
-
-
-def _check(path: Path, row: Row, name: str, declared: str) -> None:
-    value = getattr(row, name)
-    if value is None and "None" in declared:
-        return
-    kinds, words = _KINDS[declared]
-    least = _LEAST.get(name)
-    right = isinstance(value, kinds) and not isinstance(value, bool)
-    if right and not isinstance(value, str):
-        right = not (isinstance(value, int) and abs(value) > _MOST)
-        right = right and (least is None or value >= least)
-    if not right:
-        rule = words if least is None else f"{words} of at least {least}"
-        raise ReportError(
-            f"{path}: {name} of {row.measure!s:.{_SHOWN}} must be {rule}, was: "
-            f"{value!r:.{_SHOWN}}; remove its line and run bipe evaluate again"
-        )
 
 
 def _of_training(run: TrainedRun) -> Iterator[Row]:
@@ -102,10 +100,6 @@ def _of_training(run: TrainedRun) -> Iterator[Row]:
         yield Row(measure="training_loss", unit="nats/token", stop=tokens, value=loss)
 
 
-def _environment(path: Path) -> Mapping[str, Any]:
-    return _Entry.root(path, cure="bipe evaluate writes it").value if path.exists() else {}
-
-
 def load_growth(file: Path) -> Mapping[str, Any]:
     """Return what `bipe evaluate statistics` wrote; ReportError if its format is another."""
     root = _Entry.root(file, cure="bipe evaluate statistics writes it")
@@ -115,8 +109,7 @@ def load_growth(file: Path) -> Mapping[str, Any]:
     for source in root["sources"].each():
         for key in ("tokens_per_segment", "growth", "distance", "separators", "segmenter"):
             source[key]
-        for bucket in source["by_document_length"].each():
-            _require_bucket(bucket, bins)
+        _require_buckets(source["by_document_length"], bins)
     return root.value
 
 
@@ -130,8 +123,7 @@ def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
     rows: list[Row] = []
     for name in statistics["sources"].a(dict):
         entry, stated = statistics["sources"][name], manifest[name]
-        for bucket in entry["by_document_length"].each():
-            _require_bucket(bucket, len(edges))
+        _require_buckets(entry["by_document_length"], len(edges))
         if entry["tokens_per_segment"].a(dict):
             _require_lengths(entry["tokens_per_segment"], len(edges))
         if entry["sample"].a(dict):
@@ -144,8 +136,8 @@ def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
         sources[name] = {**stated.value, **entry.value, **totals, "edges": edges}
         rows += [Row(source=name, measure=measure, unit=measure, value=total)
                  for measure, total in totals.items()]  # fmt: skip
-        rows += _rows_of(entry["tokens_per_segment"].value, edges, Row(measure="", value=None,
-                                                                      source=name))  # fmt: skip
+        whole = Row(measure="", value=None, source=name)
+        rows += _rows_of(entry["tokens_per_segment"].value, edges, whole)
         for held in entry["by_document_length"].value:
             rows += _rows_of_bucket(held, edges, name)
     return sources, rows
@@ -153,20 +145,18 @@ def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
 
 def _require_lengths(entry: _Entry, bins: int) -> None:
     """Require a distribution of tokens per segment."""
-    for key, kind in (("segments", int), ("mean", float), ("max", int), ("percentiles", dict),
-                      ("share_of_length_1", float)):  # fmt: skip
-        entry[key].a(kind)
+    entry.has(_LENGTHS)
     if len(entry["histogram"].counts()) != bins:
         raise entry["histogram"].fault(f"a list of {bins} counts")
 
 
-def _require_bucket(bucket: _Entry, bins: int) -> None:
-    """Require the distribution of documents of some lengths."""
-    for key, kind in (("from", int), ("documents", int), ("segments_per_document", float)):
-        bucket[key].a(kind)
-    if bucket["to"].value is not None:
-        bucket["to"].a(int)
-    _require_lengths(bucket, bins)
+def _require_buckets(entry: _Entry, bins: int) -> None:
+    """Require the distributions of documents of some lengths."""
+    for bucket in entry.each():
+        bucket.has(_BUCKET)
+        if bucket["to"].value is not None:
+            bucket["to"].a(int)
+        _require_lengths(bucket, bins)
 
 
 def _rows_of_bucket(held: Mapping[str, Any], edges: Sequence[int], source: str) -> Iterator[Row]:
@@ -230,8 +220,13 @@ class _Entry:
         """Return the values of a mapping or of a list."""
         if isinstance(self.value, dict):
             return [self[name] for name in self.value]
-        made = enumerate(self.a(list))
-        return [replace(self, key=f"{self.key}{place}.", value=value) for place, value in made]
+        return [replace(self, key=f"{self.key}{place}.", value=value)
+                for place, value in enumerate(self.a(list))]  # fmt: skip
+
+    def has(self, kinds: Mapping[str, type]) -> None:
+        """Require these keys with values of these kinds."""
+        for key, kind in kinds.items():
+            self[key].a(kind)
 
     def counts(self) -> list[int]:
         """Return a list of at least one whole number."""

@@ -37,7 +37,6 @@ from train.report.table import COLUMNS, Results
 
 FORMAT = "bipe-report/2"
 _WHOLE = ("seed", "length", "operators", "number")  # columns of whole numbers
-_FOLDER = "figures"
 _EXTRA = ("model", "label", "family")
 
 
@@ -65,7 +64,7 @@ def write_report(
         html=html,
         csv=html.with_suffix(".csv"),
         json=html.with_suffix(".json"),
-        figures=html.with_name(f"{html.stem}_{_FOLDER}"),
+        figures=html.with_name(f"{html.stem}_figures"),
     )
     shown = sections(results)
     drawings = _name_apart([drawing for section in shown for drawing in section.drawings])
@@ -166,13 +165,14 @@ def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> 
 
 def all_rows(results: Results) -> pd.DataFrame:
     """Return every row, then the means over seeds, which have no run and end in `_mean`."""
-    several = {arm.label: len(arm.runs) for arm in results.arms if arm.several}
+    several = {arm.label: arm for arm in results.arms if arm.several}
     means = results.means[results.means.arm.isin(several)]
-    about = {arm.label: (arm.model, arm.runs[0].family) for arm in results.arms}
-    model, family = (means.arm.map({k: v[place] for k, v in about.items()}) for place in (0, 1))
-    sizes = means.arm.map(several).map("mean over {:.0f} seeds".format)
-    means = means.assign(measure=means.measure + "_mean", label="", run="", seed=math.nan,
-                         number=math.nan, model=model, family=family, note=sizes)  # fmt: skip
+    arms = [several[label] for label in means.arm]
+    means = means.assign(
+        measure=means.measure + "_mean", label="", run="", seed=math.nan, number=math.nan,
+        model=[arm.model for arm in arms], family=[arm.runs[0].family for arm in arms],
+        note=[f"mean over {len(arm.runs)} seeds" for arm in arms],
+    )  # fmt: skip
     columns = [*COLUMNS, *_EXTRA]
     table = pd.concat([results.table[columns], means[columns]], ignore_index=True)
     for name in (*_EXTRA, "run", "arm", "variant", "source", "task", "measure", "unit", "note"):
@@ -188,13 +188,9 @@ def as_csv(table: pd.DataFrame) -> str:
 def as_json(table: pd.DataFrame, *, title: str) -> str:
     """Return the rows as strict JSON, `{format, title, rows}`; absent fields are left out."""
     rows = [
-        {name: value for name, value in row.items()
-         if name == "value" or not (value is None or value == "")}
+        {name: None if value in (math.inf, -math.inf) else value for name, value in row.items()
+         if name == "value" or value not in (None, "")}
         for row in table.astype(object).where(table.notna(), None).to_dict("records")
     ]  # fmt: skip
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                row[name] = None
     whole = {"format": FORMAT, "title": visible(title), "rows": rows}
     return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -95,13 +95,13 @@ def contrast(colour: str, other: str) -> float:
 
 
 def _luminance(colour: str) -> float:
-    levels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    levels = [level / 255 for level in bytes.fromhex(colour[1:])]
     red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _mix(low: str, high: str, share: float) -> str:
-    pairs = ((int(low[i : i + 2], 16), int(high[i : i + 2], 16)) for i in (1, 3, 5))
+    pairs = zip(bytes.fromhex(low[1:]), bytes.fromhex(high[1:]), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 

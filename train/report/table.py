@@ -153,8 +153,9 @@ def as_table(
 ) -> pd.DataFrame:
     """Return the rows of each run, and those of no run, as one table."""
     about = [
-        {"run": run.name, "arm": arm, "seed": seed_of(run), "label": label,
-         "model": run.model_name, "family": run.family, "bilevel": run.bilevel}
+        {"run": run.name, "arm": arm, "label": label, "model": run.model_name,
+         "seed": run.seed if isinstance(run.seed, int) else None,
+         "family": run.family, "bilevel": run.bilevel}
         for run, (arm, label) in zip(runs, run_labels(runs), strict=True)
     ]  # fmt: skip
     records = [asdict(row) | own for own, held in zip(about, rows, strict=True) for row in held]
@@ -165,11 +166,6 @@ def as_table(
     table = pd.DataFrame(records, columns=[*COLUMNS, *_ABOUT])
     numbers = {field.name for field in fields(Row) if "None" in str(field.type)}
     return table.astype({name: "float64" if name in numbers else object for name in table})
-
-
-def seed_of(run: TrainedRun) -> int | None:
-    """Return the seed of a run; None for one that notes none."""
-    return run.seed if isinstance(run.seed, int) else None
 
 
 def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.report.figures.cells import HeatMap, Histogram, Histograms, place
+from train.report.figures.cells import Histogram, heat_map, histograms, place
 from train.report.figures.lines import (
     LOG_RATIO,
     Guide,
@@ -135,8 +135,8 @@ def test_a_figure_has_only_colours_of_the_page_and_names_of_its_own():
     rows = [Histogram(label="a", detail="", shares=(1.0,), mean=1.0)]
     for drawn in (
         lines(series((1, 3.0), (2, 4.0)), level=Guide(at=3.5, label="l")).svg(),
-        HeatMap(name="a", title="t", shares=shares, trained=2).draw().svg(),
-        Histograms(name="a", title="t", edges=(1, math.inf), rows=rows).draw().svg(),
+        heat_map(shares, name="a", title="t", trained=2).svg(),
+        histograms(rows, name="a", title="t", edges=(1, math.inf)).svg(),
     ):
         assert not re.search(r"#[0-9a-f]{6}", drawn) and "var(--" in drawn
         names = re.findall(r' id="([^"]*)', drawn)
@@ -147,7 +147,7 @@ def test_a_figure_has_only_colours_of_the_page_and_names_of_its_own():
 
 def test_a_heat_map_shows_every_number_and_marks_what_is_missing():
     shares = {(8, 0.0): 0.0, (8, 1.0): 0.25, (16, 0.0): math.nan, (16, 1.0): 1.0}
-    drawn = HeatMap(name="a", title="t", shares=shares, trained=8).draw().svg()
+    drawn = heat_map(shares, name="a", title="t", trained=8).svg()
     texts = [text.text for text in ElementTree.fromstring(drawn).iter("text")]
     assert [text for text in texts if text in {"0", "25", DAGGER, "100"}] == [
         "0",
@@ -160,7 +160,7 @@ def test_a_heat_map_shows_every_number_and_marks_what_is_missing():
 
 def test_histogram_bars_are_as_tall_as_their_shares():
     rows = [Histogram(label="a", detail="", shares=(0.5, 0.25, 0.25), mean=2.0)]
-    drawn = Histograms(name="a", title="t", edges=(1, 2, 4, math.inf), rows=rows).draw().svg()
+    drawn = histograms(rows, name="a", title="t", edges=(1, 2, 4, math.inf)).svg()
     tall = []
     for group in ElementTree.fromstring(drawn).iter("g"):
         if (group.findtext("title") or "").endswith("of segments"):

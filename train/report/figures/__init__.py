@@ -43,6 +43,7 @@ _STYLE: Any = [
 _DPI = 200  # of the PNG
 _MARKS = {"circle": ("o", 6.4), "square": ("s", 6.0), "diamond": ("D", 5.9), "triangle": ("^", 7.2)}
 _ROLES = {light: role for role, (light, _) in COLOURS.items()}
+Pixels = tuple[float, float]
 _GROUP = re.compile(r'<g id="([^"]*)">')
 
 
@@ -96,22 +97,10 @@ class Drawing:
             markerfacecolor=colour("paper" if style.dashed else style.role),
         )  # fmt: skip
 
-    def box(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        *,
-        role: str,
-        tip: str = "",
-        **look: Any,
-    ) -> None:
-        """Fill a rectangle; x and y are its top left corner."""
-        made = Rectangle(
-            (x, y), width, height, transform=self.pixels, clip_on=False,
-            **{"facecolor": colour(role), "linewidth": 0, **look},
-        )  # fmt: skip
+    def box(self, corner: Pixels, size: Pixels, *, role: str, tip: str = "", **look: Any) -> None:
+        """Fill a rectangle from its top left corner."""
+        look = {"facecolor": colour(role), "linewidth": 0, **look}
+        made = Rectangle(corner, *size, transform=self.pixels, clip_on=False, **look)
         self.figure.add_artist(made)
         self._tip(made, tip)
 
@@ -154,5 +143,4 @@ class Drawing:
 
 
 def _variable(match: re.Match[str]) -> str:
-    role = _ROLES.get(match[0])
-    return f"var(--{role})" if role else match[0]
+    return f"var(--{_ROLES[match[0]]})" if match[0] in _ROLES else match[0]

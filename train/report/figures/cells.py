@@ -14,73 +14,61 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from train.report.figures import Drawing, our_style
 from train.report.formats import DAGGER, percent, short
 from train.report.palette import colour, heat_step
 
 MAP_WIDTH, HISTOGRAM_WIDTH = 300, 640
-_LEFT, _TOP, _ROW, _BOTTOM = 44, 22, 26, 38
+_LEFT, _TOP, _ROW, _BOTTOM = 44, 22, 26, 38  # of a heat map
 _WORDS = 112  # pixels of "longer than trained"
+_START, _END = 128, HISTOGRAM_WIDTH - 76  # of the bins
+_HEAD, _GAP, _FOOT = 20, 7, 40  # above, between and below histograms
+_TICK_SPACE = 34
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
-    """shares: by length in tokens and depth; a depth that is not a number stands for all."""
-
-    name: str
-    title: str
-    shares: Mapping[tuple[int, float], float]
-    trained: int | None
-
-    def draw(self) -> Drawing:
-        """Return the drawing."""
-        lengths = sorted({length for length, _ in self.shares})
-        depths = list(dict.fromkeys(depth for _, depth in self.shares))
-        column = (MAP_WIDTH - _LEFT) / len(lengths)
-        bottom = _TOP + _ROW * len(depths)
-        with our_style():
-            made = Drawing(
-                name=self.name, title=self.title, width=MAP_WIDTH, height=bottom + _BOTTOM
-            )
-            made.text(_LEFT - 8, 12, "depth", role="muted", ha="right")
-            for row, depth in enumerate(depths):
-                middle = _TOP + (row + 0.5) * _ROW + 4
-                made.text(_LEFT - 8, middle, _depth(depth), ha="right")
-                for place, length in enumerate(lengths):
-                    if (length, depth) in self.shares:
-                        self._cell(made, length, depth, x=_LEFT + place * column, width=column,
-                                   y=_TOP + row * _ROW)  # fmt: skip
+def heat_map(
+    shares: Mapping[tuple[int, float], float], *, name: str, title: str, trained: int | None
+) -> Drawing:
+    """Draw shares by length in tokens and depth; a depth that is not a number stands for all."""
+    lengths = sorted({length for length, _ in shares})
+    depths = list(dict.fromkeys(depth for _, depth in shares))
+    column = (MAP_WIDTH - _LEFT) / len(lengths)
+    bottom = _TOP + _ROW * len(depths)
+    with our_style():
+        made = Drawing(name=name, title=title, width=MAP_WIDTH, height=bottom + _BOTTOM)
+        made.text(_LEFT - 8, 12, "depth", role="muted", ha="right")
+        for row, depth in enumerate(depths):
+            top, shown = _TOP + row * _ROW, f"{depth:.0%}" if math.isfinite(depth) else "any"
+            made.text(_LEFT - 8, _TOP + (row + 0.5) * _ROW + 4, shown, ha="right")
             for place, length in enumerate(lengths):
-                made.text(_LEFT + (place + 0.5) * column, bottom + 15, str(length), ha="center")
-            middle = (MAP_WIDTH + _LEFT) / 2
-            made.text(middle, bottom + 32, "tokens in the document", role="muted", ha="center")
-            inside = sum(length <= (self.trained or 0) for length in lengths)
-            if 0 < inside < len(lengths):
-                at = _LEFT + inside * column
-                words = "longer than trained" if MAP_WIDTH - at > _WORDS else "longer"
-                made.line([at, at], [_TOP - 14, bottom], role="ink")
-                made.text(at + 5, _TOP - 6, words, role="muted")
-        return made
-
-    def _cell(
-        self, made: Drawing, length: int, depth: float, *, x: float, y: float, width: float
-    ) -> None:
-        share = self.shares[length, depth]
-        missing = not math.isfinite(share)
-        step = 0 if missing else heat_step(share)
-        tip = f"{length:,} tokens, depth {_depth(depth)}: {percent(share, 1)}"
-        edge = {"edgecolor": colour("rule"), "linewidth": 1, "linestyle": (0, (2, 2))}
-        role = "panel" if missing else f"heat-{step}"
-        look = edge if missing else {}
-        made.box(x + 1, y + 1, width - 2, _ROW - 2, role=role, tip=tip, **look)
-        words = DAGGER if missing else f"{100 * share:.0f}"
-        ink = "ink" if missing else f"heat-ink-{step}"
-        made.text(x + width / 2, y + _ROW / 2 + 4, words, role=ink, tip=tip, ha="center")
+                if (length, depth) in shares:
+                    share = shares[length, depth]
+                    tip = f"{length:,} tokens, depth {shown}: {percent(share, 1)}"
+                    _cell(made, share, x=_LEFT + place * column, y=top, width=column, tip=tip)
+        for place, length in enumerate(lengths):
+            made.text(_LEFT + (place + 0.5) * column, bottom + 15, str(length), ha="center")
+        middle = (MAP_WIDTH + _LEFT) / 2
+        made.text(middle, bottom + 32, "tokens in the document", role="muted", ha="center")
+        inside = sum(length <= (trained or 0) for length in lengths)
+        if 0 < inside < len(lengths):
+            at = _LEFT + inside * column
+            words = "longer than trained" if MAP_WIDTH - at > _WORDS else "longer"
+            made.line([at, at], [_TOP - 14, bottom], role="ink")
+            made.text(at + 5, _TOP - 6, words, role="muted")
+    return made
 
 
-def _depth(depth: float) -> str:
-    return f"{depth:.0%}" if math.isfinite(depth) else "any"
+def _cell(made: Drawing, share: float, *, x: float, y: float, width: float, tip: str) -> None:
+    role, ink, words, look = "panel", "ink", DAGGER, {}
+    if math.isfinite(share):
+        role, ink = f"heat-{heat_step(share)}", f"heat-ink-{heat_step(share)}"
+        words = f"{100 * share:.0f}"
+    else:
+        look = {"edgecolor": colour("rule"), "linewidth": 1, "linestyle": (0, (2, 2))}
+    made.box((x + 1, y + 1), (width - 2, _ROW - 2), role=role, tip=tip, **look)
+    made.text(x + width / 2, y + _ROW / 2 + 4, words, role=ink, tip=tip, ha="center")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,74 +81,50 @@ class Histogram:
     mean: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histograms:
-    """edges: of the bins, in tokens; the last may be infinite."""
-
-    name: str
-    title: str
-    edges: Sequence[float]
-    rows: Sequence[Histogram]
-
-    _LEFT = 128
-    _RIGHT = 76
-    _TOP = 20
-    _GAP = 7
-    _BOTTOM = 40
-    _TICK_SPACE = 34
-
-    def draw(self) -> Drawing:
-        """Return the drawing."""
-        tall = 52 if len(self.rows) < 6 else 30
-        height = self._TOP + len(self.rows) * (tall + self._GAP) + self._BOTTOM
-        right = HISTOGRAM_WIDTH - self._RIGHT
-        with our_style():
-            made = Drawing(name=self.name, title=self.title, width=HISTOGRAM_WIDTH, height=height)
-            made.text(self._LEFT - 10, 10, "tokens in document", role="muted", ha="right")
-            made.text(right + 10, 10, "mean", role="muted")
-            for index, row in enumerate(self.rows):
-                bottom = self._TOP + index * (tall + self._GAP) + tall
-                self._row(made, row, bottom=bottom, tall=tall)
-            self._ticks(made, bottom=height - self._BOTTOM - self._GAP)
-            middle = (right + self._LEFT) / 2
-            made.text(middle, height - 6, "tokens per segment", role="muted", ha="center")
-        return made
-
-    @property
-    def _width(self) -> float:
-        """Pixels of a bin."""
-        return (HISTOGRAM_WIDTH - self._LEFT - self._RIGHT) / (len(self.edges) - 1)
-
-    def _row(self, made: Drawing, row: Histogram, *, bottom: float, tall: float) -> None:
-        left, width, right = self._LEFT, self._width, HISTOGRAM_WIDTH - self._RIGHT
-        tallest = max((share for row in self.rows for share in row.shares), default=0.0) or 1.0
-        made.text(left - 10, bottom - 16, row.label, ha="right", weight="bold")
-        made.text(left - 10, bottom - 3, row.detail, ha="right")
-        made.text(right + 10, bottom - 4, short(row.mean), weight="bold")
-        gap = min(1.0, width * 0.1)
-        for index, share in enumerate(row.shares):
-            if share > 0:
-                height = share / tallest * tall
-                tip = f"{row.label}: {self._bin(index)}, {share:.1%} of segments"
-                made.box(left + index * width + gap / 2, bottom - height, width - gap, height,
-                         role="bar", tip=tip)  # fmt: skip
-        made.line([left, right], [bottom, bottom], role="rule")
-        if math.isfinite(row.mean):
-            at = left + place(row.mean, self.edges) * width
-            made.line([at, at], [bottom - tall, bottom + 3], role="ink", linewidth=2)
-
-    def _ticks(self, made: Drawing, *, bottom: float) -> None:
-        for index in range(0, len(self.edges), max(1, math.ceil(self._TICK_SPACE / self._width))):
-            at, edge = self._LEFT + index * self._width, self.edges[index]
+def histograms(
+    rows: Sequence[Histogram], *, name: str, title: str, edges: Sequence[float]
+) -> Drawing:
+    """Draw rows over bins with these edges in tokens, of which the last may be infinite."""
+    tall = 52 if len(rows) < 6 else 30
+    height = _HEAD + len(rows) * (tall + _GAP) + _FOOT
+    width = (_END - _START) / (len(edges) - 1)
+    tallest = max((share for row in rows for share in row.shares), default=0.0) or 1.0
+    with our_style():
+        made = Drawing(name=name, title=title, width=HISTOGRAM_WIDTH, height=height)
+        made.text(_START - 10, 10, "tokens in document", role="muted", ha="right")
+        made.text(_END + 10, 10, "mean", role="muted")
+        for index, row in enumerate(rows):
+            bottom = _HEAD + index * (tall + _GAP) + tall
+            made.text(_START - 10, bottom - 16, row.label, ha="right", weight="bold")
+            made.text(_START - 10, bottom - 3, row.detail, ha="right")
+            made.text(_END + 10, bottom - 4, short(row.mean), weight="bold")
+            _bars(made, row, edges, bottom=bottom, scale=tall / tallest)
+            made.line([_START, _END], [bottom, bottom], role="rule")
+            if math.isfinite(row.mean):
+                at = _START + place(row.mean, edges) * width
+                made.line([at, at], [bottom - tall, bottom + 3], role="ink", linewidth=2)
+        bottom = height - _FOOT - _GAP
+        for index in range(0, len(edges), max(1, math.ceil(_TICK_SPACE / width))):
+            at, edge = _START + index * width, edges[index]
             made.line([at, at], [bottom, bottom + 4], role="rule")
             label = f"{edge:g}" if math.isfinite(edge) else "\N{INFINITY}"
             made.text(at, bottom + 16, label, ha="center")
+        middle = (_START + _END) / 2
+        made.text(middle, height - 6, "tokens per segment", role="muted", ha="center")
+    return made
 
-    def _bin(self, index: int) -> str:
-        low, high = self.edges[index], self.edges[index + 1]
-        return (
-            f"{low:g} tokens or more" if math.isinf(high) else f"{low:g} to under {high:g} tokens"
-        )
+
+def _bars(
+    made: Drawing, row: Histogram, edges: Sequence[float], *, bottom: float, scale: float
+) -> None:
+    width = (_END - _START) / (len(edges) - 1)
+    gap = min(1.0, width * 0.1)
+    for index, (share, (low, high)) in enumerate(zip(row.shares, pairwise(edges), strict=True)):
+        if share > 0:
+            words = "tokens or more" if math.isinf(high) else f"to under {high:g} tokens"
+            tip = f"{row.label}: {low:g} {words}, {share:.1%} of segments"
+            at = (_START + index * width + gap / 2, bottom - share * scale)
+            made.box(at, (width - gap, share * scale), role="bar", tip=tip)
 
 
 def place(value: float, edges: Sequence[float]) -> float:

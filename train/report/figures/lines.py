@@ -9,15 +9,16 @@ are on a log2 axis; values on a linear axis with round ticks, or on a log10 axis
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from train.report.figures import Drawing, our_style
-from train.report.formats import DAGGER, amount, rounded, short, tick
+from train.report.formats import DAGGER, amount, percent, rounded, short, tick
 from train.report.palette import Style, colour
 
 WIDTH, HEIGHT = 640, 310
@@ -58,7 +59,7 @@ class Lines:
     """The chart to be drawn.
 
     x_scale: log2 with ticks at the `lengths` or at `octaves`, or `linear`. guides are vertical,
-    level is horizontal; limits fixes the y axis; write and write_tick format its values and ticks.
+    level is horizontal. write: of values; `percent` gives an axis of shares, from 0 to 1.
     """
 
     name: str
@@ -69,9 +70,7 @@ class Lines:
     x_scale: Literal["lengths", "octaves", "linear"] = "lengths"
     guides: Sequence[Guide] = ()
     level: Guide | None = None
-    limits: tuple[float, float] | None = None
     write: Callable[[float], str] = short
-    write_tick: Callable[[float], str] | None = None
 
     def draw(self) -> Drawing:
         """Return the drawing."""
@@ -79,10 +78,8 @@ class Lines:
             made = Drawing(name=self.name, title=self.title, width=WIDTH, height=HEIGHT)
             longest = max((len(one.label) for one in self.series), default=0)
             right = WIDTH - 22 - _LETTER * min(longest, _LONGEST_LABEL)
-            axes = made.figure.add_axes(
-                (_LEFT / WIDTH, _BOTTOM / HEIGHT, (right - _LEFT) / WIDTH,
-                 (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
-            )  # fmt: skip
+            size = ((right - _LEFT) / WIDTH, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
+            axes = made.figure.add_axes((_LEFT / WIDTH, _BOTTOM / HEIGHT, *size))
             self._x_axis(axes)
             log = self._y_axis(axes)
             y_name = f"{self.y_name} (log scale)" if log else self.y_name
@@ -110,9 +107,8 @@ class Lines:
             axes.set_xlim(xs[0] / pad, xs[-1] * pad)
             ticks = xs
             if self.x_scale == "octaves":
-                ends = (math.log2(end) for end in axes.get_xlim())
-                first, last = math.ceil(next(ends)), math.floor(next(ends))
-                ticks = [2.0**power for power in range(first, last + 1)]
+                first, last = (math.log2(end) for end in axes.get_xlim())
+                ticks = [2.0**n for n in range(math.ceil(first), math.floor(last) + 1)]
         ticks = _apart(ticks, [axes.transData.transform((at, 1.0))[0] for at in ticks])
         write = amount if self.x_scale == "linear" else "{:g}".format
         _set_ticks(axes, "x", ticks, [write(at) for at in ticks])
@@ -123,24 +119,22 @@ class Lines:
         ys = [y for one in self.series for _, y in one.finite]
         ys += [y for one in self.series for _, *ends in one.bars
                if all(map(drawable, ends)) for y in ends]  # fmt: skip
-        low, high = self.limits or (min(ys, default=0.0), max(ys, default=1.0))
-        log = self.limits is None and low > 0 and high > low * LOG_RATIO
+        shares = self.write is percent
+        low, high = (0.0, 1.0) if shares else (min(ys, default=0.0), max(ys, default=1.0))
+        log = not shares and low > 0 and high > low * LOG_RATIO
         marks = log_ticks(low, high) if log else round_ticks(low, high)
         if log:
             axes.set_yscale("log")
-        if self.limits is None:
-            low, high = marks[0], marks[-1]
-        axes.set_ylim(low, high)
-        marks = [mark for mark in marks if low <= mark <= high]
-        written = [*map(self.write_tick or tick, marks)]
-        _set_ticks(axes, "y", marks, written if log or self.write_tick else rounded(marks))
+        axes.set_ylim(marks[0], marks[-1])
+        written = map(percent if shares else tick, marks) if log or shares else rounded(marks)
+        _set_ticks(axes, "y", marks, written)
         axes.tick_params(axis="y", length=0, pad=8)
         axes.grid(axis="y", color=colour("grid"), linewidth=1)
         axes.set_axisbelow(True)
         axes.patch.set_visible(False)
         axes.spines[["left", "right", "top"]].set_visible(False)
         axes.spines["bottom"].set(color=colour("rule"), linewidth=1)
-        if self.level and low <= self.level.at <= high:
+        if self.level and marks[0] <= self.level.at <= marks[-1]:
             self._level(axes, self.level, marks)
         return log
 
@@ -164,12 +158,8 @@ class Lines:
     def _line(self, made: Drawing, axes: Axes, one: Series) -> None:
         xs, ys = [x for x, _ in one.points], [y if drawable(y) else math.nan for _, y in one.points]
         dashes = (0, (5, 4)) if one.style.dashed else "solid"
-        look: dict[str, Any] = {
-            "transform": axes.transData,
-            "linewidth": 2.0,
-            "solid_joinstyle": "round",
-        }
-        made.line(xs, ys, role=one.style.role, tip=one.label, linestyle=dashes, **look)
+        made.line(xs, ys, role=one.style.role, tip=one.label, linestyle=dashes, linewidth=2.0,
+                  transform=axes.transData, solid_joinstyle="round")  # fmt: skip
         for x, low, high in one.bars:
             if drawable(low) and drawable(high):
                 made.line([x, x], [low, high], role=one.style.role, transform=axes.transData)
@@ -179,17 +169,14 @@ class Lines:
                 made.mark(x, y, one.style, transform=axes.transData, tip=tip)
 
     def _daggers(self, made: Drawing, axes: Axes) -> None:
-        stacked: dict[float, int] = {}
+        stacked: Counter[float] = Counter()
         for one in self.series:
-            for x, y in one.points:
-                if not drawable(y):
-                    row = stacked[x] = stacked.get(x, -1) + 1
-                    at = _place(made, axes, x, axes.get_ylim()[0])[0]
-                    tip = f"{one.label}, {x:,.0f} {self.x_name}: no finite value"
-                    made.text(
-                        at, _TOP + 10 + 12 * row, DAGGER, role=one.style.role, tip=tip,
-                        ha="center", fontsize=14, weight="bold",
-                    )  # fmt: skip
+            for x in (x for x, y in one.points if not drawable(y)):
+                at = _place(made, axes, x, axes.get_ylim()[0])[0]
+                tip = f"{one.label}, {x:,.0f} {self.x_name}: no finite value"
+                made.text(at, _TOP + 10 + 12 * stacked[x], DAGGER, role=one.style.role, tip=tip,
+                          ha="center", fontsize=14, weight="bold")  # fmt: skip
+                stacked[x] += 1
 
     def _labels(self, made: Drawing, axes: Axes, right: float) -> None:
         ends = sorted(
@@ -201,10 +188,8 @@ class Lines:
             left = right + 12
             if abs(place - y) > 3 or left - x > 24:
                 made.line([x + 5, left - 2], [y, place], role="rule")
-            made.text(
-                left, place + 4, shortened(one.label), role=one.style.role, tip=one.label,
-                weight="bold",
-            )  # fmt: skip
+            made.text(left, place + 4, shortened(one.label), role=one.style.role, tip=one.label,
+                      weight="bold")  # fmt: skip
 
 
 def drawable(value: float) -> bool:
@@ -229,10 +214,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     units = (1, 2, 5) if last - first <= 4 else (1,)
     decades = range(first, last + 1, max(1, math.ceil((last - first) / 7)))
-    return _enclosing(
-        [unit * 10.0**decade for decade in decades for unit in units],
-        low * (1 + 1e-9), high * (1 - 1e-9),
-    )  # fmt: skip
+    marks = [unit * 10.0**decade for decade in decades for unit in units]
+    return _enclosing(marks, low * (1 + 1e-9), high * (1 - 1e-9))
 
 
 def _enclosing(marks: Sequence[float], low: float, high: float) -> list[float]:
@@ -268,9 +251,8 @@ def _place(made: Drawing, axes: Axes, x: float, y: float) -> tuple[float, float]
 
 def shortened(label: str) -> str:
     """Return the label, cut where it would leave the figure; its tooltip has the whole of it."""
-    if len(label) <= _LONGEST_LABEL:
-        return label
-    return label[: _LONGEST_LABEL - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    cut = label[: _LONGEST_LABEL - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    return label if len(label) <= _LONGEST_LABEL else cut
 
 
 def spread(places: Sequence[float], *, low: float, high: float) -> list[float]:

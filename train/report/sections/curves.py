@@ -35,7 +35,6 @@ from train.report.formats import (
     change,
     count,
     fixed,
-    percent,
     short,
     spread,
     times,
@@ -92,59 +91,44 @@ class Curves:
 
     def draw(self) -> Drawing:
         """Return the chart."""
-        share = self.write is percent
         return Lines(
-            name=self.name,
-            title=f"{self.y_name} against {self.x_name}",
-            series=[self._series(name) for name in self.names],
-            x_name=self.x_name,
-            y_name=self.y_name,
-            x_scale=self.x_scale,
-            guides=self.guides,
-            level=self.level,
-            limits=(0.0, 1.0) if share else None,
+            name=self.name, title=f"{self.y_name} against {self.x_name}",
+            series=[self._series(name) for name in self.names], x_name=self.x_name,
+            y_name=self.y_name, x_scale=self.x_scale, guides=self.guides, level=self.level,
             write=self.write,
-            write_tick=percent if share else None,
-        ).draw()
+        ).draw()  # fmt: skip
 
     def _series(self, name: str) -> Series:
         own = [(x, self.at[name, x]) for x in self.columns if (name, x) in self.at]
         few = max(len(self.names), len(own) / 2) <= _MOST_BARS
         shown = [(x, row) for x, row in own if few and (self.bars or row.seeds > 1)]
-        return Series(
-            label=name,
-            style=self.styles[name],
-            points=tuple((x, row.value) for x, row in own),
-            bars=tuple((x, row.low, row.high) for x, row in shown
-                       if math.isfinite(row.low) and math.isfinite(row.high)),
-        )  # fmt: skip
+        bars = tuple(
+            (x, row.low, row.high) for x, row in shown if math.isfinite(row.low + row.high)
+        )
+        points = tuple((x, row.value) for x, row in own)
+        return Series(label=name, style=self.styles[name], points=points, bars=bars)
 
     def rows(self) -> list[list[Cell]]:
         """Return a row for each line, a cell for each column; the best of a column is bold."""
-        held = {x: [row.value for (_, at), row in self.at.items() if at == x] for x in self.columns}
-        best = {x: best_of(values, self.pick, self.write) if self.pick else None
-                for x, values in held.items()}  # fmt: skip
-        return [
-            [Cell(name, style=self.styles[name])]
-            + [self._cell(self.at[name, x], best[x]) if (name, x) in self.at else Cell(DASH)
-               for x in self.columns]
-            for name in self.names
-        ]  # fmt: skip
+        made = [[Cell(name, style=self.styles[name])] for name in self.names]
+        for x in self.columns:
+            values = [row.value for (_, at), row in self.at.items() if at == x]
+            best = best_of(values, self.pick, self.write) if self.pick else None
+            for name, cells in zip(self.names, made, strict=True):
+                cells.append(self._cell(self.at.get((name, x)), best))
+        return made
 
     def _cell(self, row: Any, best: str | None) -> Cell:
+        if row is None:
+            return Cell(DASH)
         text = self.write(row.value)
         below = [span(row.low, row.high, self.write), *(self.small(row) if self.small else ())]
         return Cell(text, small=tuple(filter(None, below)), best=text == best)
 
-    def table(self, first: str, *, more: Sequence[Sequence[Cell | str]] = (), note: str = ""
-    ) -> Table:  # fmt: skip
+    def table(self, first: str, *, more: Sequence[Line] = (), note: str = "") -> Table:
         """Return the table; first is the heading of its names, more are rows below."""
-        head = [first, *map(self.heading, self.columns)]
+        head = [first, *(count(x) if x.is_integer() else short(x) for x in self.columns)]
         return Table(head, [*self.rows(), *more], note=note, title=self.title)
-
-    def heading(self, x: float) -> str:
-        """Return how a column is called."""
-        return count(x) if float(x).is_integer() else short(x)
 
     def figure(self, first: str, **told: Any) -> Figure:
         """Return the chart beside its table."""
@@ -185,12 +169,13 @@ def perplexity(results: Results) -> Section | None:
     cells = results.cells("perplexity")
     if cells.empty:
         return None
-    blocks: list[Block] = [
-        Words("Each point is the perplexity of a model that may look back over a context of "
-              "that many tokens of held-out text; lower is better. Up to the line \u201ctrained "
-              "at\u201d a model reads what it was trained to read; beyond it, it extrapolates. "
-              "Flat encodings are dashed, bilevel ones solid; a family shares its colour.")
-    ]  # fmt: skip
+    words = (
+        "Each point is the perplexity of a model that may look back over a context of that many "
+        "tokens of held-out text; lower is better. Up to the line \u201ctrained at\u201d a model "
+        "reads what it was trained to read; beyond it, it extrapolates. Flat encodings are dashed, "
+        "bilevel ones solid; a family shares its colour."
+    )
+    blocks: list[Block] = [Words(words)]
     blocks += [_perplexity(results, source) for source in in_order(cells)]
     table = _against(results, results.pairs())
     if table is not None:
@@ -205,15 +190,11 @@ def perplexity(results: Results) -> Section | None:
 
 def _perplexity(results: Results, source: str) -> Figure:
     cells = results.cells("perplexity", source=source)
-    ratios = to_trained(results, cells)
-
-    def ratio(row: Any) -> list[str]:
-        found = ratios.get((row.arm, row.length))
-        return [] if found is None else [times(found)]
-
+    ratios = {place: [times(ratio)] for place, ratio in to_trained(results, cells).items()}
     held = Curves(
         cells, results.looks, name=f"perplexity_{source}", y_name=f"perplexity, {source}",
-        small=ratio, guides=guides(results.arms), title=f"Perplexity: {source}",
+        small=lambda row: ratios.get((row.arm, row.length), []), guides=guides(results.arms),
+        title=f"Perplexity: {source}",
     )  # fmt: skip
     more: list[Line] = []
     for measure, write in (("documents", count), ("tokens_scored", amount)):
@@ -221,11 +202,9 @@ def _perplexity(results: Results, source: str) -> Figure:
         values = [known[known.length == length].value for length in held.columns]
         more.append([measure.replace("_", " "), *(spread(value, write) for value in values)])
     more += published_perplexities(results, source, held.columns)
-    seeds = "seeds where a model has several, otherwise over documents"
-    note = (
-        f"Small: the 95% interval over {seeds}; {TIMES} is the ratio to the model's own training "
-        "length. Bold: the lowest."
-    )
+    note = ("Small: the 95% interval over seeds where a model has several, otherwise over "
+            f"documents; {TIMES} is the ratio to the model's own training length. Bold: the "
+            "lowest.")  # fmt: skip
     return held.figure(source, more=more, note=note)
 
 
@@ -287,9 +266,8 @@ def positions(results: Results) -> Section | None:
         "that does not extrapolate turns up beyond its training length."
     )
     figures = [_positions(results, source) for source in in_order(cells)]
-    return Section(
-        "positions", "Loss at each position", [Words(words), *figures], nav="Loss by position"
-    )
+    title = "Loss at each position"
+    return Section("positions", title, [Words(words), *figures], nav="Loss by position")
 
 
 def _positions(results: Results, source: str) -> Figure:

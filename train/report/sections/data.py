@@ -16,7 +16,7 @@ from typing import Any
 
 from train.report.content import Block, Cell, Figure, Heading, Line, Passage, Section, Table, Words
 from train.report.figures import Drawing
-from train.report.figures.cells import Histogram, Histograms
+from train.report.figures.cells import Histogram, histograms
 from train.report.figures.lines import Lines, Series
 from train.report.formats import DAGGER, DASH, amount, count, percent, short, tick
 from train.report.palette import ordered_styles
@@ -72,22 +72,18 @@ def _histograms(
     name: str, source: str, edges: Sequence[float], buckets: Sequence[Mapping[str, Any]]
 ) -> Drawing:
     rows = [
-        Histogram(
-            label=_range(bucket),
-            detail=f"{count(bucket['documents'])} documents",
-            shares=tuple(n / max(1, bucket["segments"]) for n in bucket["histogram"]),
-            mean=bucket["mean"],
-        )
+        Histogram(label=_range(bucket), detail=f"{count(bucket['documents'])} documents",
+                  shares=tuple(n / max(1, bucket["segments"]) for n in bucket["histogram"]),
+                  mean=bucket["mean"])
         for bucket in buckets
-    ]
+    ]  # fmt: skip
     title = f"Tokens per segment on {source}, by the length of the document"
-    return Histograms(name=name, title=title, edges=(*edges, math.inf), rows=rows).draw()
+    return histograms(rows, name=name, title=title, edges=(*edges, math.inf))
 
 
 def _range(bucket: Mapping[str, Any]) -> str:
-    if bucket["to"] is None:
-        return f"{count(bucket['from'])} and more"
-    return f"{count(bucket['from'])}{DASH}{count(bucket['to'] - 1)}"
+    end = " and more" if bucket["to"] is None else f"{DASH}{count(bucket['to'] - 1)}"
+    return f"{count(bucket['from'])}{end}"
 
 
 def _buckets(buckets: Sequence[Mapping[str, Any]]) -> Table:
@@ -102,11 +98,8 @@ def _buckets(buckets: Sequence[Mapping[str, Any]]) -> Table:
 
 def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
     text, cuts = sample["text"], sample["cuts"]
-    shown = 1
-    while shown + 1 < len(cuts) and cuts[shown + 1] <= _SAMPLE and (
-        text.count("\n", 0, cuts[shown + 1]) <= _LINES
-    ):  # fmt: skip
-        shown += 1
+    whole = [end <= _SAMPLE and text.count("\n", 0, end) <= _LINES for end in cuts]
+    shown = max(1, sum(whole[1:]))  # both only grow along the text
     document, split = sample.get("document"), sample.get("split")
     caption = (
         f"A passage of {document or 'a document'} ({name}, {split} split): {count(shown)} segments "
@@ -129,7 +122,7 @@ def _drawn(text: str) -> Iterator[tuple[str, bool]]:
         if piece in _DRAWN:
             yield _DRAWN[piece], True
             yield piece, False
-        elif piece.isspace() and set(piece) == {" "} and _BLANKS.fullmatch(piece):
+        elif set(piece) == {" "} and _BLANKS.fullmatch(piece):
             yield "\N{MIDDLE DOT}" * len(piece), True
         else:
             yield piece, False
@@ -149,19 +142,14 @@ def growth(counted: Mapping[str, Any] | None) -> Section:
         "line of segments against tokens over documents."
     )
     looks = ordered_styles(list(sources))
+    points = {name: tuple((float(bucket["segments_per_document"] * bucket["mean"]),
+                           bucket["segments_per_document"])
+                          for bucket in held["by_document_length"])
+              for name, held in sources.items()}  # fmt: skip
     chart = Lines(
-        name="growth",
-        title="Segments per document against its tokens",
-        series=[
-            Series(label=name, style=looks[name],
-                   points=tuple((float(bucket["segments_per_document"] * bucket["mean"]),
-                                 bucket["segments_per_document"])
-                                for bucket in held["by_document_length"]))
-            for name, held in sources.items()
-        ],
-        x_name="tokens per document, mean of a bin (log scale)",
-        y_name="segments per document",
-        x_scale="octaves",
+        name="growth", title="Segments per document against its tokens", x_scale="octaves",
+        series=[Series(label=name, style=looks[name], points=points[name]) for name in sources],
+        x_name="tokens per document, mean of a bin (log scale)", y_name="segments per document",
     ).draw()  # fmt: skip
     blocks: list[Block] = [Words(words), Figure(chart, _growth(sources))]
     for name, held in sources.items():
@@ -208,14 +196,12 @@ def _distances(distance: Mapping[str, Any]) -> Table:
     """Return the matrix of distances, with what chance gives below the diagonal."""
     bins = distance["bins"]
     pairs = {tuple(pair["bins"]): pair for pair in distance["pairs"]}
-    rows = []
-    for one in bins:
-        cells = [f"{count(one)}+"]
-        for other in bins:
-            pair = pairs.get((min(one, other), max(one, other)))
-            key = "distance" if one < other else "by_chance"
-            cells.append("" if pair is None else f"{pair[key]:.3f}")
-        rows.append(cells)
+
+    def cell(one: int, other: int) -> str:
+        pair = pairs.get((min(one, other), max(one, other)))
+        return f"{pair['distance' if one < other else 'by_chance']:.3f}" if pair else ""
+
+    rows = [[f"{count(one)}+", *(cell(one, other) for other in bins)] for one in bins]
     note = "Above the diagonal: measured. Below: by chance. Bins by tokens per document."
     return Table(["JS distance", *(f"{count(one)}+" for one in bins)], rows, note=note)
 

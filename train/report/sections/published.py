@@ -48,9 +48,9 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.provenance not in PROVENANCES:
+            known = ", ".join(PROVENANCES)
             raise ValueError(
-                f"targets.json: provenance must be one of {', '.join(PROVENANCES)}, "
-                f"was: {self.provenance!r}"
+                f"targets.json: provenance must be one of {known}, was: {self.provenance!r}"
             )
         stated = self.value is not None or self.below is not None or bool(self.said)
         if stated == (self.provenance == "unread"):
@@ -91,9 +91,8 @@ def published_answer(model: str) -> str:
 
 def published_mean(model: str) -> Cell | str:
     """Return the mean of SCROLLS published of a model by its run's name: bipe_rope is BiPE-RoPE."""
-    plain = model.lower().replace("_", "-")
     named = {target.model.lower(): target for target in targets()["scrolls"] if target.model}
-    found = named.get(plain)
+    found = named.get(model.lower().replace("_", "-"))
     return "" if found is None else Cell(str(found), small=(found.provenance,))
 
 
@@ -130,9 +129,7 @@ def published_perplexities(results: Results, source: str, lengths: Sequence[floa
 
 def published(results: Results) -> Section:
     """Show one table of all targets, whether or not a run can be compared with them."""
-    rows: list[Line] = []
-    for experiment, held in targets().items():
-        rows += [[experiment], *_rows(held)]
+    rows = [row for name, held in targets().items() for row in ([name], *_rows(held))]
     head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
     note = "; ".join(f"{name}: {meaning}" for name, meaning in PROVENANCES.items())
     words = (

@@ -33,11 +33,10 @@ def scrolls(results: Results) -> Section | None:
     blocks: list[Block] = [Words(words)]
     for split in in_order(rows):
         own = rows[rows.source == split]
-        blocks += [Heading(f"{split} split"), _scores(own, split)]
         scores = own[own.measure == "scrolls_score"]
-        if scores.duplicated(["scored", "task"]).any():
-            blocks.append(_by_seed(scores))
-        blocks.append(_outputs(own))
+        several = scores.duplicated(["scored", "task"]).any()
+        blocks += [Heading(f"{split} split"), _scores(own, split)]
+        blocks += [*([_by_seed(scores)] if several else []), _outputs(own)]
     return Section("scrolls", "SCROLLS", blocks)
 
 
@@ -46,7 +45,7 @@ def scrolls_rows(results: Results) -> pd.DataFrame:
     rows = results.table[results.table.measure.str.startswith("scrolls_")]
     tasks = {row.label: row.task for row in rows.itertuples()}
     folders = {}
-    for label, run in dict(zip(results.labels, results.runs, strict=True)).items():
+    for label, run in zip(results.labels, results.runs, strict=True):
         if label in tasks:
             name = run.name.removesuffix(f"_seed{run.seed}").removesuffix(f"_{tasks[label]}")
             folders[label] = run.folder.resolve().with_name(name)
@@ -124,9 +123,8 @@ def _outputs(rows: pd.DataFrame) -> Table:
     """Return lengths of outputs of the first seed, and counts over all seeds."""
     lines: list[Line] = []
     for model, own in rows.groupby("scored", sort=False):
-        lines.append([str(model)])
-        for task in _ordered_tasks(own):
-            lines.append([task, *_output(own[own.task == task])])
+        lines += [[str(model)], *([task, *_output(own[own.task == task])]
+                                  for task in _ordered_tasks(own))]  # fmt: skip
     head = ["outputs", "number", "words", "words of references", "tokens", "empty",
             "ended by length", "prompts cut", "tokens cut", "outputs cut"]  # fmt: skip
     note = (

@@ -68,12 +68,8 @@ def headline(results: Results) -> Section | None:
     seen += [("Arithmetic", _arithmetic(results)), ("Retrieval", _retrieval(results)),
              ("Certainty", _certainty(results))]  # fmt: skip
     pairs = [(subject, sentence) for subject, sentence in seen if sentence]
-    blocks: list[Block] = [
-        Words(_trained_on(results), look="lead"),
-        Items(pairs=pairs),
-        _table(results),
-    ]
-    return Section("summary", "Summary", blocks)
+    first = Words(_trained_on(results), look="lead")
+    return Section("summary", "Summary", [first, Items(pairs=pairs), _table(results)])
 
 
 def _sources(results: Results) -> list[str]:
@@ -136,36 +132,28 @@ def _extremes(results: Results, cells: pd.DataFrame, length: float) -> str:
     finite = {row.arm: row.value for row in cells.itertuples() if math.isfinite(row.value)}
     broken = [row.arm for row in cells.itertuples() if not math.isfinite(row.value)]
     parts = []
-    if len(finite) == 1:
-        ((label, value),) = finite.items()
-        parts.append(f"{label} has perplexity {short(value)}")
-    elif finite:
+    if finite:
         low, high = short(min(finite.values())), short(max(finite.values()))
+        lowest, highest = ([label for label, value in finite.items() if short(value) == end]
+                           for end in (low, high))  # fmt: skip
         if low == high:
-            parts.append(f"all models have perplexity {low}")
+            who = f"{lowest[0]} has" if len(finite) == 1 else "all models have"
+            parts.append(f"{who} perplexity {low}")
         else:
-            parts.append(f"{_holders(finite, low)} the lowest perplexity, {low}")
-            parts.append(f"{_holders(finite, high)} the highest, {high}")
+            parts.append(f"{_have(lowest)} the lowest perplexity, {low}")
+            parts.append(f"{_have(highest)} the highest, {high}")
     if broken:
-        parts.append(f"{listed(broken)} {_has(broken)} no finite value")
-    return f"{_place(length, results.trained_at)} {'; '.join(parts)}."
-
-
-def _place(length: float, trained: int | None) -> str:
-    if trained is None:
-        return f"At {count(length)} tokens,"
+        parts.append(f"{_have(broken)} no finite value")
+    at, trained = f"At {count(length)} tokens,", results.trained_at
     if length == trained:
-        return f"At the training length, {count(length)} tokens,"
-    return f"At {count(length)} tokens, {length / trained:.3g} times the training length,"
+        at = f"At the training length, {count(length)} tokens,"
+    elif trained is not None:
+        at += f" {length / trained:.3g} times the training length,"
+    return f"{at} {'; '.join(parts)}."
 
 
-def _holders(values: Mapping[str, float], shown: str) -> str:
-    names = [label for label, value in values.items() if short(value) == shown]
-    return f"{listed(names)} {_has(names)}"
-
-
-def _has(names: Sequence[str], one: str = "has", many: str = "have") -> str:
-    return one if len(names) == 1 else many
+def _have(names: Sequence[str], one: str = "has", many: str = "have") -> str:
+    return f"{listed(names)} {one if len(names) == 1 else many}"
 
 
 def _asked(results: Results) -> list[float]:
@@ -189,10 +177,9 @@ def _arithmetic(results: Results) -> str:
         if finite.empty:
             parts.append(f"{at} no model has a finite share of right answers.")
         elif low == high:
-            parts.append(f"{at} {listed(tops)} {_has(tops)} {high} right.")
+            parts.append(f"{at} {_have(tops)} {high} right.")
         else:
-            parts.append(f"{at} {listed(tops)} {_has(tops)} the most right, {high}; "
-                         f"{listed(lows)} {low}.")  # fmt: skip
+            parts.append(f"{at} {_have(tops)} the most right, {high}; {listed(lows)} {low}.")
     return " ".join(parts)
 
 
@@ -209,7 +196,7 @@ def _retrieval(results: Results) -> str:
     chance = spread(results.cells("chance", task="passkey").value, percent)
     clear = above_chance(results, "passkey", far)
     names = f" ({listed(tops)})" if len(finite) > 1 else ""
-    above = f"{listed(clear)} {_has(clear, 'is', 'are')}" if clear else "no model is"
+    above = _have(clear, "is", "are") if clear else "no model is"
     return (
         f"Passkey retrieval at {count(far)} tokens, mean over depths: the highest is {best}{names},"
         f" where guessing gives {chance}; {above} above guessing by more than two standard errors."
@@ -278,14 +265,13 @@ def training(results: Results) -> Section | None:
         name="training", y_name="training loss, nats per token", cells=cells, x="stop",
         styles=results.looks, x_name="tokens seen", x_scale="linear",
     )  # fmt: skip
-    costs = results.cells("training_tokens", "training_steps", "training_seconds", "clamped_share",
-                          "training_skipped_steps")  # fmt: skip
-    at = {(row.arm, row.measure.removeprefix("training_")): row.value for row in costs.itertuples()}
+    costs = ("training_tokens", "training_steps", "training_seconds", "clamped_share",
+             "training_skipped_steps")  # fmt: skip
+    at = {(row.arm, row.measure): row.value for row in results.cells(*costs).itertuples()}
     rows: list[Line] = []
     for arm in results.arms:
         tokens, steps, seconds, clamped, skipped = (
-            at.get((arm.label, measure), math.nan)
-            for measure in ("tokens", "steps", "seconds", "clamped_share", "skipped_steps")
+            at.get((arm.label, measure), math.nan) for measure in costs
         )
         losses = cells[cells.arm == arm.label].sort_values("stop").value
         rows.append([
@@ -305,23 +291,20 @@ def training(results: Results) -> Section | None:
         "was not a number."
     )
     head = ["model", "last loss", "steps", "tokens/s", "time", "clamped", "skipped"]
-    blocks: list[Block] = [Words(words)]
-    if results.unmeasured:
-        names = ", ".join(results.unmeasured)
-        blocks.append(Words(f"Trained and not evaluated yet: {names}. `bipe evaluate` "
-                            "measures them."))  # fmt: skip
+    names = ", ".join(results.unmeasured)
+    missing = f"Trained and not evaluated yet: {names}. `bipe evaluate` measures them."
     figure = Figure(drawing=chart.draw(), table=Table(head, rows, note=note))
-    return Section("training", "Training", [*blocks, figure])
+    blocks: list[Block] = [Words(words), *([Words(missing)] if names else []), figure]
+    return Section("training", "Training", blocks)
 
 
 def account(results: Results) -> Section | None:
     """Show how the numbers were made, and what they do not show."""
     if not results.arms:
         return None
-    environments = {label: found for label, found in
-                    zip(results.labels, results.environments, strict=True) if found}  # fmt: skip
-    configs = {label: redacted(dict(run.config))
-               for label, run in zip(results.labels, results.runs, strict=True)}  # fmt: skip
+    named = list(zip(results.labels, results.runs, results.environments, strict=True))
+    environments = {label: found for label, _, found in named if found}
+    configs = {label: redacted(dict(run.config)) for label, run, _ in named}
     blocks: list[Block] = [
         *_protocols(results),
         Heading("How to read it, and its limits"),
@@ -332,20 +315,19 @@ def account(results: Results) -> Section | None:
         *(_compared(configs, every=False) if len(configs) > 1 else
           [Words("There is one run; its whole configuration follows.")]),
     ]  # fmt: skip
-    for label, run in zip(results.labels, results.runs, strict=True):
+    for label, run, _ in named:
         whole = {"model": redacted(dict(run.model)), "config": configs[label]}
         text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
         blocks.append(Details(summary=f"{label}: encoding, model and run", text=text))
-    title = "Protocol, configuration, limits"
-    return Section("account", title, blocks)
+    return Section("account", "Protocol, configuration, limits", blocks)
 
 
 def _protocols(results: Results) -> list[Block]:
-    rows = results.cells("perplexity")
-    notes = {note: rows[rows.note == note].arm for note in protocols(rows)}
-    blocks: list[Block] = []
-    for note, names in notes.items():
-        whose = f" ({', '.join(dict.fromkeys(names))})" if len(notes) > 1 else ""
+    rows, blocks = results.cells("perplexity"), list[Block]()
+    notes = protocols(rows)
+    for note in notes:
+        names = ", ".join(rows[rows.note == note].arm.unique())
+        whose = f" ({names})" if len(notes) > 1 else ""
         blocks.append(Words(bold=f"Perplexity{whose}: ", text=note))
     skipped = results.table[results.table.measure == "left_out"]
     if len(skipped):
@@ -360,11 +342,11 @@ def _protocols(results: Results) -> list[Block]:
 
 def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
     """Return tables of dotted keys: one value where all agree, a column for each run elsewhere."""
-    flats = [flatten(held) for held in found.values()]
-    keys = list(dict.fromkeys(key for flat in flats for key in flat))
-    values = {key: [_shown(flat, key) for flat in flats] for key in keys}
-    same = [[key, held[0]] for key, held in values.items() if len(set(held)) == 1]
-    differ = [[key, *held] for key, held in values.items() if len(set(held)) > 1]
+    flats = [_flat(held) for held in found.values()]
+    keys = dict.fromkeys(key for flat in flats for key in flat)
+    rows = [[key, *(flat.get(key, DASH) for flat in flats)] for key in keys]
+    same = [row[:2] for row in rows if len(set(row[1:])) == 1]
+    differ = [row for row in rows if len(set(row[1:])) > 1]
     blocks: list[Block] = []
     if every and same:
         blocks.append(Table(["key", "value"], same, words=True))
@@ -375,19 +357,13 @@ def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
     return blocks
 
 
-def flatten(held: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as dotted keys; lists stay whole."""
-    flat: dict[str, Any] = {}
+def _flat(held: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return the values of nested mappings as text by dotted keys; lists stay whole."""
+    flat: dict[str, str] = {}
     for name, value in held.items():
         if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{name}.")
+            flat |= _flat(value, f"{prefix}{name}.")
         else:
-            flat[f"{prefix}{name}"] = value
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            flat[f"{prefix}{name}"] = text
     return flat
-
-
-def _shown(flat: Mapping[str, Any], key: str) -> str:
-    if key not in flat:
-        return DASH
-    value = flat[key]
-    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,7 @@ from train.report.content import (
     Table,
     Words,
 )
-from train.report.figures.cells import HeatMap
+from train.report.figures.cells import heat_map
 from train.report.figures.lines import Guide
 from train.report.formats import DASH, count, percent, short, spread
 from train.report.palette import Style, ordered_styles
@@ -39,11 +40,14 @@ def retrieval(results: Results) -> Section | None:
     held = results.cells("accuracy", task="passkey")
     if held.empty:
         return None
+    cells = results.cells("trials", task="passkey")
+    deep = cells[cells.depth.notna()]
+    trials = (deep if len(deep) else cells).value
+    over = f"over {spread(trials, count)} trials " if len(trials) else ""
     text = (
         "A low perplexity needs only the nearest sentences; finding a passkey that was hidden "
         "early in a long document needs the whole context. Each cell is the share of passkeys "
-        f"found, in percent, {_trials(results, 'passkey')}at one length and depth (0% is the start "
-        "of the document)."
+        f"found, in percent, {over}at one length and depth (0% is the start of the document)."
     )
     blocks = [Words(text), Scale(), *_probe(results, "passkey")]
     return Section("retrieval", "Passkey retrieval", blocks, nav="Retrieval")
@@ -57,11 +61,12 @@ def probes(results: Results) -> Section | None:
     curves = held[(held.task == "positions") & held.measure.str.contains("nll_by_")]
     if not names and curves.empty:
         return None
-    blocks: list[Block] = [
-        Words("Each cell is the share of what was asked for that was found, in percent, at "
-              "one length and depth. Distances are from the farthest statement that is needed to "
-              "the answer: a bilevel encoding counts them in segments, a flat one in tokens.")
-    ]  # fmt: skip
+    words = (
+        "Each cell is the share of what was asked for that was found, in percent, at one length "
+        "and depth. Distances are from the farthest statement that is needed to the answer: a "
+        "bilevel encoding counts them in segments, a flat one in tokens."
+    )
+    blocks: list[Block] = [Words(words)]
     for name in names:
         blocks += [Heading(name), *_probe(results, name)]
     if len(curves):
@@ -86,7 +91,8 @@ def _probe(results: Results, task: str) -> list[Block]:
     if missing and task == "passkey":
         blocks.append(Words(f"Not measured for: {', '.join(missing)}."))
     whole = found[found.depth.isna()]
-    chance = _only(results.cells("chance", task=task).value)
+    chances = results.cells("chance", task=task).value.dropna().unique()
+    chance = float(chances[0]) if len(chances) == 1 else math.nan
     level = Guide(at=chance, label="guessing") if math.isfinite(chance) else None
     below = {measure: _at(results, measure, task) for measure in ("written", "first", "second")}
 
@@ -109,10 +115,9 @@ def _probe(results: Results, task: str) -> list[Block]:
 def _map(arm: Arm, cells: pd.DataFrame, name: str, called: str) -> tuple[str, Any]:
     ordered = cells.sort_values(["depth", "length"])
     keys = zip(ordered.length.astype(int), ordered.depth, strict=True)
-    drawing = HeatMap(
-        name=f"{name}_{arm.label}", title=f"{name.replace('_', ' ')} of {arm.label} by length and "
-        "depth", shares=dict(zip(keys, ordered.value, strict=True)), trained=arm.row_length,
-    ).draw()  # fmt: skip
+    title = f"{name.replace('_', ' ')} of {arm.label} by length and depth"
+    shares = dict(zip(keys, ordered.value, strict=True))
+    drawing = heat_map(shares, name=f"{name}_{arm.label}", title=title, trained=arm.row_length)
     return arm.label + called, drawing
 
 
@@ -134,25 +139,18 @@ def _distances(results: Results, task: str, lengths: Sequence[float]) -> Line:
     return ["distance, tokens and segments", *cells]
 
 
-def _trials(results: Results, task: str) -> str:
-    cells = results.cells("trials", task=task)
-    deep = cells[cells.depth.notna()]
-    held = deep if len(deep) else cells
-    return f"over {spread(held.value, count)} trials " if len(held) else ""
-
-
 def _uncertainty(results: Results, task: str, *, chance: float, losses: bool) -> str:
-    parts = ["Small: the 95% interval over seeds by Student's t where there are several"]
-    parts.append("the loss of the first and of the second appearance, nats per token" if losses
-                 else "the share that the model wrote where it was asked to write")  # fmt: skip
-    text = f"{', then '.join(parts)}. Bold: the highest."
+    then = ("the loss of the first and of the second appearance, nats per token" if losses
+            else "the share that the model wrote where it was asked to write")  # fmt: skip
+    text = f"Small: the 95% interval over seeds by Student's t where there are several, then {then}"
+    text += ". Bold: the highest."
     if math.isfinite(chance):
         text += f" Guessing finds {percent(chance)}."
     trials = results.cells("trials", task=task, depth=None).value.min()
     if trials > 0:
         error = percent(2 * math.sqrt(0.25 / trials)).removesuffix("%")
-        text += f" Each is a mean of {count(trials)} trials or more, so two standard errors are "
-        text += f"up to {error} points."
+        text += (f" Each is a mean of {count(trials)} trials or more, so two standard errors are "
+                 f"up to {error} points.")  # fmt: skip
     return text
 
 
@@ -167,12 +165,6 @@ def above_chance(results: Results, task: str, length: float) -> list[str]:
             if share > chance + 2 * error:
                 clear.append(arm)
     return clear
-
-
-def _only(values: pd.Series) -> float:
-    """Return the value that all rows have; NaN where they differ."""
-    found = values.dropna().unique()
-    return float(found[0]) if len(found) == 1 else math.nan
 
 
 def _by_level(results: Results, cells: pd.DataFrame) -> tuple[str, Any]:
@@ -203,8 +195,8 @@ def arithmetic(results: Results) -> Section | None:
     rows: list[Line] = [["right answers"]]
     rows += [[*row, papers[row[0].text]] for row in held.rows()]  # type: ignore[list-item, union-attr]
     for measure in ("steps", "tokens"):
-        own = Curves(name="", y_name="", cells=results.cells(measure, task="arithmetic"),
-                     styles=results.looks, x="operators", write=_tenths, pick=max)  # fmt: skip
+        own = Curves(results.cells(measure, task="arithmetic"), results.looks, x="operators",
+                     write=_tenths, pick=max)  # fmt: skip
         if own.columns == held.columns:
             rows += [[f"right {measure}"], *([*row, ""] for row in own.rows())]  # type: ignore[list-item]
     note = (
@@ -227,8 +219,7 @@ def _tenths(share: float) -> str:
 
 def in_distribution(operators: Sequence[float], trained: float) -> float:
     """Return the most operators that were trained on and asked for, or the fewest asked for."""
-    known = [number for number in operators if number <= trained]
-    return max(known) if known else min(operators)
+    return max((each for each in operators if each <= trained), default=min(operators))
 
 
 def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[Block]:
@@ -285,10 +276,8 @@ def _stretched(results: Results, arm: Arm, own: pd.DataFrame) -> list[Block]:
         blocks.append(chart.figure(f"{source}, perplexity", note=note))
     found = own[(own.measure == "accuracy") & own.depth.isna()]
     for task in in_order(found, "task"):
-        shares = Curves(
-            name="", y_name="", cells=found[found.task == task], styles=looks, line="variant",
-            write=percent, pick=max, title=f"{_STRETCHED}: {arm.label}, {task} found",
-        )  # fmt: skip
+        shares = Curves(found[found.task == task], looks, line="variant", write=percent, pick=max,
+                        title=f"{_STRETCHED}: {arm.label}, {task} found")  # fmt: skip
         blocks.append(shares.table(f"{task} found", note=note))
     return blocks
 
@@ -297,7 +286,6 @@ def variant_styles(names: Sequence[str]) -> dict[str, Style]:
     """Return a hue for each method; tokens are dashed, segments and no unit solid."""
     methods = ordered_styles([name.partition(" (")[0] for name in names])
     return {
-        name: Style(hue=style.hue, shape=style.shape, dashed=name.endswith("(tokens)"))
+        name: replace(methods[name.partition(" (")[0]], dashed=name.endswith("(tokens)"))
         for name in names
-        for style in [methods[name.partition(" (")[0]]]
     }
