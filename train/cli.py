@@ -32,17 +32,12 @@ COMMANDS = {
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
-# Commands that take keys: their module in train/commands, and the function there.
+# The function of a command in the module of its name, where that is another.
 _FUNCTIONS = {
-    "prepare": "prepare:prepare_data",
-    "pretrain": "pretrain:pretrain",
-    "extend": "extend:extend",
-    "scrolls": "scrolls:scrolls",
-    "evaluate": "evaluate:evaluate",
-    "statistics": "statistics:count_segments",  # bipe evaluate statistics
-    "generate": "generate:generate_text",
-    "report": "report:report",
-    "tokenizer": "tokenizer:train_tokenizer",
+    "prepare": "prepare_data",
+    "statistics": "count_segments",  # bipe evaluate statistics
+    "generate": "generate_text",
+    "tokenizer": "train_tokenizer",
 }
 _TRAINS = ("pretrain", "extend", "scrolls")  # leave a run, and store their configuration beside it
 _GO_ON = ("extend", "scrolls")  # from a checkpoint, which decides the model
@@ -84,8 +79,8 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     from train.config import Config
 
     checked = Config.from_config(config)
-    module, _, name = _FUNCTIONS[command].partition(":")
-    function = getattr(import_module(f"train.commands.{module}"), name)
+    module = import_module(f"train.commands.{command}")
+    function = getattr(module, _FUNCTIONS.get(command, command))
     return function(checked, stored=config) if command in _TRAINS else function(checked)
 
 
@@ -120,15 +115,11 @@ def opened(word: str) -> str:
     the parameters of what is called. For stretch=null, no choice of a group, it wants ~stretch.
     """
     name, _, value = word.partition("=")
-    if value == "null" and name in _optional_groups():
-        return f"~{name}"
+    if value == "null":
+        defaults = resources.files("conf").joinpath("config.yaml").read_text()
+        if name in re.findall(r"^  - (\w+): null\b", defaults, re.MULTILINE):
+            return f"~{name}"
     return f"++{word}" if _NESTED.match(word) else word
-
-
-def _optional_groups() -> set[str]:
-    """Return the groups of which nothing is chosen unless asked for."""
-    defaults = resources.files("conf").joinpath("config.yaml").read_text()
-    return set(re.findall(r"^  - (\w+): null\b", defaults, re.MULTILINE))
 
 
 def _is_override(word: str) -> bool:
@@ -148,9 +139,7 @@ def register_resolvers() -> None:
         return slug(encoding_name(encoding))
 
     def fast_precision() -> str:
-        from train.fit import machine
-
-        return machine.fast_precision()
+        return str(import_module("train.fit.machine").fast_precision())
 
     for resolver in (head_width, run_name, fast_precision):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)

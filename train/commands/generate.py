@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -276,43 +277,41 @@ class Text:
         return ready
 
 
+@dataclass(kw_only=True)
 class Stream:
     """Shows rows one below the other: the first as it comes, the others when it is done.
 
     pieces: the bytes of each token id. show: takes text.
     """
 
-    def __init__(
-        self,
-        *,
-        rows: int,
-        pieces: Sequence[bytes],
-        stops: Sequence[str],
-        show: Callable[[str], None],
-    ) -> None:
-        self.tokens = 0
-        self._pieces, self._show = pieces, show
-        self._texts = [Text(stops) for _ in range(rows)]
-        self._later = [""] * rows
+    rows: int
+    pieces: Sequence[bytes]
+    stops: Sequence[str]
+    show: Callable[[str], None]
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self._texts = [Text(self.stops) for _ in range(self.rows)]
+        self._later = [""] * self.rows
         self._title(0)
 
     def push(self, row: int, token: int) -> None:
         """Take in a token of a row."""
         self.tokens += 1
-        text = self._texts[row].push(self._pieces[token])
+        text = self._texts[row].push(self.pieces[token])
         if row:
             self._later[row] += text
         elif text:
-            self._show(text)
+            self.show(text)
 
     def finish(self) -> None:
         """Show what is left, all rows to their ends."""
         for row, text in enumerate(self._texts):
             if row:
                 self._title(row)
-            self._show(f"{self._later[row]}{text.finish()}\n")
+            self.show(f"{self._later[row]}{text.finish()}\n")
 
     def _title(self, row: int) -> None:
         if len(self._texts) > 1:
-            below = "\n" * getattr(self._show, "terminal", False)
-            self._show(f"{below}--- {row + 1} of {len(self._texts)}\n")
+            below = "\n" * getattr(self.show, "terminal", False)
+            self.show(f"{below}--- {row + 1} of {len(self._texts)}\n")

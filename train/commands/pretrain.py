@@ -50,6 +50,8 @@ def fit_of(
         "draw": config.build("positions") if config.positions else None,
         "trainer": functools.partial(config.call, "trainer"),
         "logger": functools.partial(config.call, "logger") if config.logger else None,
+        "z_loss": float(config.z_loss),
+        "label_smoothing": float(config.label_smoothing),
         "command": command,
         "best": best,
     }

@@ -210,7 +210,7 @@ def right_steps(problem: Problem, text: str, modulus: int) -> int:
 def _next_steps(text: str, modulus: int) -> set[str]:
     """Return every spelling that one reduction leads to."""
     found = set()
-    for place in range(len([*reducible(parse(text, modulus=modulus))])):
+    for place, _ in enumerate(reducible(parse(text, modulus=modulus))):
         tree = parse(text, modulus=modulus)
         reduce([*reducible(tree)][place])
         found.add(spell(tree))

@@ -89,7 +89,7 @@ def train_model(
         module = LMModule(start.decoder, fit.training, weights=start.weights)
     _refuse_unfit(module, row_length=rows.row_length)
     trainer = make_trainer(fit, folder=folder)
-    _set_accumulation(trainer, rows, validate_every=fit.validate_every)
+    _set_accumulation(trainer, rows, fit)
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
     if best is not None:  # first: the checkpoint of a step knows what was best up to there
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
@@ -176,11 +176,7 @@ def _trained(
 
 
 def _write_model(
-    model: Decoder,
-    folder: Path,
-    *,
-    state: Mapping[str, Tensor] | None,
-    notes: Mapping[str, Any],
+    model: Decoder, folder: Path, *, state: Mapping[str, Tensor] | None, notes: Mapping[str, Any]
 ) -> None:
     """Write the model of a run; safetensors has errors of its own, which name no file."""
     path = folder / runs.MODEL
@@ -223,9 +219,7 @@ def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
         )
 
 
-def _set_accumulation(
-    trainer: lightning.Trainer, rows: LMDataModule, *, validate_every: int | None
-) -> None:
+def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
     """Make an optimizer step of as many micro-batches as fill the global batch."""
     at_once = rows.micro_batch * trainer.world_size
     if rows.global_batch % at_once:
@@ -234,8 +228,8 @@ def _set_accumulation(
             f"was: {rows.global_batch}"
         )
     trainer.accumulate_grad_batches = rows.global_batch // at_once
-    if validate_every is not None:
-        trainer.val_check_interval = validate_every * trainer.accumulate_grad_batches
+    if fit.validate_every is not None:
+        trainer.val_check_interval = fit.validate_every * trainer.accumulate_grad_batches
         trainer.check_val_every_n_epoch = None
 
 
@@ -244,10 +238,10 @@ def quiet() -> Iterator[None]:
     """Keep back what Lightning says about devices, and advice that does not apply here."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
             for message in _NOT_HERE:
                 warnings.filterwarnings("ignore", message=message)
             yield

@@ -32,12 +32,11 @@ def shares_found(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK)
     The trials must be of one length and have as many candidates each.
     """
     likely = log_likelihoods(model, trials, chunk=chunk)
-    found = []
-    for row, each in zip(likely, trials, strict=True):
-        count = int(each.right.sum())
-        best = np.argsort(-row, kind="stable")[:count]
-        found.append(float(each.right[best].mean()))
-    return found
+    best = np.argsort(-likely, axis=1, kind="stable")
+    return [
+        float(each.right[row[: each.right.sum()]].mean())
+        for row, each in zip(best, trials, strict=True)
+    ]
 
 
 @torch.no_grad()
@@ -56,8 +55,7 @@ def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHU
     first = model.head(hidden[:, -1:]).float()
     likely = np.zeros((len(trials), count))
     for j in range(count):
-        ids = [each.candidates[j] for each in trials]
-        cut = [each.candidate_marks[j] for each in trials]
+        ids, cut = zip(*((t.candidates[j], t.candidate_marks[j]) for t in trials), strict=True)
         likely[:, j] = _behind(model, cache, first, ids, cut)
     return likely
 
@@ -121,7 +119,7 @@ def _padded(rows: Sequence[np.ndarray]) -> Tensor:
 def followed(texts: Texts) -> TokenMarker:
     """Return what follows the segments of written text; ConfigError if the segmenter reads on."""
     try:
-        return TokenMarker(segmenter=texts.segmenter, pieces=texts.pieces)
+        return texts.marker()
     except ValueError as fault:
         raise ConfigError(
             f"evaluate.probing.scoring: answers cannot be written ({fault}); leave out 'write', or "

@@ -50,9 +50,7 @@ class Repeat:
 
 def induction(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
     """Return half of the context, twice; None if there is too little room."""
-    texts = hay.texts
-    del depth
-    size = length // 2
+    texts, size = hay.texts, length // 2
     if size <= CUE:
         return None
     block = _random(texts, size, draw)
@@ -105,10 +103,7 @@ def losses_through(
     device = model.head.weight.device
     ids = torch.from_numpy(tokens).to(device)
     losses, right = np.zeros(tokens.shape), np.zeros(tokens.shape, dtype=bool)
-    cuts, following = (
-        torch.from_numpy(marks).to(device),
-        torch.nn.functional.pad(ids[:, 1:], (0, 1)),
-    )
+    cuts, following = torch.from_numpy(marks).to(device), torch.roll(ids, -1, 1)
     for start, hidden in hidden_states(model, ids, cuts, one_pass=0, chunk=chunk):
         wanted = following[:, start : start + hidden.shape[1]]
         logits = model.head(hidden).float()

@@ -30,8 +30,15 @@ class Texts:
         self.tokenizer, self.segmenter = tokenizer, segmenter
         self.pieces = tokenizer.pieces()
         self._sizes = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
-        self._marker = _followed(segmenter, self.pieces)
+        try:
+            self._marker: TokenMarker | None = self.marker()
+        except ValueError:
+            self._marker = None
         self.telling = np.flatnonzero(self._sizes)  # ids that have some text
+
+    def marker(self) -> TokenMarker:
+        """Return what follows the segments of a text; ValueError for a segmenter that reads on."""
+        return TokenMarker(segmenter=self.segmenter, pieces=self.pieces)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids of each text, int64 [tokens]."""
@@ -77,14 +84,6 @@ class Texts:
             marks += reader.provisional()
             found.append(np.array(marks[len(ids) - decided :], dtype=np.uint8))
         return found
-
-
-def _followed(segmenter: Segmenter, pieces: Sequence[bytes]) -> TokenMarker | None:
-    """Return what follows the segments of a text; None for a segmenter that reads on."""
-    try:
-        return TokenMarker(segmenter=segmenter, pieces=pieces)
-    except ValueError:
-        return None
 
 
 class Haystack:

@@ -140,15 +140,14 @@ def _variables(draw: Draw, room: Room) -> Draft:
     called = draw.letters((HOPS + 1) * CHAINS, length=5, alphabet=_LETTERS)
     values = draw.numbers(CHAINS, digits=5)
     chains = [called[i::CHAINS] for i in range(CHAINS)]
-    needles = []
+    needles, last = [], values.copy()
     # Each statement of a chain comes behind the one that it refers to; chains mix as they fall.
-    turns = draw.shuffled([i for i in range(CHAINS) for _ in range(HOPS + 1)])
-    done = [0] * CHAINS
-    for i in turns:
-        name, before = chains[i][done[i]], done[i] - 1
-        value = values[i] if before < 0 else f"VAR {chains[i][before]}"
-        needles.append(Piece(f"VAR {name} = {value}.", sought=i == 0))
-        done[i] += 1
+    turns = [i for i in range(CHAINS) for _ in range(HOPS + 1)]
+    left = [iter(chain) for chain in chains]
+    for i in draw.shuffled(turns):
+        name = next(left[i])
+        needles.append(Piece(f"VAR {name} = {last[i]}.", sought=i == 0))
+        last[i] = f"VAR {name}"
     others = [name for chain in chains[1:] for name in chain]
     return Draft(
         intro="Remember the variables that are set in this text.",
@@ -218,9 +217,9 @@ def _frequent(draw: Draw, room: Room) -> Draft | None:
 
 
 _TOWNS_INTRO = "Read these passages about towns."
-_PASSAGE = (
+_passage = (
     "\n{town} lies on the river {river}. It was founded by {founder}. Its people trade in {ware}."
-)
+).format_map
 _FIELDS = ("town", "river", "founder", "ware")
 _QUESTIONS = {
     "river": "On which river does {town} lie? {town} lies on the river",
@@ -250,27 +249,24 @@ def _passages(draw: Draw, room: Room) -> Draft | None:
     left = room.tokens - sum(room.count([f"\n{_TOWNS_INTRO}"])) - max(questions)
     if left < 0:
         return None
-    fewest = min(room.count([_PASSAGE.format(**town) for town in sample]))
+    fewest = min(room.count(list(map(_passage, sample))))
     towns = _towns(draw, max(left // fewest + 1, room.candidates))
-    sizes = room.count([_PASSAGE.format(**town) for town in towns])
+    sizes = room.count(list(map(_passage, towns)))
     count = sum(stop <= left for stop in itertools.accumulate(sizes))
     if count < 2:
         return None
     sought = draw.below(count)
     others = [town[asked] for i, town in enumerate(towns) if i != sought]
-    lines = [
-        Piece(_PASSAGE.format(**town), sought=i == sought) for i, town in enumerate(towns[:count])
-    ]
+    told = enumerate(map(_passage, towns[:count]))
     return Draft(
         intro=_TOWNS_INTRO,
-        lines=tuple(lines),
+        lines=tuple(Piece(text, sought=i == sought) for i, text in told),
         question=_QUESTIONS[asked].format(**towns[sought]),
         answers=(towns[sought][asked],),
         candidates=choices(draw, [towns[sought][asked]], others[: room.candidates - 1]),
     )
 
 
-_needle_kind = partial(Kind, max_new=128)
 KINDS: dict[str, Kind] = {
     "passkey": Kind(
         task="A number is hidden in held-out text and asked for at the end.",
@@ -278,26 +274,26 @@ KINDS: dict[str, Kind] = {
         max_new=20,
         deep=True,
     ),
-    "niah_single": _needle_kind(
+    "niah_single": Kind(
         task="The number of a name is hidden in held-out text and asked for at the end.",
         draft=partial(_one_of, stated=1),
         deep=True,
     ),
-    "niah_multikey": _needle_kind(
+    "niah_multikey": Kind(
         task=f"The numbers of {SEVERAL} names are hidden in held-out text; one is asked for.",
         draft=partial(_one_of, stated=SEVERAL),
         deep=True,
     ),
-    "niah_needles": _needle_kind(
+    "niah_needles": Kind(
         task="The context is nothing but names with their numbers; one is asked for.",
         draft=_needles,
         deep=True,
     ),
-    "niah_multivalue": _needle_kind(
+    "niah_multivalue": Kind(
         task=f"{SEVERAL} numbers of one name are hidden in held-out text; all are asked for.",
         draft=_multivalue,
     ),
-    "niah_multiquery": _needle_kind(
+    "niah_multiquery": Kind(
         task=f"The numbers of {SEVERAL} names are hidden in held-out text; all are asked for.",
         draft=_multiquery,
     ),

@@ -73,7 +73,7 @@ class Kind:
 
     task: str
     draft: Callable[[Draw, Room], Draft | None]
-    max_new: int
+    max_new: int = 128
     deep: bool = False
     any_of: bool = False
 
