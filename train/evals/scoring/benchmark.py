@@ -56,6 +56,7 @@ def score(
     references: Mapping[str, Sequence[str]],
     *,
     metric: Metric,
+    transliterate: bool = False,
 ) -> Score:
     """Score predictions by id against the references by id.
 
@@ -69,7 +70,7 @@ def score(
         best = values["rouge/geometric_mean"]
     else:
         one = {"f1": f1, "exact_match": exact_match}[metric]
-        best = _percent(fmean(one(*pair) for pair in pairs))
+        best = _percent(fmean(one(*pair, transliterate=transliterate) for pair in pairs))
         values = {metric: best}
     return Score(
         values=values,
@@ -236,8 +237,13 @@ def _lengths(texts: Sequence[str]) -> dict[str, Any]:
 def _summary(lengths: Sequence[int]) -> dict[str, float] | None:
     if not lengths:
         return None
-    shares = {f"p{share}": float(np.percentile(lengths, share)) for share in _PERCENTILES}
-    return {"mean": fmean(lengths), "least": min(lengths), **shares, "most": max(lengths)}
+    shares = np.percentile(lengths, _PERCENTILES)
+    return {
+        "mean": float(np.mean(lengths)),
+        "least": min(lengths),
+        **{f"p{share}": float(at) for share, at in zip(_PERCENTILES, shares, strict=True)},
+        "most": max(lengths),
+    }
 
 
 def _percent(share: float) -> float:

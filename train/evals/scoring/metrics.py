@@ -21,25 +21,34 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalized(text: str) -> str:
+def normalized(text: str, *, transliterate: bool = False) -> str:
     """Return an answer as it is compared, by the rules of SQuAD (Rajpurkar et al., 1606.05250).
 
-    Lower case, no ASCII punctuation, no "a", "an", "the", single spaces.
+    Lower case, no ASCII punctuation, no "a", "an", "the", single spaces. transliterate: to ASCII
+    after all else (needs unidecode), as some copies of the SCROLLS scorer do.
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    words = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+    plain = " ".join(words)
+    return _ascii(plain) if transliterate else plain
 
 
-def exact_match(prediction: str, references: Sequence[str]) -> float:
+def exact_match(
+    prediction: str, references: Sequence[str], *, transliterate: bool = False
+) -> float:
     """Return 1 if the prediction equals a reference once both are normalised, else 0."""
-    return float(normalized(prediction) in map(normalized, references))
+    found = normalized(prediction, transliterate=transliterate)
+    return float(any(found == normalized(one, transliterate=transliterate) for one in references))
 
 
-def f1(prediction: str, references: Sequence[str]) -> float:
+def f1(prediction: str, references: Sequence[str], *, transliterate: bool = False) -> float:
     """Return the harmonic mean of precision and recall of tokens, 0 to 1.
 
     Two answers of which nothing is left match exactly, though their F1 is 0: they share no token.
     """
-    found, *right = (Counter(normalized(one).split()) for one in (prediction, *references))
+    found, *right = (
+        Counter(normalized(one, transliterate=transliterate).split())
+        for one in (prediction, *references)
+    )
     return max(_f1(found, one) for one in right)
 
 
@@ -65,6 +74,16 @@ def _f1(found: Counter[str], right: Counter[str]) -> float:
         return 0.0
     precision, recall = shared / found.total(), shared / right.total()
     return 2 * precision * recall / (precision + recall)
+
+
+def _ascii(text: str) -> str:
+    try:
+        from unidecode import unidecode
+    except ImportError as fault:
+        raise MissingPackage(
+            "scores of transliterated text need unidecode: pip install unidecode"
+        ) from fault
+    return unidecode(text)
 
 
 @cache

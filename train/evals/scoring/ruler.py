@@ -1,7 +1,8 @@
-"""The rules of retrieval probes, as RULER has them (Hsieh et al., 2404.06654).
+"""The rules of retrieval probes: those of RULER (Hsieh et al., 2404.06654), and passkey's.
 
-Each reference is looked for inside the prediction, whatever its case. "1234567" is found inside
-"12345678".
+RULER looks for each reference inside the prediction, whatever its case. "1234567" is found inside
+"12345678". Passkey retrieval (Mohtashami and Jaggi, 2305.16300) reads the first number that is
+written: "12,345" is 12, and digits of any script count.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections.abc import Sequence
 from statistics import fmean
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
+_NUMBER = re.compile(r"\d+")
 _PLACES = 2
+# Longer numbers cannot be read by int(); no key is as long.
+_LONGEST = 4000
 
 
 def postprocessed(prediction: str) -> str:
@@ -27,6 +31,17 @@ def string_match_all(predictions: Sequence[str], references: Sequence[Sequence[s
 def string_match_part(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Percent of predictions in which some reference is found, to two places."""
     return _percent([max(row) for row in _found(predictions, references)])
+
+
+def passkey_found(response: str) -> int | None:
+    """Return the first number of a response, None without one."""
+    match = _NUMBER.search(response)
+    return int(match.group()) if match and len(match.group()) <= _LONGEST else None
+
+
+def passkey_correct(response: str, *, key: int) -> bool:
+    """Whether the first number of a response is the key."""
+    return passkey_found(response) == key
 
 
 def _found(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> list[list[float]]:

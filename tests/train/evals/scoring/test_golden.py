@@ -31,12 +31,17 @@ def mapped(pairs):
     )
 
 
+@pytest.mark.parametrize("transliterate", [False, True])
 @pytest.mark.parametrize("pair", pairs_of("qa_pairs"))
-def test_answers_score_as_in_the_official_scorer(pair):
+def test_answers_score_as_in_the_official_scorer(pair, transliterate):
+    name = "unidecode" if transliterate else "scrolls"
     given = (pair["prediction"], pair["references"])
-    assert 100 * metrics.f1(*given) == pytest.approx(pair["f1_scrolls"], abs=CLOSE)
-    assert 100 * metrics.exact_match(*given) == pair["em_scrolls"]
-    assert metrics.normalized(pair["prediction"]) == pair["normalized_prediction"]
+    f1 = metrics.f1(*given, transliterate=transliterate)
+    exact = metrics.exact_match(*given, transliterate=transliterate)
+    assert 100 * f1 == pytest.approx(pair[f"f1_{name}"], abs=CLOSE)
+    assert 100 * exact == pair[f"em_{name}"]
+    stored = pair["normalized_prediction" + ("_unidecode" if transliterate else "")]
+    assert metrics.normalized(pair["prediction"], transliterate=transliterate) == stored
 
 
 @pytest.mark.parametrize("pair", pairs_of("summ_pairs"))
@@ -57,6 +62,15 @@ def test_the_score_of_a_task_is_the_official_one(task):
     assert found.predicted == official["num_predicted"]
     mean_length = official["mean_prediction_length_characters"]
     assert found.characters == pytest.approx(mean_length, abs=CLOSE)
+
+
+@pytest.mark.parametrize("task", GOLDEN.get("aggregate_unidecode_variant", {}))
+def test_the_variant_that_transliterates_scores_as_its_copy_does(task):
+    official = GOLDEN["aggregate_unidecode_variant"][task]
+    predictions, references = mapped(GOLDEN["qa_pairs"])
+    metric = {**TASKS}[task][1]
+    found = score(predictions, references, metric=metric, transliterate=True)
+    assert found.score == pytest.approx(official["scrolls_score"], abs=CLOSE)
 
 
 def test_the_benchmark_is_the_mean_of_the_seven():
@@ -89,3 +103,10 @@ def test_ruler_scores_as_its_release_does():
         assert ruler.string_match_part(*given) == pytest.approx(pair["part"])
     assert ruler.string_match_all(predictions, references) == golden["aggregate_all"]
     assert ruler.string_match_part(predictions, references) == golden["aggregate_part"]
+
+
+@pytest.mark.parametrize("case", pairs_of("passkey"))
+def test_passkeys_are_read_as_in_the_release_of_yarn(case):
+    number = case["extracted"] if isinstance(case["extracted"], int) else None
+    assert ruler.passkey_found(case["response"]) == number
+    assert ruler.passkey_correct(case["response"], key=case["pass_key"]) == case["correct"]

@@ -101,6 +101,10 @@ def test_a_mean_needs_all_its_tasks():
         benchmark_means({"verses": 1.0})
 
 
+def test_a_number_too_long_to_read_is_no_key():
+    assert ruler.passkey_found("7" * 10_000) is None
+
+
 def test_retrieval_needs_references():
     with pytest.raises(ValueError, match="must have a reference"):
         ruler.string_match_all(["x"], [[]])
