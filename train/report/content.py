@@ -158,13 +158,13 @@ def terminal_tables(sections: Iterable[Section]) -> list[RichTable]:
     made: dict[tuple[str, ...], RichTable] = {}
     for table in (table for section in sections for table in section.tables if table.title):
         title, _, part = table.title.partition(": ")
-        shown = made.get((title, *table.head[1:]))
-        if shown is None:
-            shown = made[title, *table.head[1:]] = RichTable(title=visible(title),
-                                                             title_justify="left")  # fmt: skip
-            shown.add_column("", no_wrap=True)
+        key = (title, *table.head[1:])
+        if key not in made:
+            made[key] = RichTable("", title=visible(title), title_justify="left")
+            made[key].columns[0].no_wrap = True
             for name in table.head[1:]:
-                shown.add_column(RichText(visible(name)), justify="right")
+                made[key].add_column(RichText(visible(name)), justify="right")
+        shown = made[key]
         if part:
             shown.add_section()
             shown.add_row(RichText(visible(part), style="dim"))

@@ -36,9 +36,8 @@ def rounded(values: Sequence[float]) -> list[str]:
     """Return numbers of one scale, all with the decimals that one of them needs."""
     labels = [tick(value) for value in values]
     decimals = max((len(label.partition(".")[2]) for label in labels), default=0)
-    if any("e" in label for label in labels):
-        return labels
-    return [f"{value:,.{decimals}f}" for value in values]
+    whole = any("e" in label for label in labels)
+    return labels if whole else [f"{value:,.{decimals}f}" for value in values]
 
 
 def times(ratio: float) -> str:

@@ -129,13 +129,11 @@ def swatch(style: Style) -> Markup:
 
 
 def _stamp(results: Results) -> str:
-    created = sorted(str(found.get("created", "")) for found in results.environments if found)
+    created = max((str(found.get("created", "")) for found in results.environments), default="")
     versions = {str(found.get("bipe", "")) for found in results.environments} - {""}
-    parts = [f"bipe {', '.join(sorted(versions))}" if versions else "bipe"]
-    if created and created[-1]:
-        parts.append(f"evaluated {created[-1]}")
-    parts.append("the same numbers are beside this page as CSV and JSON")
-    return " \N{MIDDLE DOT} ".join(parts)
+    parts = [f"bipe {', '.join(sorted(versions))}".rstrip(), created and f"evaluated {created}",
+             "the same numbers are beside this page as CSV and JSON"]  # fmt: skip
+    return " \N{MIDDLE DOT} ".join(filter(None, parts))
 
 
 def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:

@@ -74,9 +74,7 @@ class Drawing:
     ) -> None:
         """Write words whose base line starts at a place; ha=right and center move them."""
         shown = " ".join(visible(words).split())
-        made = self.figure.text(
-            x, y, shown, color=colour(role), transform=look.pop("transform", self.pixels), **look
-        )
+        made = self.figure.text(x, y, shown, color=colour(role), transform=self.pixels, **look)
         self._tip(made, tip)
 
     def line(

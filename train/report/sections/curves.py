@@ -74,9 +74,8 @@ class Curves:
     @cached_property
     def at(self) -> dict[tuple[str, float], Any]:
         """The rows by line and x."""
-        rows = self.cells.itertuples()
-        found = {(getattr(row, self.line), float(getattr(row, self.x))): row for row in rows}
-        return {place: row for place, row in found.items() if not math.isnan(place[1])}
+        rows = self.cells.dropna(subset=[self.x]).itertuples()
+        return {(getattr(row, self.line), float(getattr(row, self.x))): row for row in rows}
 
     @property
     def columns(self) -> list[float]:
@@ -199,8 +198,8 @@ def _perplexity(results: Results, source: str) -> Figure:
     more: list[Line] = []
     for measure, write in (("documents", count), ("tokens_scored", amount)):
         known = results.cells(measure, source=source)
-        values = [known[known.length == length].value for length in held.columns]
-        more.append([measure.replace("_", " "), *(spread(value, write) for value in values)])
+        more.append([measure.replace("_", " "), *(spread(known[known.length == x].value, write)
+                                                  for x in held.columns)])  # fmt: skip
     more += published_perplexities(results, source, held.columns)
     note = ("Small: the 95% interval over seeds where a model has several, otherwise over "
             f"documents; {TIMES} is the ratio to the model's own training length. Bold: the "
@@ -215,17 +214,15 @@ def _against(results: Results, pairs: Sequence[tuple[Arm, Arm]]) -> Table | None
     for other, arm in pairs:
         found = results.ratios(arm, other)
         rows += [[f"{arm.label} against {other.label}"]] if len(found) else []
-        for source in in_order(found):
-            at = {row.length: row for row in found[found.source == source].itertuples()}
-            rows.append([source, *(_change(at.get(length)) for length in columns)])
+        for source, own in found.groupby("source", sort=False):
+            at = {row.length: row for row in own.itertuples()}
+            rows.append([str(source), *(_change(at.get(length)) for length in columns)])
     return Table(["source", *map(count, columns)], rows) if rows else None
 
 
 def _change(ratio: Any) -> Cell:
-    if ratio is None:
-        return Cell(DASH)
-    if not math.isfinite(ratio.low):
-        return Cell(change(ratio.value))
+    if ratio is None or not math.isfinite(ratio.low):
+        return Cell(DASH if ratio is None else change(ratio.value))
     ends = f"{change(ratio.low)} to {change(ratio.high)}"
     return Cell(change(ratio.value), small=(ends,), best=ratio.low > 1 or ratio.high < 1)
 
@@ -248,8 +245,8 @@ def seeds(results: Results) -> Section | None:
 def bits(results: Results) -> Section | None:
     """Show bits per byte: the same measurement, comparable between tokenizers and sources."""
     cells = results.cells("bits_per_byte")
-    tables = [Curves(cells[cells.source == source], results.looks, write=fixed).table(source)
-              for source in in_order(cells)]  # fmt: skip
+    tables = [Curves(own, results.looks, write=fixed).table(str(source))
+              for source, own in cells.groupby("source", sort=False)]  # fmt: skip
     words = ("The same losses divided by the bytes of the text that was predicted, which makes "
              "sources and tokenizers comparable. Columns are lengths in tokens.")  # fmt: skip
     return Section("bits", "Bits per byte", [Words(words), *tables]) if tables else None

@@ -84,11 +84,6 @@ def sources_of(experiment: str) -> str:
     return ", ".join(dict.fromkeys(f"{each.source} ({each.provenance})" for each in held))
 
 
-def published_answer(model: str) -> str:
-    """Return the share of right answers that is published of a model."""
-    return str(target_of("arithmetic", model) or "")
-
-
 def published_mean(model: str) -> Cell | str:
     """Return the mean of SCROLLS published of a model by its run's name: bipe_rope is BiPE-RoPE."""
     named = {target.model.lower(): target for target in targets()["scrolls"] if target.model}

@@ -26,7 +26,7 @@ from train.report.figures.lines import Guide
 from train.report.formats import DASH, count, percent, short, spread
 from train.report.palette import Style, ordered_styles
 from train.report.sections.curves import Curves, guides, in_order, protocols
-from train.report.sections.published import published_answer, sources_of
+from train.report.sections.published import sources_of, target_of
 from train.report.table import Arm, Results
 
 OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are no probe of their own
@@ -157,14 +157,13 @@ def _uncertainty(results: Results, task: str, *, chance: float, losses: bool) ->
 def above_chance(results: Results, task: str, length: float) -> list[str]:
     """Return the arms whose share found is more than two standard errors of guessing above it."""
     trials, chances = (_at(results, measure, task) for measure in ("trials", "chance"))
-    clear = []
-    for (arm, at), share in _at(results, "accuracy", task).items():
-        if at == length:
-            chance, guesses = chances.get((arm, at), 0.0), trials.get((arm, at), 1.0)
-            error = math.sqrt(max(0.0, chance * (1 - chance)) / max(1.0, guesses))
-            if share > chance + 2 * error:
-                clear.append(arm)
-    return clear
+
+    def clear(arm: str, share: float) -> bool:
+        chance, guesses = chances.get((arm, length), 0.0), trials.get((arm, length), 1.0)
+        return share > chance + 2 * math.sqrt(max(0.0, chance * (1 - chance)) / max(1.0, guesses))
+
+    shares = _at(results, "accuracy", task)
+    return [arm for (arm, at), share in shares.items() if at == length and clear(arm, share)]
 
 
 def _by_level(results: Results, cells: pd.DataFrame) -> tuple[str, Any]:
@@ -191,12 +190,12 @@ def arithmetic(results: Results) -> Section | None:
         bars=True,
     )  # fmt: skip
     table = held.table("operators")
-    papers = {arm.label: published_answer(arm.model) for arm in results.arms}
+    papers = {arm.label: str(target_of("arithmetic", arm.model) or "") for arm in results.arms}
     rows: list[Line] = [["right answers"]]
     rows += [[*row, papers[row[0].text]] for row in held.rows()]  # type: ignore[list-item, union-attr]
     for measure in ("steps", "tokens"):
         own = Curves(results.cells(measure, task="arithmetic"), results.looks, x="operators",
-                     write=_tenths, pick=max)  # fmt: skip
+                     write=lambda share: percent(share, 1), pick=max)  # fmt: skip
         if own.columns == held.columns:
             rows += [[f"right {measure}"], *([*row, ""] for row in own.rows())]  # type: ignore[list-item]
     note = (
@@ -211,10 +210,6 @@ def arithmetic(results: Results) -> Section | None:
     blocks += [Words(text, look="note") for text in protocols(answers)]
     blocks += [Figure(held.draw(), beside), *_by_width(results, answers, trained)]
     return Section("arithmetic", "Arithmetic by chains", blocks, nav="Arithmetic")
-
-
-def _tenths(share: float) -> str:
-    return percent(share, 1)
 
 
 def in_distribution(operators: Sequence[float], trained: float) -> float:
