@@ -163,11 +163,9 @@ def _rows_of_bucket(held: Mapping[str, Any], edges: Sequence[int], source: str) 
     """Return the rows of documents of some lengths: `length` is where these begin."""
     low, high = held["from"], held["to"]
     span = f"{low} tokens and more" if high is None else f"{low} to {high - 1} tokens"
-    row = Row(source=source, measure="documents", unit="documents", length=low,
-              value=held["documents"], note=f"documents of {span}")  # fmt: skip
-    yield row
-    yield replace(row, measure="segments_per_document", unit="segments",
-                  value=held["segments_per_document"])  # fmt: skip
+    row = Row(source=source, measure="", value=None, length=low, note=f"documents of {span}")
+    for measure, unit in (("documents", "documents"), ("segments_per_document", "segments")):
+        yield replace(row, measure=measure, unit=unit, value=held[measure])
     yield from _rows_of(held, edges, row)
 
 

@@ -60,12 +60,8 @@ def write_report(
     """
     out = Path(out)
     html = out if out.suffix == ".html" else out / "report.html"
-    files = ReportFiles(
-        html=html,
-        csv=html.with_suffix(".csv"),
-        json=html.with_suffix(".json"),
-        figures=html.with_name(f"{html.stem}_figures"),
-    )
+    files = ReportFiles(html=html, csv=html.with_suffix(".csv"), json=html.with_suffix(".json"),
+                        figures=html.with_name(f"{html.stem}_figures"))  # fmt: skip
     shown = sections(results)
     drawings = _name_apart([drawing for section in shown for drawing in section.drawings])
     table = all_rows(results)

@@ -200,12 +200,9 @@ def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
         again = Counter(labels)
         labels = ["/".join(own[-depth:]) if again[label] > 1 else label
                   for label, own in zip(labels, parts, strict=True)]  # fmt: skip
-    seen: Counter[str] = Counter()
-    for place, label in enumerate(labels):
-        seen[label] += 1
-        if seen[label] > 1:
-            labels[place] = f"{label} ({seen[label]})"
-    return labels
+    turns = [labels[: place + 1].count(label) for place, label in enumerate(labels)]
+    return [f"{label} ({number})" if number > 1 else label
+            for label, number in zip(labels, turns, strict=True)]  # fmt: skip
 
 
 def over_depths(rows: pd.DataFrame) -> pd.DataFrame:

@@ -12,9 +12,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from train.report.figures import Drawing, our_style
@@ -111,8 +112,8 @@ class Lines:
                 ticks = [2.0**n for n in range(math.ceil(first), math.floor(last) + 1)]
         ticks = _apart(ticks, [axes.transData.transform((at, 1.0))[0] for at in ticks])
         write = amount if self.x_scale == "linear" else "{:g}".format
-        _set_ticks(axes, "x", ticks, [write(at) for at in ticks])
-        axes.tick_params(axis="x", length=4, width=1, color=colour("rule"))
+        rule = {"length": 4, "width": 1, "color": colour("rule")}
+        _set_ticks(axes.xaxis, ticks, map(write, ticks), **rule)
 
     def _y_axis(self, axes: Axes) -> bool:
         """Set the axis of values and return whether it is logarithmic."""
@@ -127,8 +128,7 @@ class Lines:
             axes.set_yscale("log")
         axes.set_ylim(marks[0], marks[-1])
         written = map(percent if shares else tick, marks) if log or shares else rounded(marks)
-        _set_ticks(axes, "y", marks, written)
-        axes.tick_params(axis="y", length=0, pad=8)
+        _set_ticks(axes.yaxis, marks, written, length=0, pad=8)
         axes.grid(axis="y", color=colour("grid"), linewidth=1)
         axes.set_axisbelow(True)
         axes.patch.set_visible(False)
@@ -234,14 +234,11 @@ def _apart(ticks: Sequence[float], places: Sequence[float]) -> list[float]:
     return [at for at, _ in reversed(kept)]
 
 
-def _set_ticks(
-    axes: Axes, which: Literal["x", "y"], ticks: Sequence[float], labels: Iterable[str]
-) -> None:
-    axis = axes.xaxis if which == "x" else axes.yaxis
+def _set_ticks(axis: Axis, ticks: Sequence[float], labels: Iterable[str], **look: Any) -> None:
     axis.set_major_locator(FixedLocator(list(ticks)))
     axis.set_major_formatter(FixedFormatter(list(labels)))
     axis.set_minor_locator(NullLocator())
-    axes.tick_params(axis=which, labelcolor=colour("ink"), labelsize=12)
+    axis.set_tick_params(labelcolor=colour("ink"), labelsize=12, **look)
 
 
 def _place(made: Drawing, axes: Axes, x: float, y: float) -> tuple[float, float]:
@@ -271,10 +268,8 @@ def spread(places: Sequence[float], *, low: float, high: float) -> list[float]:
 
     groups: list[list[float]] = []
     for place in places:
-        groups.append([place])
-        while len(groups) > 1 and start(groups[-1]) < (
-            start(groups[-2]) + len(groups[-2]) * _LABEL_SPACE
-        ):
-            last = groups.pop()
-            groups[-1] += last
+        group = [place]
+        while groups and start(group) < start(groups[-1]) + len(groups[-1]) * _LABEL_SPACE:
+            group = groups.pop() + group
+        groups.append(group)
     return [start(group) + index * _LABEL_SPACE for group in groups for index in range(len(group))]

@@ -64,10 +64,8 @@ def others(results: Results) -> Section | None:
             x_name=f"{x} (log scale)" if log else x, x_scale="lengths" if log else "linear",
             styles=results.looks, pick=None, write=percent if unit == "share" else short,
         )  # fmt: skip
-        if spreads:
-            blocks.append(chart.figure(words))
-        else:
-            blocks.append(Table([words, unit or "value"], chart.rows()))
+        single = Table([words, unit or "value"], chart.rows())
+        blocks.append(chart.figure(words) if spreads else single)
     if not blocks:
         return None
     first = Words("What was measured beside the subjects of the other sections.")

@@ -184,12 +184,9 @@ def _source(name: str, held: Mapping[str, Any], edges: Sequence[float]) -> list[
     drawing = _histograms(f"growth_{name}", name, edges, buckets)
     segmenter = str(held["segmenter"].get("segmenter", "")).rpartition(".")[2]
     one = percent(held["tokens_per_segment"]["share_of_length_1"], 1)
-    blocks: list[Block] = [
-        Heading(name),
-        Words(f"Cut by {segmenter}; {one} of the segments have one token."),
-        Figure(drawing, _distances(held["distance"])),
-    ]
-    return [*blocks, _separators(held["separators"])] if held["separators"] else blocks
+    words = Words(f"Cut by {segmenter}; {one} of the segments have one token.")
+    ends = [_separators(held["separators"])] if held["separators"] else []
+    return [Heading(name), words, Figure(drawing, _distances(held["distance"])), *ends]
 
 
 def _distances(distance: Mapping[str, Any]) -> Table:

@@ -148,13 +148,11 @@ def _output(rows: pd.DataFrame) -> list[Cell | str]:
         middle, low, high = (float(rank.iloc[0]) for rank in ranks)  # type: ignore[union-attr]
         return Cell(short(middle), small=(span(low, high, short),))
 
-    made = held.get("scrolls_predictions", pd.Series(dtype=float))
-    empty = held.get("scrolls_empty", pd.Series(dtype=float))
+    made, empty = (held.get(f"scrolls_{name}", pd.Series(dtype=float))
+                   for name in ("predictions", "empty"))  # fmt: skip
     number = float(made.sum())
-    shares = [
-        float((empty.to_numpy() * made.to_numpy()).sum()) if len(empty) == len(made) else math.nan,
-        total("scrolls_ended_by_length"),
-    ]
+    shares = [float(empty.to_numpy() @ made.to_numpy()) if len(empty) == len(made) else math.nan,
+              total("scrolls_ended_by_length")]  # fmt: skip
     cut = [total(f"scrolls_{name}") for name in ("prompts_cut", "prompt_tokens_cut", "outputs_cut")]
     return [
         count(number),

@@ -101,11 +101,10 @@ def _trained_on(results: Results) -> str:
 
 
 def _machine(found: Mapping[str, Any]) -> str:
-    if found.get("gpu"):
-        return str(found["gpu"])
     cpu = found.get("cpu") or found.get("platform") or "an unnamed machine"
     threads = found.get("threads")
-    return f"{cpu} ({threads} thread{'s' * (threads != 1)})" if threads else str(cpu)
+    called = f"{cpu} ({threads} thread{'s' * (threads != 1)})" if threads else cpu
+    return str(found.get("gpu") or called)
 
 
 def _ends(results: Results, source: str) -> list[float]:
@@ -158,12 +157,9 @@ def _have(names: Sequence[str], one: str = "has", many: str = "have") -> str:
 
 def _asked(results: Results) -> list[float]:
     """Return the most operators of training, and the most that were asked for."""
-    cells = results.cells("answer", task="arithmetic")
-    if cells.empty:
-        return []
+    asked = results.cells("answer", task="arithmetic").operators.unique().tolist()
     trained = results.cells("trained_operators", task="arithmetic").operators.max()
-    asked = sorted(cells.operators.unique().tolist())
-    return sorted({in_distribution(asked, trained), asked[-1]})
+    return sorted({in_distribution(asked, trained), max(asked)}) if asked else []
 
 
 def _arithmetic(results: Results) -> str:
@@ -211,12 +207,11 @@ def _certainty(results: Results) -> str:
             "perplexities are averaged geometrically); intervals are 95% intervals of these means, "
             "and show how much other seeds would change, not how other texts would."
         )
-    if len({arm.model for arm in results.arms}) < len(results.arms):
-        return ""
-    return (
+    once = (
         "Each model was trained once: nothing here shows how much another seed would change, so "
         "differences of a few percent may be chance."
     )
+    return once if len({arm.model for arm in results.arms}) == len(several) else ""
 
 
 def _table(results: Results) -> Table:
