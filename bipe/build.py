@@ -7,8 +7,6 @@ The same form as in conf/, readable without Hydra, so that a checkpoint serves o
 description can come with a downloaded model: only classes under an allowed prefix are built.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib

@@ -13,8 +13,6 @@ Keys kept unrotated would not give that: hidden states above the first layer wer
 frequencies of their time.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from jaxtyping import Bool, Float, UInt8

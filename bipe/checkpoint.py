@@ -4,8 +4,6 @@ Weights travel as safetensors and nothing is unpickled. The folder is written un
 name and renamed, so that it is complete or absent. layouts.py reads and writes other forms.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

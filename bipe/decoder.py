@@ -6,8 +6,6 @@ gives for the ids of the batch. Nothing here knows what a segment is.
 Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
 """
 
-from __future__ import annotations
-
 import functools
 import zlib
 from collections.abc import Callable, Mapping

@@ -8,8 +8,6 @@ buffers that official checkpoints carry are derived data: accepted and ignored.
     bipe_rope    Bilevel(Learned, RoPE)          bipe_alibi    Bilevel(Learned, ALiBi x 96)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

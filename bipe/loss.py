@@ -8,8 +8,6 @@ products to run at full speed; inside it, blocks of tokens that fit a CPU's cach
 into their gradients, in place. The plain form is the twin in the tests.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor

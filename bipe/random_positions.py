@@ -16,8 +16,6 @@ or the state of a generator. So a run that is resumed on other devices draws wha
 The numbers are those of a counter through the finaliser of SplitMix64 (Steele et al., 2014).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal

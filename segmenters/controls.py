@@ -7,8 +7,6 @@ another segmenter makes, or even all their lengths, and moves the cuts. `Clauses
 of another one further. None of these knows about words or sentences.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import re

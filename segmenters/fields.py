@@ -5,8 +5,6 @@ proof-pile-2, CodeSearchNet, the Pile, RedPajama, SlimPajama, Dolma, Common Pile
 in a field `meta` or `metadata`, which some data sets spell as JSON.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath

@@ -3,8 +3,6 @@ r"""Places in a text: where lines, white space, nested comments and matches end.
 A physical line ends with "\n", "\r\n" or "\r", and with nothing else.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator

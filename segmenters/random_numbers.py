@@ -4,8 +4,6 @@ Integers modulo 2 to the 64 and nothing else, so that a seed gives the same numb
 and with every version of numpy. `bipe`, which knows torch alone, has the same on the device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -8,8 +8,6 @@ SlimPajama, Dolma, proof-pile-2 and Common Pile). All names are in lower case. C
 looked at, except for the first line of a script ("#!/bin/sh").
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

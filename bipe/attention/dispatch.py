@@ -7,8 +7,6 @@ CPU a packed row is taken apart and each document attends on its own, which is c
 (6 documents per row: 0.44 of its time). Padding counts as a document of its own.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import logging

@@ -21,8 +21,6 @@ over parts of the keys can be merged. That operator is private to torch: `bias_r
 once before anything relies on it.
 """
 
-from __future__ import annotations
-
 import functools
 
 import torch

@@ -11,8 +11,6 @@ one, segments for the other. So an encoding is written once and has both forms.
                         a T x T tensor: attention chooses the path
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 

@@ -15,8 +15,6 @@ A key belongs to the nearest pass whose `first` it reaches, so passes cannot ove
 are in bipe/extension/distances.py, the attention over passes in bipe/attention/passes.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -7,8 +7,6 @@ table of positions, hence no length to run out of; the strategies that change th
 longer contexts are in bipe/extension.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

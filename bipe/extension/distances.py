@@ -4,8 +4,6 @@ Distances count tokens or segments, whatever drives the encoding; i is the id of
 a key. bipe/encodings/far.py defines passes; bipe/attention/passes computes them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

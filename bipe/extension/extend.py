@@ -17,8 +17,6 @@ them as they are. Training records the indices that it saw in a model's notes:
     positions: {token: {counted, maximum, p99, p99.9}, segment: {...}}
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping

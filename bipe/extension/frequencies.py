@@ -12,8 +12,6 @@ turns in training and are kept (ramp 0), slow ones are interpolated (ramp 1), th
 blended: 2309.00071, eq. 17 and 18, in the form of its code.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ Read into descriptions (build.py), which a DecoderConfig carries; written from t
 counted there in tokens, always.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -9,8 +9,6 @@ places, a step moves what they wrote, not the prompt. One beam with early stoppi
 decoding; as many beams as there are continuations search them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

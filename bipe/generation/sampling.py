@@ -7,8 +7,6 @@ Rows of different lengths are padded on the left, and every row is drawn from it
 (session.py) continues the segments, so that a model under BiPE counts as it did in training.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ white space) are replaced by others that take their place; line ends stay where 
 The counts do not see what a step costs: in broken text it can be twenty times the usual.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ Haskell can take minutes for a few kilobytes of operators, without a chance to s
 as the other opinion in the tests.)
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

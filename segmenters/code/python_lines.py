@@ -15,8 +15,6 @@ whoever reads from left to right cannot know better.
 Nothing is parsed, and nested quotes of one kind inside of an f-string (PEP 701) are not followed.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ a string is one.
 Broken code: whatever holds an error, up to the block around it, is cut at its physical lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -8,8 +8,6 @@ every line is a segment. `tags`: nodes that nest by tags. `defines`: top-level d
 `contains`: nodes looked into for them; `comments`: what belongs to the definition below.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

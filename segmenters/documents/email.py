@@ -10,8 +10,6 @@ A change begins at the first "diff", "Index:", "---" with "+++", or "***" with "
 there on each line is a segment. Before it is a letter with headers (git format-patch), or prose.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -8,8 +8,6 @@ names ("language-python"). Nothing is stripped and broken tags are text. Source:
 Standard, "The HTML syntax".
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@ begins a line; its options name its language ([language=C++], {python}), and the
 and close it are segments. `LaTeXProofs` finds sentences, proofs and displays in the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

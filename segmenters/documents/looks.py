@@ -5,8 +5,6 @@ most to the least telling. It is a guess, made when nobody says what a document 
 answer where no sign is found.
 """
 
-from __future__ import annotations
-
 import re
 
 # Only so many characters are looked at.

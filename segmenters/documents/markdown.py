@@ -8,8 +8,6 @@ quotation is read without its ">" and is Markdown again; a block of HTML is HTML
 YAML or TOML. A display of mathematics ($$, an environment) stays in its sentence.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

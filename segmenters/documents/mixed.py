@@ -7,8 +7,6 @@ in LaTeX to `LaTeXProofs`; a document inside of a document (a quotation, a cell 
 cut as what it is, as deep as people nest them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache

@@ -8,8 +8,6 @@ such a character unless a digit follows (pandoc's rule, "Math"), so prices are n
 not closed in its paragraph is text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

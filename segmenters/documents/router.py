@@ -7,8 +7,6 @@ default, so as a kind it decides last. `route` is the decision, `decide` the sam
 cut without `choose`, a text is judged by itself. Each decision is logged, at level DEBUG.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ directives hold text, which is read as such. Source: docutils, "reStructuredText
 Specification".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

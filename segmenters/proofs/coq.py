@@ -13,8 +13,6 @@ writes its own period before white space is not known.
 The reader is a machine of a few states that never looks back, so a text may come in pieces.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -21,8 +21,6 @@ inside of names are not looked at. Source: Grabowski, Kornilowicz and Naumowicz,
 (2010), sections 2 and 3.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

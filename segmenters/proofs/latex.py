@@ -14,8 +14,6 @@ amsmath user's guide (2020), "Displayed equations". Macros are not expanded, so 
 under another name (\bea) is text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

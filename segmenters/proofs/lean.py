@@ -12,8 +12,6 @@ Source: The Lean Language Reference, "Layout" and "Tactic proofs". Tactics on on
 are one step; terms are not parsed; a tab counts as one column.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

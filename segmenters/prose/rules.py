@@ -13,8 +13,6 @@ language beyond lists of abbreviations: what is written without capitals or term
 in one piece.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

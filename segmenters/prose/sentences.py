@@ -6,8 +6,6 @@ Trailing white space stays with the sentence before, and a blank line is always 
 here trains or downloads a model.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable

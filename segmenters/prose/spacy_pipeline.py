@@ -7,8 +7,6 @@ boundaries back as character offsets. Boundaries are written and read as whole a
 its tokens, so the tokenizer of our own pipeline makes no more than the cuts need.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from itertools import pairwise

@@ -18,8 +18,6 @@ candidates at first sight. `match.lastgroup` reports what was found:
     None      a bullet
 """
 
-from __future__ import annotations
-
 import re
 
 _TITLES = """

@@ -7,8 +7,6 @@ left, and a segment shows its number and sizes on hover. Of a very long text onl
 drawn there, with a note; its numbers are of all of it.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ bipe evaluate out=RUNS 'evaluate.probes=[passkey, niah_multikey, copy]'
 bipe evaluate out=RUNS sweep=stretch        each way to stretch a model is a variant of it
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from inspect import signature

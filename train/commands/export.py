@@ -3,8 +3,6 @@
 Takes two or three keys and no configuration. What is written where: train/data/store/export.py.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

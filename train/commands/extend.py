@@ -8,8 +8,6 @@ The model and its encoding are those of the checkpoint, and so is the data where
 Under BiPE the original length of a stretch is a number of segments (docs/stretch.md).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import sys

@@ -8,8 +8,6 @@ followed token by token. Text appears as it is written; where the output is
 no terminal, it is what was written and nothing else.
 """
 
-from __future__ import annotations
-
 import codecs
 import functools
 import logging

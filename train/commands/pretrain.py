@@ -3,8 +3,6 @@
 What all commands that train take out of the configuration is here: rows, model, and the run.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import fields

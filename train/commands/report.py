@@ -1,7 +1,5 @@
 """`bipe report`: trained runs as a page with figures, as CSV and JSON, and as terminal tables."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -24,8 +24,6 @@ validate checks the form of a file of predictions; with `task` and `path`, its i
 writes the predictions of all seven tasks, from the runs in a folder, as the one CSV to submit.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -6,8 +6,6 @@
 Writes segment_statistics.json and a page of the same name, and prints a table.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -8,8 +8,6 @@ the path of a .json; the same corpus and keys give the same bytes. What the corp
 trained on: it serves to measure the bytes per token.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Takes the folder of `bipe prepare`, or that of one split. Needs no configuration
 Exit status: 0 all is as it was written, 1 there are faults, 2 the folder cannot be read.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

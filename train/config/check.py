@@ -5,8 +5,6 @@ All faults are reported at once, each with the key as it is typed on the command
 the value, and the nearest name where a name is wrong.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import inspect

@@ -3,8 +3,6 @@
 The types hold the rules for their values, which check.py compares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal

@@ -9,8 +9,6 @@ block shows where a file differs. The CRCs are one string, eight hexadecimal dig
 that a terabyte costs a manifest 8 MB.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -6,8 +6,6 @@ locks the file itself is the lock: `filelock` takes it over where its process is
 another host always counts, since nobody here can tell whether that run is alive.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -8,8 +8,6 @@ of its query that grant access; in a configuration the value of a key that sound
 left out as well.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -11,8 +11,6 @@ More operators than in training ask for extrapolation. The problems are of the s
 for: no expression of them was trained on (arithmetic/reader.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ They answer different questions: how far another seed of training, other trials,
 might have moved a number.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev

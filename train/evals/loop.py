@@ -8,8 +8,6 @@ A cell whose key is in the journal is not measured again, so a run that was kill
 was, and other lengths add to what is there. Cells that measure equal models are measured once.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import time

@@ -10,8 +10,6 @@ Nothing is overwritten: of two cells of one name, such as one measured again on 
 later one counts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The rows of a run as a short table for the terminal."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The held-out text that measurements read, and the characters that tokens spell."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the length itself (dynamic) keeps its own. Nothing is stretched where the factor
 method is the model as it is.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

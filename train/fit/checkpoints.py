@@ -6,8 +6,6 @@ not at all, and `latest_checkpoint` returns the newest one that is whole. (Light
 goes through the temporary folder: on another file system a kill leaves half a file.)
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

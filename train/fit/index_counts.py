@@ -6,8 +6,6 @@ waiting for it; ranks are added up when a checkpoint is written, so that a run t
 goes on with another number of devices, counts each training token once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

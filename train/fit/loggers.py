@@ -1,7 +1,5 @@
 """Loggers beside metrics.csv: Weights & Biases and TensorBoard, neither of them ever required."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping

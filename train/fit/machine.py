@@ -1,7 +1,5 @@
 """The machine that a run is on: what it is, and which precision is fast there."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

@@ -11,8 +11,6 @@ and sharded parameters, whose kernels take no plain tensor beside them, have the
 after the device was asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A schedule is a factor on the learning rate: warm-up from 0, then its own shape,
 Being a function of the step alone, it needs no state to resume.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

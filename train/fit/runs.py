@@ -9,8 +9,6 @@ RUN/environment.json   where
 RUN/scrolls/           what `bipe scrolls` wrote and scored: predictions, submission, scores
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import hashlib

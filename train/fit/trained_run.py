@@ -8,8 +8,6 @@ Read from the run's folder without loading its weights:
     RUN/model/*.safetensors their shapes alone
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A training run, from the claim of its folder to the written model, on values alone."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -4,8 +4,6 @@ Every text is plain text here. The template (page.html.j2) escapes it, and rich 
 as markup; so no name of a model or a source can become either.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The CSV and the JSON hold the numbers as they were measured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

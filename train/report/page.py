@@ -9,8 +9,6 @@ Everything is made before the first byte is written, and each file is written wh
 a reader never sees half a file, and a page always has its numbers.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

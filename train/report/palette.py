@@ -10,8 +10,6 @@ light values, of which no two roles share one: so they can be replaced by the CS
 their roles, and one drawing serves both themes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

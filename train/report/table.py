@@ -6,8 +6,6 @@ and problems as sums; what one seed lacks the mean lacks too. Arms are compared 
 because runs of one seed have the same batches and the same weights to start from.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ queries, each pass over the keys that the block meets in it; a block is computed
 backward pass.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor

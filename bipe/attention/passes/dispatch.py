@@ -10,8 +10,6 @@ Keys come unrotated, those of a cache too, and are turned for each pass. Which k
 queries meets is read on the host, once per forward pass.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 from typing import Any

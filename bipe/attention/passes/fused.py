@@ -5,8 +5,6 @@ not, and the keys of the block itself are causal. Of a window's keys no others a
 gradient of each part takes the log-sum-exp of all of them. The eager twin is `eager_passes`.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterator

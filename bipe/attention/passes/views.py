@@ -5,8 +5,6 @@ both ends of their ranges never fall either, across documents as well: a block o
 block of keys, of which only the edges need a mask.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Nothing is written. A tokenizer that would be trained is trained on the sample, 
 are those of a smaller vocabulary's.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

@@ -5,8 +5,6 @@ at a time, so that memory is bounded for any number of documents; then each part
 is listed for it. The first in the order of sources and parts stays, whoever hashed what and when.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -6,8 +6,6 @@ started them, whatever ends it. From elsewhere nothing comes back but files: a p
 in its folder, a fault beside it. What makes parts is imported when it runs.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

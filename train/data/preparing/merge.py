@@ -3,8 +3,6 @@
 Order alone decides the bytes: which worker made a part, and when, leaves no trace.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ What is counted on the way goes into one JSON-able result, so that the results o
 in order, are what a single process would have counted.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack

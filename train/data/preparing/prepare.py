@@ -5,8 +5,6 @@ same bytes for any number of workers and after any interruption. A run that was 
 by the next one with the same request: what is done is not done again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

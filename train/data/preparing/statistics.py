@@ -6,8 +6,6 @@ these statistics show whether it holds for the user's corpus and segmenter. Leng
 the end-of-document token included, over all splits.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise

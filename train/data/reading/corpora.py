@@ -4,8 +4,6 @@ Nothing is downloaded and nothing is copied into the repository: what a package 
 where it is installed. Packages are found, never imported, so that none of their code runs.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

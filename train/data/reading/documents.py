@@ -9,8 +9,6 @@ A source is read in parts, each by one worker. How it is divided depends on the 
 on the number of workers, so that any number of them writes the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -13,8 +13,6 @@ its text: by default those by which a segmenter is chosen (`segmenters.fields`),
 in its `meta`. Of a Parquet file only the columns of these fields are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ lies. Bytes that are not UTF-8 follow `encoding_errors` (Parquet holds text, not
 such option); what holds no document at all follows `on_bad`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

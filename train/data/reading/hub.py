@@ -4,8 +4,6 @@
 are a script do not load since datasets 4; the error says how to name their files instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

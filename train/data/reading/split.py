@@ -4,8 +4,6 @@ The hash knows nothing of the order or the number of documents, so that a corpus
 document moves from one split to another. Where documents are few and long (books), name the ids.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ can only be read from its start: each piece unpacks the whole and keeps its own 
 little beside tokenizing them.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -10,8 +10,6 @@ continues like one that is cut by a row.
     length 4         |a a a a|a b b b|c c ...     as many tokens per step (budget tokens)
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ would make it count other rows (seed, lengths, weights, the data itself) is refu
 another global batch, unless it is to be converted: rows that are consumed then stay consumed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

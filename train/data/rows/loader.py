@@ -6,8 +6,6 @@ whatever the world size and the micro-batch, and resuming at any step needs one 
 mapped memory and numpy; a thread is enough, and no process is forked beside a process group.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import weakref

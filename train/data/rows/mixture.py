@@ -1,7 +1,5 @@
 """Which sources a run reads, in what proportions, and how often: what a configuration asks for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -25,8 +25,6 @@ A document may begin with a prompt, which is read and not scored: its first segm
     prompt_level 1    Who won? He ran. She won. | She did. <end>      an example: its output
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ One folder, or a list of folders, is known by the names of its sources; a mappin
 a name of its own, and its sources are NAME/SOURCE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The segmenter of prepared data, built again from the fingerprint that the data set holds."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -11,8 +11,6 @@ room are handled at once, as ranges: the time is that of sorting, and grows with
 different lengths instead of the number of documents.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 
 import numpy as np

@@ -22,8 +22,6 @@ The metadata of the schema hold the fingerprints of the tokenizer and the segmen
 "bipe". `datasets` reads the folder of a source as it is, the splits by the names of the files.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import struct

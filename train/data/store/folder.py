@@ -9,8 +9,6 @@ data set is complete; then it is moved out and the new one in, the manifest last
 that was interrupted is finished by the next run.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -14,8 +14,6 @@ follows from the ends and is not stored. Positions are not known here: bipe.posi
 This file reads; writer.py writes. docs/shards.md describes the format for other programs.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator

@@ -9,8 +9,6 @@ document; and all is as many as the manifest counts. Of each rule that is broken
 reported and how many there are.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ Long documents, held out for measuring length, are taken as they come in the fil
 first token, so that two models, or one model at two lengths, read the same text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

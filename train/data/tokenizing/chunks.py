@@ -20,8 +20,6 @@ Parts after the first are encoded without the space that a tokenizer puts before
 line ends together, but cut elsewhere: with them, letters must be on both sides.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator

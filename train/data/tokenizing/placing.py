@@ -10,8 +10,6 @@ compositions, ligatures, scripts, emoji, runs of white space. A tokenizer that f
 mapped exactly, and is refused with the first token that is out of place.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ spellings of special tokens ("</s>") inside a text, which may be other pieces of
 Sources: sentencepiece_model.proto; Kudo and Richardson 2018.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ all pairs that spell a token, by its rank, and `ignore_merges`. It is held again
 (`merge`) on the sample.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

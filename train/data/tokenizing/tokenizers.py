@@ -13,8 +13,6 @@ padding and dropout that a file asks for are switched off. A tokenizer travels t
 by pickle; there, `one_thread` keeps it from starting threads of its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

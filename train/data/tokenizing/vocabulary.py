@@ -11,8 +11,6 @@ tokenizer_config.json adds or overrides counts, as it does in transformers: adde
 add_prefix_space, do_lower_case and its kin.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ everything else. Logits are never whole. What a dynamic stretch counts with is k
 because the whole row is: so its chunks are rotated as the row in one pass would be.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Perplexity against the length of the context, by one protocol."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ No token is scored twice. Whatever the protocol, the mean over all scored tokens
 averages by which its source reports are kept beside it where they differ.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from abc import ABC, abstractmethod

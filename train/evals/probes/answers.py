@@ -5,8 +5,6 @@ so that memory grows with its length and not with its square. Then each candidat
 and taken back. What is written is scored by RULER's rules (2404.06654).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

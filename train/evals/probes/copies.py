@@ -8,8 +8,6 @@ Tokens are drawn from the vocabulary, so that nothing but the context tells them
 repeated. The loss of plain text by the place of its tokens is here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Draws that are the same on every machine and with every version of every library (SplitMix64)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ any text is, so that statements and questions have the segments that the rules o
 them, and no others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -11,8 +11,6 @@ of a few hundred tokens have room for it. Words are made of syllables, so that t
 them, no language has an advantage, and no model can know them beforehand.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from functools import partial

@@ -4,8 +4,6 @@ Trials are functions of (seed, probe, length, depth, number) and of the held-out
 all models, on every machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -10,8 +10,6 @@ The place of a sought needle is `depth` of the text around it; it is put before 
 text, never inside of one. Distances are from the end of a needle to the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

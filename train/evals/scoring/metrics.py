@@ -3,8 +3,6 @@
 Of several references the best counts. The golden data of tests holds the official scorers' numbers.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import string

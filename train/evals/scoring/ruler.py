@@ -5,8 +5,6 @@ RULER looks for each reference inside the prediction, whatever its case. "123456
 written: "12,345" is 12, and digits of any script count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from statistics import fmean

@@ -8,8 +8,6 @@ serves both themes, and has tooltips without a script. Equal numbers give equal 
 random name, no setting of the user's own matplotlib.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

@@ -8,8 +8,6 @@ Histograms: every bin is equally wide and its edges are written, whatever their 
 shares of a row's own total, on one scale for all rows, so that shapes compare by eye.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ are on a log2 axis; values on a linear axis with round ticks, or on a log10 axis
 `LOG_RATIO` times the smallest, since a linear axis would press every good model onto the bottom.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -11,8 +11,6 @@ A section that has nothing to show is None. A measure that none of them knows ap
 without a line of code here.
 """
 
-from __future__ import annotations
-
 from train.report.content import Block, Section, Table, Words
 from train.report.formats import percent, short
 from train.report.sections.curves import Curves, bits, perplexity, positions, seeds

@@ -4,8 +4,6 @@
 quantity, as a chart and as a table. A section is a filter of the rows and such a figure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ documents have more segments and not longer ones. What `bipe evaluate statistics
 in numbers; its page needs no model.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

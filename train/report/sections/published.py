@@ -5,8 +5,6 @@ another paper that ran the method again; "unread", known to be published and not
 place stays blank. What nobody has checked in its source is not in the file.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """SCROLLS: scores by task with their spread over seeds, lengths of outputs, what was cut."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ and say so when a model diverged or does not beat guessing. They hold no adjecti
 explanation.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tasks: retrieval and other probes, arithmetic; and models whose length was extended."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -10,8 +10,6 @@ keyed hash of its expression: it is in one split for ever, whatever the seed, th
 of documents, so that training and test never overlap.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from abc import abstractmethod

@@ -6,8 +6,6 @@ SHA-512 of the text) Python promises to keep. Trees are split at random places, 
 are as random as their trees, not uniform over strings.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -3,8 +3,6 @@
 So "10" modulo 11 is one token, as in the task of Feng et al. (arXiv 2305.15408).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any

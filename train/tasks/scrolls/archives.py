@@ -9,8 +9,6 @@ An archive at an address (hf://, https://, s3://) is downloaded once, by `datase
 Nothing is unpacked to disk, and a member that is damaged is a fault, never a shorter split.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

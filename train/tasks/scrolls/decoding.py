@@ -9,8 +9,6 @@ them (the model, the way of decoding, the examples); a journal that says somethi
 again, and a line that was half-written is made again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

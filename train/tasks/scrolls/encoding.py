@@ -17,8 +17,6 @@ of the output; questions and inference keep 7991 first, and at most 200 of the o
 and `output` are a task's own, and `first` is what the row has left.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

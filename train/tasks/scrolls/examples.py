@@ -10,8 +10,6 @@ White space after a field belongs to the part it ends, as a separator belongs to
 ends; other wording is a part of kind "text". A field that is empty leaves no part.
 """
 
-from __future__ import annotations
-
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ A folder is named after all that decides its bytes (examples, tokenizer, segment
 made once for all runs that ask for the same, and is there whole or not at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

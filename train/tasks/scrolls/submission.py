@@ -5,8 +5,6 @@ with the columns Task, ID, Prediction and the rows of all seven tasks. Both are 
 at all.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

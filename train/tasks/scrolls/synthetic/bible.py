@@ -4,8 +4,6 @@ Books are the units of splits. Verses that the Bible has twice are never asked f
 answer of one split is not in another.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

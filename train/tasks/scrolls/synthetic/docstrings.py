@@ -4,8 +4,6 @@ Modules are those of installed packages, which are read and never imported; a mo
 split alone. Which examples there are depends on the versions of the packages.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import warnings

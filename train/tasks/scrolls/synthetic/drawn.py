@@ -5,8 +5,6 @@ known they are shuffled and shared out; where they are made up without end, a ha
 whose it is. The draws are those of `random.Random` seeded by text, the same on every machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from abc import abstractmethod

@@ -7,8 +7,6 @@ identities of natural numbers, true since their right side is the left one rewri
 products turned round, products distributed.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter
