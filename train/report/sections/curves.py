@@ -138,16 +138,19 @@ def guides(arms: Sequence[Arm]) -> list[Guide]:
     return [Guide(at=length, label=f"trained at {count(length)}") for length in lengths]
 
 
-def to_trained(results: Results, cells: pd.DataFrame) -> dict[tuple[str, float], float]:
-    """Return values by arm and length over those at the arm's own training length."""
+def to_trained(results: Results, cells: pd.DataFrame) -> Callable[[Any], list[str]]:
+    """Return how a row's value is written over that at its arm's own training length."""
     trained = {arm.label: arm.row_length for arm in results.arms}
     at = {(row.arm, row.length): row.value for row in cells.itertuples()}
     base = {name: at.get((name, length), math.nan) for name, length in trained.items()}
-    return {
-        (arm, length): value / base[arm]
-        for (arm, length), value in at.items()
-        if length != trained[arm] and math.isfinite(value) and base[arm] > 0
-    }
+
+    def small(row: Any) -> list[str]:
+        known = math.isfinite(row.value) and base[row.arm] > 0
+        return (
+            [times(row.value / base[row.arm])] if known and row.length != trained[row.arm] else []
+        )
+
+    return small
 
 
 def in_order(cells: pd.DataFrame, column: str = "source") -> list[str]:
@@ -187,10 +190,9 @@ def perplexity(results: Results) -> Section | None:
 
 def _perplexity(results: Results, source: str) -> Figure:
     cells = results.cells("perplexity", source=source)
-    ratios = {place: [times(ratio)] for place, ratio in to_trained(results, cells).items()}
     held = Curves(
         cells, results.looks, name=f"perplexity_{source}", y_name=f"perplexity, {source}",
-        small=lambda row: ratios.get((row.arm, row.length), []), guides=guides(results.arms),
+        small=to_trained(results, cells), guides=guides(results.arms),
         title=f"Perplexity: {source}",
     )  # fmt: skip
     more: list[Line] = []

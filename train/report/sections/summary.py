@@ -24,7 +24,6 @@ from train.report.content import (
     Section,
     Table,
     Words,
-    best_of,
 )
 from train.report.formats import (
     DASH,
@@ -37,7 +36,6 @@ from train.report.formats import (
     percent,
     short,
     spread,
-    times,
 )
 from train.report.sections.curves import Curves, in_order, protocols, to_trained
 from train.report.sections.tasks import above_chance, in_distribution
@@ -219,33 +217,30 @@ def _table(results: Results) -> Table:
         [Cell(arm.label, style=arm.style), amount(sizes[arm.label])] for arm in results.arms
     ]
 
-    def add(title: str, cells: pd.DataFrame, x: str, ends: Sequence[float], **how: Any) -> None:
+    def add(title: str, cells: pd.DataFrame, ends: Sequence[float], **look: Any) -> None:
+        own = cells[cells[look.get("x", "length")].isin(ends)].assign(low=math.nan, high=math.nan)
+        made = {name.text: row for name, *row in Curves(own, results.looks, **look).rows()}
         groups.append((title, len(ends)))
-        write, pick, below = how["write"], how["pick"], how.get("below", {})
-        for end in ends:
-            head.append(count(end))
-            at = {row.arm: row.value for row in cells[cells[x] == end].itertuples()}
-            best = best_of(at.values(), pick, write)
-            for arm, row in zip(results.arms, rows, strict=True):
-                small = (times(below[arm.label, end]),) if (arm.label, end) in below else ()
-                text = write(at[arm.label]) if arm.label in at else DASH
-                row.append(Cell(text, small=small, best=text == best))
+        head.extend(map(count, ends))
+        for arm, row in zip(results.arms, rows, strict=True):
+            row += made.get(arm.label, [DASH] * len(ends))
 
     for source in _sources(results):
         cells = results.cells("perplexity", source=source)
-        add(f"perplexity, {source}", cells, "length", _ends(results, source), write=short, pick=min,
-            below=to_trained(results, cells))  # fmt: skip
+        ratio = to_trained(results, cells)
+        add(f"perplexity, {source}", cells, _ends(results, source), small=ratio)
     found = results.cells("accuracy", task="passkey", depth=None)
     if len(found):
         ends = list(dict.fromkeys((found.length.min(), found.length.max())))
-        add("passkey found", found, "length", ends, write=percent, pick=max)
+        add("passkey found", found, ends, write=percent, pick=max)
     if _asked(results):
-        add("right answers, operators", results.cells("answer", task="arithmetic"), "operators",
-            _asked(results), write=percent, pick=max)  # fmt: skip
-    ratio = (f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's "
+        answers = results.cells("answer", task="arithmetic")
+        add("right answers, operators", answers, _asked(results), x="operators", write=percent,
+            pick=max)  # fmt: skip
+    below = (f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's "
              "own training length. ")  # fmt: skip
     best = "Bold: the best of its column." if len(head) > 2 else ""
-    note = f"{ratio if _sources(results) else ''}{best}"
+    note = f"{below if _sources(results) else ''}{best}"
     return Table(head=head, groups=groups, rows=rows, note=note)
 
 
