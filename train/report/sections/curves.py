@@ -145,10 +145,8 @@ def to_trained(results: Results, cells: pd.DataFrame) -> Callable[[Any], list[st
     base = {name: at.get((name, length), math.nan) for name, length in trained.items()}
 
     def small(row: Any) -> list[str]:
-        known = math.isfinite(row.value) and base[row.arm] > 0
-        return (
-            [times(row.value / base[row.arm])] if known and row.length != trained[row.arm] else []
-        )
+        known = math.isfinite(row.value) and base[row.arm] > 0 and row.length != trained[row.arm]
+        return [times(row.value / base[row.arm])] if known else []
 
     return small
 

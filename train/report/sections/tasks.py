@@ -167,12 +167,11 @@ def above_chance(results: Results, task: str, length: float) -> list[str]:
 def _by_level(results: Results, cells: pd.DataFrame) -> tuple[str, Any]:
     level = cells.measure.iloc[0].rpartition("nll_by_")[2]
     words = _LEVELS.get(level, level)
-    chart = Curves(
+    return "", Curves(
         name=f"loss_by_{level}", y_name=f"loss, nats per token, by {words.partition(',')[0]}",
         cells=cells[cells.value.notna()].assign(start=cells.start + 1), x="start",
         x_name=f"{words} (log scale, counted from 1)", x_scale="octaves", styles=results.looks,
-    )  # fmt: skip
-    return "", chart.draw()
+    ).draw()  # fmt: skip
 
 
 def arithmetic(results: Results) -> Section | None:
@@ -228,9 +227,8 @@ def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[B
     for arm in results.arms:
         looks.setdefault(arm.model, arm.style)
     held = Curves(
-        name="arithmetic_width", y_name=f"share of right answers, {count(at)} operators",
-        cells=cells, styles=looks, x="width", x_name="width (log scale)", line="model",
-        write=percent, pick=max,
+        cells, looks, name="arithmetic_width", x="width", x_name="width (log scale)", line="model",
+        y_name=f"share of right answers, {count(at)} operators", write=percent, pick=max,
     )  # fmt: skip
     return [held.figure("width")]
 
