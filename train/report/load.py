@@ -29,10 +29,10 @@ from train.report.table import Results, as_table
 GROWTH = "bipe-segment-statistics/1"
 _MOST = 2**63 - 1
 _SHOWN = 80  # characters of an offending value that an error repeats
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "a text"),
-    "int | None": ((int, NoneType), "a whole number"),
-    "float | None": ((int, float, NoneType), "a number"),
+_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a text"),
+    int | None: ((int, NoneType), "a whole number"),
+    float | None: ((int, float, NoneType), "a number"),
 }
 _LEAST = {"length": 1, "operators": 1, "start": 0, "stop": 0, "depth": 0, "number": 0}
 _LENGTHS = {"segments": int, "mean": float, "max": int, "percentiles": dict,
@@ -67,7 +67,7 @@ def load(
 def _measured(path: Path) -> Iterator[Row]:
     for row in Journal(path).rows():
         for field in fields(Row):
-            value, (kinds, rule) = getattr(row, field.name), _KINDS[str(field.type)]
+            value, (kinds, rule) = getattr(row, field.name), _KINDS[field.type]
             least = _LEAST.get(field.name)
             right = isinstance(value, kinds) and not isinstance(value, bool)
             right = right and not (isinstance(value, int) and abs(value) > _MOST)
