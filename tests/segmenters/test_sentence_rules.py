@@ -157,7 +157,7 @@ def slow_ends(text, *, next_word=False):
     """The ends that `_is_end` finds, asked about each candidate; nothing is remembered."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ASCII", "ANY"):
-            patch.setattr(sentence_rules, name, without_lanes(getattr(sentence_rules, name)))
+            patch.setattr(tables, name, without_lanes(getattr(tables, name)))
         patch.setattr(sentence_rules, "_DENSE", 0)
         return sentence_rules.sentence_ends(text, next_word=next_word)
 
