@@ -1,7 +1,6 @@
-"""The `bipe` command: each subcommand composes conf/config.yaml with Hydra and runs its command.
+"""The `bipe` command: compose conf/config.yaml with Hydra, check it, and run a subcommand.
 
-Help and faults of the command line import nothing heavy, so that they are instant. A composed
-configuration is checked as a whole before a command starts (config/check.py).
+Help and errors of the command line import nothing heavy, so that they are instant.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ COMMANDS = {
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
-# The function of a command in the module of its name, where that is another.
+# Functions that are not named like their command.
 _FUNCTIONS = {
     "prepare": "prepare_data",
     "statistics": "count_segments",  # bipe evaluate statistics
     "generate": "generate_text",
     "tokenizer": "train_tokenizer",
 }
-_TRAINS = ("pretrain", "extend", "scrolls")  # leave a run, and store their configuration beside it
-_GO_ON = ("extend", "scrolls")  # from a checkpoint, which decides the model
+_TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
+_GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
 _PLAIN = ("verify", "export", "segment")  # have options of their own, and no configuration
 EXIT_FAULT, EXIT_INTERRUPTED = 2, 130
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
@@ -85,10 +84,7 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
 
 
 def resolved(command: str, config: DictConfig) -> dict[str, Any]:
-    """Return the configuration without references, and with the steps that `epochs` take.
-
-    They are counted before the references are followed, because schedules refer to them.
-    """
+    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it."""
     from omegaconf import OmegaConf
 
     if command in _GO_ON:
@@ -109,10 +105,10 @@ def resolved(command: str, config: DictConfig) -> dict[str, Any]:
 
 
 def opened(word: str) -> str:
-    """Return an override that sets a nested key whether or not the YAML spells it out.
+    """Return an override that sets a nested key whether or not the YAML contains it.
 
-    Hydra wants "++" for the latter; whether the key exists is for check.py to decide, which knows
-    the parameters of what is called. For stretch=null, no choice of a group, it wants ~stretch.
+    Hydra needs "++" for a key that the YAML lacks; check.py, which knows the signatures, decides
+    whether the key exists. stretch=null, which is no choice of a group, becomes ~stretch.
     """
     name, _, value = word.partition("=")
     if value == "null":
@@ -146,9 +142,9 @@ def register_resolvers() -> None:
 
 
 def _compose_and_run(command: str, words: list[str]) -> int:
-    # Let threads of torch that wait for each other sleep; must come before torch is loaded. By
-    # default they spin, and on a machine that others use as well most of the time goes there:
-    # below 1,000 tokens/s of the demo against 5,000 to 9,000, with one other busy process.
+    # Let waiting threads of torch sleep; this must be set before torch is loaded. By default they
+    # spin, which takes most of the time on a shared machine: with one other busy process the
+    # demo ran at below 1,000 tokens/s, against 5,000 to 9,000 with this.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import hydra
 
@@ -173,15 +169,15 @@ def _compose_and_run(command: str, words: list[str]) -> int:
                 if prepare_again(config):
                     return
             run_command(command, resolved(command, config))
-        except BaseException as fault:  # raised below: Hydra would print lines of its own first
+        except BaseException as fault:  # raised below, since Hydra would print its own lines first
             faults.append(fault)
 
     before = sys.argv
-    # Options first: argparse does not take overrides on both sides of one.
+    # Options first: argparse does not accept overrides on both sides of an option.
     sys.argv = [before[0], *map(opened, sorted(words, key=_is_override))]
     try:
         hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
-    except ValueError as error:  # of Hydra: those of a command are among the faults
+    except ValueError as error:  # from Hydra: errors of a command are in `faults`
         raise ConfigError(str(error)) from error
     finally:
         sys.argv = before
@@ -191,7 +187,7 @@ def _compose_and_run(command: str, words: list[str]) -> int:
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """Return the options of `bipe prepare` as the keys that they are: --dry-run, --limit N."""
+    """Rewrite the options of `bipe prepare`, --dry-run and --limit N, as keys."""
     made, rest = [], iter(words)
     for word in rest:
         name, given, value = word.partition("=")
@@ -202,7 +198,7 @@ def _without_options(words: list[str]) -> list[str]:
 
 
 def _going_on(command: str, words: list[str]) -> list[str]:
-    """Return the keys of a command that has defaults of its own (conf/command), behind those."""
+    """Put the defaults of a command (conf/command) before the user's keys."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
         raise ConfigError(f"bipe {command}: leave out {own}; the checkpoint decides it")
@@ -215,7 +211,7 @@ def _log_to_stderr() -> None:
     """Show warnings, and which backends were chosen."""
 
     class CurrentStderr(logging.Handler):
-        """Asks for stderr anew each time: a progress bar puts itself in its place."""
+        """Looks up stderr for each record, because a progress bar replaces it."""
 
         def emit(self, record: logging.LogRecord) -> None:
             print(self.format(record), file=sys.stderr)
@@ -225,7 +221,7 @@ def _log_to_stderr() -> None:
 
 
 def _from_file(words: list[str]) -> DictConfig:
-    """Return a configuration as a run stored it, with overrides: FILE [key=value ...]."""
+    """Read a configuration that a run stored, with overrides: FILE [key=value ...]."""
     from pathlib import Path
 
     import yaml
@@ -246,7 +242,7 @@ def _from_file(words: list[str]) -> DictConfig:
 
 
 def _guarded(run: Callable[[], int]) -> int:
-    """Turn what a user can mend into one message; other errors keep their traceback."""
+    """Turn errors that the user can fix into one message; others keep their traceback."""
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting
     try:
@@ -263,7 +259,7 @@ def _guarded(run: Callable[[], int]) -> int:
 
 
 def _explained(error: Exception) -> str:
-    """Return the message of an error; for Hydra's, with the nearest key where one is unknown."""
+    """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
     text = str(error)
     if unknown := _UNKNOWN.search(text):
         from train.config import Config

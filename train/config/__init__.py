@@ -1,4 +1,4 @@
-"""The configuration as typed, frozen values; only commands take it, and hand down values."""
+"""The configuration as typed, frozen values; only the commands read it."""
 
 from train.config.config import Config, IfExists, allowed_prefixes, encoding_name, slug
 from train.config.sections import Evaluate, Generate, Scrolls, Sweep

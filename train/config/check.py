@@ -1,8 +1,6 @@
-"""The composed configuration against the signatures that it will call, before anything is built.
+"""Check the composed configuration against the signatures that it will call.
 
 A node with `_target_` is a call: its keys are keyword arguments, so the signature is the schema.
-All faults are reported at once, each with the key as it is typed on the command line, the rule,
-the value, and the nearest name where a name is wrong.
 """
 
 import collections.abc
@@ -19,7 +17,7 @@ from train.errors import ConfigError, nearest
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """What a value must be beside its type: `Annotated[int, Rule("at least 1", ...)]`."""
+    """A condition on a value in addition to its type: `Annotated[int, Rule("at least 1", ...)]`."""
 
     text: str
     holds: Callable[[Any], Any]
@@ -28,10 +26,7 @@ class Rule:
 def check(
     config: Mapping[str, Any], *, schema: Callable[..., Any], allowed: tuple[str, ...]
 ) -> None:
-    """Raise `ConfigError` with all the faults of a configuration.
-
-    schema: what the top level is an argument list of. allowed: see `bipe.build.build`.
-    """
+    """Raise `ConfigError` with all faults; the top level is the argument list of `schema`."""
     faults = list(_call_faults(schema, config, path="", partial=False))
     faults += _nested_faults(config, path="", allowed=allowed)
     if len(faults) == 1:
@@ -41,7 +36,6 @@ def check(
 
 
 def _nested_faults(node: Any, *, path: str, allowed: tuple[str, ...]) -> Iterator[str]:
-    """Yield the faults of every call below a node."""
     if isinstance(node, Mapping):
         if TARGET in node:
             try:
@@ -62,7 +56,6 @@ def _nested_faults(node: Any, *, path: str, allowed: tuple[str, ...]) -> Iterato
 def _call_faults(
     target: Callable[..., Any], arguments: Mapping[str, Any], *, path: str, partial: bool
 ) -> Iterator[str]:
-    """Yield the faults of calling `target` with keyword arguments."""
     parameters = inspect.signature(target).parameters
     hints = _hints(target)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -115,12 +108,12 @@ def fits(value: Any, hint: Any) -> bool:
         return _mapping_fits(value, origin or hint, parts)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _sequence_fits(value, origin or hint, parts)
-    # A scalar where a class is declared: paths are given as strings, nothing else is.
+    # A scalar for a class: only paths are written so, as strings.
     return isinstance(value, str) and hasattr(hint, "__fspath__")
 
 
 def section_of(hint: Any) -> Any | None:
-    """Return the dataclass that a declared type is, or may be beside None."""
+    """Return the dataclass in a declared type, which may be a union with None."""
     union = typing.get_origin(hint) in (Union, types.UnionType)
     kinds = typing.get_args(hint) if union else (hint,)
     return next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
@@ -161,7 +154,7 @@ def _broken(value: Any, rules: Sequence[Any]) -> str | None:
 
 
 def _readable(hint: Any, value: Any) -> str:
-    """Return what a value must be, in words: the rule that it breaks, or a type."""
+    """Return in words what a value must be: the rule that it breaks, or a type."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         rule = _broken(value, parts[1:]) if fits(value, parts[0]) else None

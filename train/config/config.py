@@ -1,8 +1,4 @@
-"""Everything that conf/config.yaml can say, as one typed, frozen value.
-
-Hydra composes, check.py compares with the signatures, and a command takes a `Config` apart:
-nothing below train/commands knows it.
-"""
+"""All of conf/config.yaml as one typed, frozen value, which the commands take apart."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ IfExists = Literal["refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
 
-# Which key decides what `trainer` may not set, nor another section under that name.
+# Arguments that bipe passes itself, and the key to set instead.
 _DECIDED_BY = {
     "accumulate_grad_batches": "rows.global_batch and rows.micro_batch",
     "check_val_every_n_epoch": "validate_every",
@@ -93,11 +89,11 @@ class Config:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Prefixes of what the configuration may build."""
+        """Return the prefixes of the targets that the configuration may build."""
         return allowed_prefixes(self.allowed_targets)
 
     def build(self, section: str) -> Any:
-        """Build a section; ConfigError names the key of what refuses to be made."""
+        """Build a section; ConfigError names the key of the part that cannot be built."""
         node = getattr(self, section)
         try:
             return build(node, allowed=self.allowed)
@@ -107,10 +103,7 @@ class Config:
             raise ConfigError(f"{self._faulty(node, section)}: {error}") from error
 
     def call(self, section: str, **given: Any) -> Any:
-        """Build a section that is an open call, and complete it with what bipe itself decides.
-
-        Raises ConfigError for a key of the section that would be overruled.
-        """
+        """Build a partial section with the given arguments; ConfigError if it sets one of them."""
         for key in getattr(self, section):
             if key in given or (section == "trainer" and key in _DECIDED_BY):
                 raise _decided_elsewhere(section, key)
@@ -146,12 +139,12 @@ def _decided_elsewhere(section: str, key: str) -> ConfigError:
 
 
 def allowed_prefixes(own: list[str]) -> tuple[str, ...]:
-    """Return what any configuration may build, and the packages that the user names."""
+    """Return the prefixes that any configuration may build, and those that the user adds."""
     return (*ALLOWED, "lightning.", *(f"{str(prefix).rstrip('.')}." for prefix in own))
 
 
 def encoding_name(encoding: Any) -> str:
-    """Return what papers call an encoding: RoPE, BiPE-RoPE + YaRN, or Bilevel(Sinusoidal, RoPE)."""
+    """Return an encoding's name in papers: RoPE, BiPE-RoPE + YaRN, or Bilevel(Sinusoidal, RoPE)."""
     if not isinstance(encoding, Mapping) or TARGET not in encoding:
         return "encoding"
     name = str(encoding[TARGET]).rpartition(".")[2]
@@ -173,7 +166,6 @@ def slug(name: str) -> str:
 
 
 def _from_mapping(kind: Any, values: Mapping[str, Any]) -> Any:
-    """Make a dataclass of a mapping, sections that are dataclasses included."""
     hints, made = typing.get_type_hints(kind), {}
     for field in fields(kind):
         value, section = values[field.name], section_of(hints[field.name])

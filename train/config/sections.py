@@ -1,7 +1,4 @@
-"""The sections of the configuration that belong to one command; conf/config.yaml explains each key.
-
-The types hold the rules for their values, which check.py compares.
-"""
+"""The sections of the configuration of single commands; conf/config.yaml explains each key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -49,7 +46,7 @@ class Rows:
     verify: bool
 
     def __post_init__(self) -> None:
-        self.values()  # which check their own
+        self.values()  # the classes built there check their arguments
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of LMDataModule that these keys decide."""
@@ -64,11 +61,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extend:
-    """What `bipe extend` has beside the strategy and the training.
-
-    unit: what the original length counts, or that length; None: what drives the rotation. sha256:
-    of the weights to start from; None: any.
-    """
+    """The options of `bipe extend`; conf/config.yaml explains each key."""
 
     unit: Literal["segments", "tokens"] | Count | None
     sha256: str | None
@@ -94,7 +87,7 @@ class Scrolls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probing:
-    """What the probes of `evaluate.probes` share (evals/probes); lengths in tokens."""
+    """What all probes of `evaluate.probes` share (evals/probes); lengths in tokens."""
 
     source: str | None
     lengths: Lengths | None
@@ -109,7 +102,7 @@ class Probing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
-    """Which arithmetic problems are asked (evals/arithmetic.py)."""
+    """The arithmetic problems to pose (evals/arithmetic.py)."""
 
     source: str | None
     operators: Annotated[
@@ -121,12 +114,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Which ways to stretch are compared (conf/sweep/stretch.yaml).
-
-    methods: names in `stretch`, and none for the model as it is. units: what the original length
-    counts. factor: of every method that has one; None: the length over that of training. stretch:
-    a description of each method (conf/stretch).
-    """
+    """The ways of stretching to compare; conf/sweep/stretch.yaml explains each key."""
 
     methods: Annotated[list[str], Once]
     units: Annotated[list[Literal["tokens", "segments"]], Once]
@@ -145,7 +133,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
-    """What `bipe evaluate` measures; lengths in training rows. measurements: your own, by name."""
+    """What `bipe evaluate` measures; lengths in training rows. measurements: own ones, by name."""
 
     runs: str | list[str]
     lengths: Lengths
@@ -166,7 +154,7 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Which prepared text `bipe evaluate statistics` counts, and where the numbers go."""
+    """Which prepared text `bipe evaluate statistics` counts, and where it writes the numbers."""
 
     out: str
     sources: Annotated[list[str], Once] | None
