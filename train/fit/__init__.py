@@ -1,1 +1,1 @@
-"""fit."""
+"""The training of a model, and the folder of a run."""

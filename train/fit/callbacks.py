@@ -1,4 +1,4 @@
-"""What a run shows and writes while it trains: numbers, the metrics file, the progress bar."""
+"""What a run reports while it trains: the numbers of a step, metrics.csv, the progress bar."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ COLUMNS = (
 
 
 class Metrics(UserDict[str, Any]):
-    """The numbers of a step by name, which stay on the device until somebody reads them.
+    """The numbers of a step by name, which stay on the device until they are read.
 
-    To fetch a number waits for the device: a training step fetches none, whoever logs does.
+    Reading one waits for the device, so a training step reads none; only logging does.
     """
 
     def __getitem__(self, name: str) -> float:
@@ -46,12 +46,12 @@ class Metrics(UserDict[str, Any]):
         self.data[name] = value.detach() if isinstance(value, Tensor) else value
 
     def on_device(self) -> dict[str, float | Tensor]:
-        """Return names and numbers without fetching any."""
+        """Return all numbers by name without waiting for the device."""
         return dict(self.data)
 
 
 class Clock:
-    """Measures tokens per second over the last few steps, and the time that is left."""
+    """Measures tokens per second over the last `WINDOW` steps, and estimates the time left."""
 
     WINDOW = 20
 
@@ -61,7 +61,7 @@ class Clock:
         self._steps = 0
 
     def count(self, tokens: float) -> None:
-        """Note how many tokens of the run are done, after a step."""
+        """Record the total number of tokens after a step."""
         self._marks.append((time.monotonic(), tokens))
         self._steps += 1
 
@@ -80,7 +80,7 @@ class Clock:
 
 
 class _EachStep(lightning.Callback):
-    """Calls `begin` on the first process before training, and `after_step` after each step."""
+    """Calls `begin` before training and `after_step` after each optimizer step, on rank 0 only."""
 
     def __init__(self) -> None:
         self._clock, self._last = Clock(), 0
@@ -93,7 +93,7 @@ class _EachStep(lightning.Callback):
     def on_train_batch_end(
         self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        # The step is the last one while gradients are being accumulated.
+        # While gradients are being accumulated, global_step does not change.
         if trainer.global_step != self._last and trainer.is_global_zero:
             self._last = trainer.global_step
             self._clock.count(module.metrics["tokens"])
@@ -107,11 +107,11 @@ class _EachStep(lightning.Callback):
 
 
 class MetricsFile(_EachStep):
-    """Appends a line to metrics.csv every few optimizer steps; always on, whatever the loggers.
+    """Appends a line to metrics.csv every few optimizer steps, whatever the loggers.
 
-    A validation is noted in the line of the step after which it was made, which gets one for it.
-    A resumed run drops the lines after the step that it resumes from, so that the file reads as
-    if the run had never stopped; `seconds` is then the time of all its parts.
+    A validation loss is in the line of the step before the validation, written for it if need be.
+    A resumed run drops the lines after the step from which it resumes, so that the file reads as
+    if the run had never stopped; `seconds` is then the total time of all parts.
     """
 
     def __init__(self, *, path: str | os.PathLike[str], every: int = 10) -> None:
@@ -155,10 +155,7 @@ class MetricsFile(_EachStep):
 
 
 class ProgressBar(_EachStep):
-    """Shows step, loss, learning rate, tokens per second and time left: a bar on a terminal.
-
-    every: optimizer steps between two lines where the output is no terminal.
-    """
+    """Shows loss, rates and time left: a bar on a terminal, else a line every `every` steps."""
 
     def __init__(self, *, title: str, every: int = 50) -> None:
         super().__init__()
@@ -196,10 +193,7 @@ class ProgressBar(_EachStep):
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a metrics file as numbers; None where a column is empty.
-
-    A last line without its end was being written when the run was stopped: it is left out.
-    """
+    """Return the lines of a metrics file as numbers or None, without an unfinished last line."""
     if not path.exists():
         return []
     whole, _, _ = path.read_text().rpartition("\n")
@@ -210,7 +204,6 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _number(text: str) -> float | None:
-    """Return a number that is written as it was read: counts stay counts."""
     return int(text) if text.isdigit() else float(text) if text else None
 
 

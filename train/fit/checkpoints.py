@@ -1,9 +1,8 @@
-"""Checkpoints that a kill cannot spoil.
+"""Checkpoints that survive a kill at any moment.
 
-A file is written under a temporary name in its own folder, flushed, and renamed; its sha256 is in
-the manifest beside it, which is written the same way and last. So a checkpoint is there whole or
-not at all, and `latest_checkpoint` returns the newest one that is whole. (Lightning's own writer
-goes through the temporary folder: on another file system a kill leaves half a file.)
+A file is written under a temporary name in its own folder, flushed and renamed; the manifest with
+its sha256 follows in the same way. A checkpoint without a valid manifest is ignored. (Lightning's
+writer uses the temporary folder: on another file system a kill would leave half a file.)
 """
 
 import json
@@ -28,7 +27,7 @@ _NAME = re.compile(r"step=(\d+)\.ckpt")
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Lightning's writer and reader of checkpoints, made safe; tensors and plain data only."""
+    """Lightning's checkpoint reader and writer, made atomic; loads tensors and plain data only."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None
@@ -41,7 +40,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             digest = output.commit()
         except BaseException as error:
             output.discard()
-            # torch ends its archive even after a failed write, and that fails in other words.
+            # After a failed write torch still ends its archive, which fails with another error.
             if isinstance(error.__context__, DataError):
                 raise error.__context__ from None
             raise
@@ -60,8 +59,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class SaveCheckpoints(lightning.Callback):
     """Writes a checkpoint every few optimizer steps and at the end; keeps the newest `keep`.
 
-    validate_every: optimizer steps between two validations, None for one at the end: a checkpoint
-    of the same step is written after it, since a run that resumes there does not validate again.
+    validate_every: optimizer steps between two validations; None: one at the end. A checkpoint of
+    a validated step is written after the validation, since a resumed run does not repeat it.
     """
 
     def __init__(
@@ -98,10 +97,10 @@ class SaveCheckpoints(lightning.Callback):
 
 
 class SaveBest(lightning.Callback):
-    """Writes FOLDER/best.ckpt, weights alone, after each validation that is the best so far.
+    """Writes the weights to FOLDER/best.ckpt after each validation with the lowest loss so far.
 
-    Its state is in the checkpoints: a run that is resumed goes on comparing with what was best.
-    Comes before SaveCheckpoints among the callbacks, so that the checkpoint of a step knows of it.
+    Its state is in the checkpoints, so that a resumed run compares with the earlier best. It must
+    come before SaveCheckpoints among the callbacks: the checkpoint of a step then includes it.
     """
 
     def __init__(self, *, folder: Path) -> None:
@@ -121,11 +120,10 @@ class SaveBest(lightning.Callback):
         self.loss, self.step = float(state_dict["loss"]), int(state_dict["step"])
 
     def notes(self) -> dict[str, Any]:
-        """Return what the notes of a model hold of this choice."""
         return {"best_step": self.step, "best_validation_loss": self.loss}
 
     def weights(self) -> dict[str, Tensor] | None:
-        """Return the best weights, on the host; None if nothing was validated."""
+        """Return the best weights, on the host; None without a validation; RunError if damaged."""
         if self.step < 0:
             return None
         if fault := _fault_of(self.path):
@@ -137,7 +135,7 @@ class SaveBest(lightning.Callback):
 
 
 def weights_of(path: Path) -> dict[str, Tensor]:
-    """Return the weights of the model in a checkpoint, on the host."""
+    """Return the model's weights from a checkpoint, on the host."""
     state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
     return {name.removeprefix("model."): value for name, value in state.items()}
 
@@ -148,7 +146,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """Return the newest checkpoint that is whole; the log names spoiled ones."""
+    """Return the newest complete checkpoint; log the damaged ones."""
     for path in reversed(checkpoints(folder)):
         if not (fault := _fault_of(path)):
             return path
@@ -161,7 +159,6 @@ def _manifest(path: Path) -> Path:
 
 
 def _fault_of(path: Path) -> str | None:
-    """Return what is wrong with a checkpoint, or None."""
     try:
         expected = json.loads(_manifest(path).read_text())["sha256"]
     except (OSError, ValueError, TypeError, KeyError):

@@ -1,9 +1,8 @@
-"""How far positions reached in training: histograms of token and segment indices.
+"""Histograms of the token and segment indices that occurred in training.
 
-Context extension needs to know what a model has seen (`bipe.extension.original_length`): under BiPE
-that is a number of segments, which no configuration tells. Counting happens on the device without
-waiting for it; ranks are added up when a checkpoint is written, so that a run that is stopped, and
-goes on with another number of devices, counts each training token once.
+Context extension needs them (`bipe.extension.original_length`): under BiPE the original length is a
+number of segments, which no configuration states. Counting does not wait for the device. Ranks are
+summed at each checkpoint, so that a run resumed on other devices counts each token once.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from torch import Tensor
 from bipe import Positions
 
 LEVELS = {"token": "token", "segment": "inter"}  # name in the notes -> field of Positions
-# Indices below 2^13 have a bin each; beyond, bins are 2^-12 of the index wide.
+# Indices below 2^13 have a bin each; from there on a bin is at most 2^-12 of its index wide.
 _EXACT_BITS = 13
 _HALF = 1 << (_EXACT_BITS - 1)
 _LARGEST = (1 << 31) - 1
@@ -24,7 +23,7 @@ PERMILLES = {"p99": 990, "p99.9": 999}
 
 
 def bin_of(index: Tensor) -> Tensor:
-    """Return the bin of each index: as a floating-point number is made, but of integers."""
+    """Return the bin of each index: a 13-bit mantissa and an exponent, packed into one integer."""
     index = index.clamp(max=_LARGEST)
     shift = (torch.frexp(index.double()).exponent - _EXACT_BITS).clamp(min=0)
     return (index >> shift) + _HALF * shift
@@ -40,7 +39,7 @@ _BINS = int(bin_of(torch.tensor(_LARGEST))) + 1
 
 
 class IndexCounts:
-    """Histograms of the indices of all tokens that a rank trained on, padding left out."""
+    """Histograms of the indices of all tokens that a rank trained on, without padding."""
 
     def __init__(self) -> None:
         self._counts: Tensor | None = None  # [level, bin]
@@ -58,7 +57,7 @@ class IndexCounts:
             torch.maximum(maximum[level], here, out=maximum[level])
 
     def state(self, device: torch.device) -> dict[str, Any]:
-        """Return the counts of all ranks together, on the host; every rank has to ask."""
+        """Return the summed counts of all ranks, on the host; every rank has to call it."""
         counts, maximum = (x.to(device, copy=True) for x in self._on(device))
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(counts)
@@ -73,7 +72,7 @@ class IndexCounts:
         }
 
     def load(self, state: Mapping[str, Any] | None, *, rank: int) -> None:
-        """Go on from a state; rank 0 takes it whole. None, of an older checkpoint: from nothing."""
+        """Load the summed counts on rank 0; None, from an older checkpoint, starts at zero."""
         self._counts = self._maximum = None
         if state is None or rank:
             return
@@ -83,10 +82,10 @@ class IndexCounts:
             maximum[level] = state[name]["maximum"]
 
     def summary(self, device: torch.device) -> dict[str, dict[str, int]]:
-        """Return for each level how many tokens were counted, and percentiles; for the notes.
+        """Return the number of counted tokens and the percentiles of each level, for the notes.
 
-        A percentile is the smallest index that so many of all tokens do not exceed. Those of 8192
-        and more are rounded up by 1 part in 4096 at most. Every rank has to ask.
+        A percentile is the smallest index that this share of all tokens does not exceed, rounded up
+        by at most 1 part in 4096 from 8192 on. Every rank has to call this.
         """
         return {name: _summary(**level) for name, level in self.state(device).items()}
 

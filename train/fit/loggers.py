@@ -1,4 +1,4 @@
-"""Loggers beside metrics.csv: Weights & Biases and TensorBoard, neither of them ever required."""
+"""Optional loggers in addition to metrics.csv: Weights & Biases and TensorBoard."""
 
 import logging
 import os
@@ -17,12 +17,11 @@ _TIMEOUT_S = 30
 
 
 class WandbRun(Logger):
-    """One run of Weights & Biases, begun with its first metrics and finished with the training.
+    """One run of Weights & Biases, started with its first metrics and finished with the training.
 
-    Numbers are sent and nothing else: configurations, command lines, code and the terminal may
-    hold paths and secrets. Where the service cannot be reached the run is kept offline, for
-    `wandb sync`. (Lightning's own logger does not finish, so that the next run of a sweep would
-    go on in the same one, and fails without a network.)
+    Only numbers are sent: configurations, command lines, code and the terminal may hold paths and
+    secrets. Without a network the run is kept offline for `wandb sync`. (Lightning's own logger
+    fails then, and never finishes a run: the next run of a sweep would continue the same one.)
     """
 
     def __init__(self, *, folder: Path, name: str, project: str, offline: bool) -> None:
@@ -45,7 +44,7 @@ class WandbRun(Logger):
 
     @rank_zero_only
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Not sent."""
+        """Send nothing."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -90,10 +89,7 @@ class WandbRun(Logger):
 
 
 def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | None = None) -> Logger:
-    """Return Weights & Biases: online where there is a key (WANDB_API_KEY, netrc), else offline.
-
-    offline: null decides by the key, and by WANDB_MODE.
-    """
+    """Return a Weights & Biases logger; None: offline without a key (WANDB_API_KEY, netrc)."""
     if not offline and not _has_wandb_key():
         if offline is False:
             log.warning("logger.offline=false needs a key (wandb login): the run is kept offline")

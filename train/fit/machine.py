@@ -13,10 +13,7 @@ from bipe import __version__
 
 
 def fast_precision() -> str:
-    """Return bf16-mixed where the machine computes in bfloat16, else 32-true: Lightning's words.
-
-    A CPU without instructions for bfloat16 emulates it, several times slower than float32.
-    """
+    """Return "bf16-mixed" if bfloat16 is native; emulated on a CPU, it is slower than float32."""
     if torch.cuda.is_available():
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
@@ -25,7 +22,7 @@ def fast_precision() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Return versions and machine, for every result."""
+    """Return the versions and the machine, to be stored with every result."""
     return {
         "bipe": __version__,
         "python": platform.python_version(),

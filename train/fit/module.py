@@ -1,14 +1,13 @@
 """The Lightning module that trains a decoder.
 
-Loss is the mean over the targets of the whole optimizer step, whatever the number of ranks and
-micro-batches: each batch knows how many targets its step has. Random draws depend on (seed, step,
-rank) alone, so that nothing but the step has to be stored to resume exactly.
+The loss is the mean over the targets of the whole optimizer step, for any number of ranks and
+micro-batches: each batch knows how many targets its step has. Random draws depend only on (seed,
+step, rank), so that an exact resume needs only the step.
 
-A step whose gradient is not finite is skipped. To ask the device whether a norm is finite waits for
-it, in every step. A fused optimizer decides by itself: given `found_inf`, as torch.amp.GradScaler
-gives it, its kernels change neither weights nor moments nor the count of steps. Other optimizers,
-and sharded parameters, whose kernels take no plain tensor beside them, have their gradients dropped
-after the device was asked.
+A step whose gradient is not finite is skipped. To avoid waiting for the device in every step, a
+fused optimizer decides by itself: given `found_inf`, as from torch.amp.GradScaler, its kernels
+change neither weights nor moments nor the step count. Other optimizers, and sharded parameters,
+whose kernels do not accept a plain tensor, need the wait; their gradients are dropped.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,17 +33,15 @@ from train.fit.callbacks import Metrics
 from train.fit.index_counts import IndexCounts
 from train.fit.optim import Schedule
 
-_LOOK_EVERY = 10  # steps, where to look waits for the device
+_LOOK_EVERY = 10  # steps, if looking waits for the device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """How the weights of a model are trained; conf/config.yaml explains each value.
 
-    optimizer: from parameters to an optimizer. schedule: from the step to a factor on its rate.
-    patience: skipped steps in a row that end the run with `TrainingDiverged`. z_loss,
-    label_smoothing: of the training loss (loss.py); that of validation is the plain one. draw:
-    other ids for training (bipe/random_positions). allowed: what the model may be built of.
+    schedule: from the step to a factor on the learning rate. z_loss, label_smoothing: only of the
+    training loss. draw: random ids in training (bipe/random_positions). allowed: see bipe.build.
     """
 
     optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -97,13 +94,13 @@ class LMModule(lightning.LightningModule):
     # Set-up
 
     def configure_model(self) -> None:
-        """Shard under FSDP2 and compile block by block; called once on the device."""
+        """Shard with FSDP2 and compile block by block; Lightning calls this once, on the device."""
         if isinstance(self.trainer.strategy, ModelParallelStrategy):
             from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.fsdp import fully_shard
 
-            # All ranks share the data. In Lightning's own mesh those of a node are one
-            # tensor-parallel group, in which no gradient is averaged.
+            # All ranks share the data. In Lightning's own mesh the ranks of a node form a
+            # tensor-parallel group, in which gradients are not averaged.
             mesh = init_device_mesh(self.device.type, (self.trainer.world_size,))
             for block in self.model.blocks:
                 fully_shard(block, mesh=mesh)
@@ -121,7 +118,7 @@ class LMModule(lightning.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         torch.manual_seed(_stream(self.options.seed, batch.step, self.global_rank))
-        # Stored in checkpoints, which are written after the step is done.
+        # Set before the step, since checkpoints are written after it.
         self.trainer.datamodule.consumed_rows = batch.rows_after  # type: ignore[attr-defined]
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -142,17 +139,17 @@ class LMModule(lightning.LightningModule):
         )
         self._step_nll = self._step_nll + nll.detach()
         self._count_clipped(at)
-        # Averaging over ranks and micro-batches follows: undone here.
+        # Undo the averaging over ranks and micro-batches that follows.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         return nll * (parts / max(1, batch.step_targets))
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
     ) -> None:
-        """Clip to `clip`; a gradient that is not finite makes no step."""
+        """Clip to `clip`, and skip the step if the gradient is not finite."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if isinstance(norm, DTensor):  # FSDP2: each rank has a part of it
+        if isinstance(norm, DTensor):  # FSDP2: each rank holds a part
             norm = norm.full_tensor()
         self.metrics["grad_norm"] = norm
         if self.options.clip is not None:
@@ -193,7 +190,7 @@ class LMModule(lightning.LightningModule):
         targets = batch.targets.flatten()
         count = int((targets != IGNORE).sum())
         nll = summed_cross_entropy(hidden, self.model.head.weight, targets)
-        # Lightning weighs the mean over batches and ranks by batch_size: here, by targets.
+        # Lightning weights the mean over batches and ranks by batch_size: here the targets.
         self.log("validation/loss", nll / max(1, count), batch_size=count, sync_dist=True)
 
     # State that is neither weights nor optimizer
@@ -202,7 +199,7 @@ class LMModule(lightning.LightningModule):
         checkpoint["skipped_steps"] = self.skipped.state()
         checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
         names = {id(parameter): name for name, parameter in self.named_parameters()}
-        states = checkpoint.get("optimizer_states", [])  # none among weights alone
+        states = checkpoint.get("optimizer_states", [])  # none if only weights are saved
         for state, optimizer in zip(states, self.trainer.optimizers, strict=bool(states)):
             if state:  # FSDP gathers it on one rank only
                 _name_parameters(state, optimizer, names)
@@ -210,8 +207,8 @@ class LMModule(lightning.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.skipped.load(checkpoint["skipped_steps"])
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
-        # Lightning's count of micro-batches decides where a step ends; the run may go on with
-        # another micro-batch or other devices, hence with another number of them per step.
+        # Lightning's count of micro-batches decides where a step ends. A run may resume with
+        # another micro-batch or other devices, and so with another number of them per step.
         batches = checkpoint["global_step"] * self.trainer.accumulate_grad_batches
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
         for counts in (progress["total"], progress["current"]):
@@ -227,22 +224,17 @@ class LMModule(lightning.LightningModule):
 
 
 class SkippedSteps:
-    """Counts skipped steps, in all and in a row; on the device until somebody asks.
-
-    patience: so many skipped steps in a row end the run.
-    """
+    """Counts skipped steps, in total and in a row, on the device."""
 
     def __init__(self, *, patience: int) -> None:
         self.patience = patience
-        self._counts = torch.zeros(3, dtype=torch.int64)  # in all, in a row, at most in a row
+        self._counts = torch.zeros(3, dtype=torch.int64)  # in total, in a row, maximum in a row
 
     @property
     def total(self) -> Tensor:
-        """The skipped steps in all, on the device."""
         return self._counts[0]
 
     def state(self) -> tuple[int, int]:
-        """Return the counts in all and in a row, for a checkpoint."""
         total, row, _ = self._counts.tolist()
         return total, row
 
@@ -252,23 +244,20 @@ class SkippedSteps:
     def skip_unless(
         self, finite: Tensor, *, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]
     ) -> None:
-        """Let the optimizer pass over this step if its gradient is not finite; count it then."""
+        """Make the optimizer skip this step if its gradient is not finite, and count that."""
         found = ~finite
         sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
         if getattr(optimizer, "_step_supports_amp_scaling", False) and not sharded:
             optimizer.found_inf = found.float()  # type: ignore[attr-defined]
         elif found:
             for parameter in parameters:
-                parameter.grad = None  # the optimizer passes over parameters without one
+                parameter.grad = None  # the optimizer skips parameters without a gradient
         counts = self._counts.to(finite.device)
         row = (counts[1] + 1) * found
         self._counts = torch.stack((counts[0] + found, row, torch.maximum(counts[2], row)))
 
     def check(self, step: int, *, last: bool) -> None:
-        """Raise TrainingDiverged if too many steps in a row were skipped.
-
-        step: the one that is being made. Where to look waits for the device, only some steps do.
-        """
+        """Raise TrainingDiverged after `patience` skipped steps in a row; most steps do not look."""
         if self._counts.device.type != "cpu" and step % _LOOK_EVERY and not last:
             return
         longest = int(self._counts[2])
@@ -289,7 +278,7 @@ def positions_of(batch: Batch) -> Positions:
 
 
 def full_state(model: Decoder) -> dict[str, Tensor]:
-    """Return all weights of a model on the host, gathered where each rank holds a part."""
+    """Return all weights of a model on the host, gathered from all ranks if sharded."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return dict(get_model_state_dict(model, options=options))  # type: ignore[arg-type]
 
@@ -297,10 +286,7 @@ def full_state(model: Decoder) -> dict[str, Tensor]:
 def _name_parameters(
     state: dict[str, Any], optimizer: torch.optim.Optimizer, names: dict[int, str]
 ) -> None:
-    """Key the state of an optimizer by the names of parameters, as FSDP does, not by numbers.
-
-    So a checkpoint of one device can be resumed on many, whatever groups the optimizer has.
-    """
+    """Key the state by parameter names, as FSDP does: it can then be resumed on any devices."""
     order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
     state["state"] = {
         order[key] if isinstance(key, int) else key: value for key, value in state["state"].items()
@@ -310,7 +296,6 @@ def _name_parameters(
 
 
 def _stream(seed: int, step: int, rank: int) -> int:
-    """Return a seed for the draws of one step on one rank."""
     mask = (1 << 64) - 1
     x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
-    return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator takes in 32 bits
+    return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator uses 32 bits

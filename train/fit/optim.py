@@ -1,7 +1,6 @@
 """AdamW and the learning-rate schedules, as plain functions of the step.
 
 A schedule is a factor on the learning rate: warm-up from 0, then its own shape, down to `floor`.
-Being a function of the step alone, it needs no state to resume.
 """
 
 import math
@@ -25,7 +24,7 @@ def adamw(
     weight_decay: float = 0.1,
     fused: bool = True,
 ) -> torch.optim.AdamW:
-    """Return AdamW (Loshchilov and Hutter, 1711.05101); matrices decay, vectors do not."""
+    """Return AdamW (Loshchilov and Hutter, 1711.05101); only matrices decay, not vectors."""
     _require("optimizer.lr", lr, lr > 0, "above 0")
     good = len(betas) == 2 and all(0 <= beta < 1 for beta in betas)
     _require("optimizer.betas", betas, good, "two numbers from 0 to below 1")
@@ -39,14 +38,14 @@ def adamw(
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=lr,
-        betas=(betas[0], betas[1]),  # YAML has lists
+        betas=(betas[0], betas[1]),  # YAML gives a list
         eps=eps,
         fused=fused,
     )
 
 
 def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:
-    """Return warm-up, then 1. `steps` is taken so that all schedules have the same signature."""
+    """Return warm-up, then 1; `steps` has no effect, but gives all schedules one signature."""
     return _schedule(lambda done: 1.0, warmup=warmup, begin=warmup, steps=steps, floor=0.0)
 
 
@@ -62,10 +61,7 @@ def linear(*, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
 
 
 def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> Schedule:
-    """Return warm-up, stable, decay (Hu et al., MiniCPM, 2404.06395).
-
-    decay: share of the steps that the final line from 1 to `floor` takes.
-    """
+    """Return warm-up, stable, decay (Hu et al., MiniCPM, 2404.06395); decay: share of steps."""
     _require("schedule.decay", decay, 0 < decay <= 1, "above 0 and at most 1")
     begin = max(warmup, steps - max(1, round(decay * steps)))
     return _schedule(lambda done: 1 - done, warmup=warmup, begin=begin, steps=steps, floor=floor)
@@ -76,7 +72,7 @@ def _schedule(
 ) -> Schedule:
     """Return warm-up from 0 to 1, then from step `begin` the shape down to `floor`.
 
-    shape: height over `floor`, from 1 to 0, at a share of the way from `begin` to `steps`.
+    shape: maps the progress from `begin` to `steps`, 0 to 1, to a height above `floor`, 1 to 0.
     """
     _require("schedule.warmup", warmup, warmup >= 0, "at least 0")
     _require("schedule.floor", floor, 0 <= floor <= 1, "from 0 to 1")

@@ -1,12 +1,12 @@
-"""The folder of a run: its files, who may write into it, and the run that another goes on from.
+"""The folder of a run: its files, who may write into it, and the run that another starts from.
 
-RUN/config.yaml        the whole configuration, secrets left out
+RUN/config.yaml        the whole configuration, without secrets
 RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from
 RUN/model/             the trained model (bipe.checkpoint)
-RUN/evaluation.jsonl   what `bipe evaluate` measured: one row a line (evals/rows.py)
-RUN/environment.json   where
-RUN/scrolls/           what `bipe scrolls` wrote and scored: predictions, submission, scores
+RUN/evaluation.jsonl   results of `bipe evaluate`, one row per line (evals/rows.py)
+RUN/environment.json   the machine of the evaluation
+RUN/scrolls/           results of `bipe scrolls`: predictions, submission, scores
 """
 
 import contextlib
@@ -41,22 +41,22 @@ EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
 
-# What may change between the parts of a run without changing what is trained.
+# Keys that may change when a run is resumed, without changing what is trained.
 _FREE = {
     *("attention", "checkpoint_every", "compile", "corpus", "data", "evaluate", "generate"),
     *("if_exists", "keep_checkpoints", "log_every", "logger", "out", "recompute", "report"),
     *("statistics", "trainer"),
 }
-# Of the section of `bipe scrolls`: the rest says what is decoded, and how.
+# Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
 _FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
 
 
 def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
-    """Take a folder for a run and note its configuration there.
+    """Take a folder for a run and store its configuration there, or raise RunError.
 
-    refuse: the folder holds no run. resume: it holds none, or one of the same configuration.
-    overwrite: what an older run left is removed; other files stay.
+    refuse: the folder must hold no run. resume: it holds none, or one of the same configuration.
+    overwrite: the files of an older run are removed; other files stay.
     """
     path = folder / CONFIG
     if path.exists():
@@ -76,20 +76,20 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
 
 @contextlib.contextmanager
 def withdrawn_on_failure(folder: Path) -> Iterator[None]:
-    """If what happens inside fails before anything is trained, leave nothing behind."""
+    """Remove the run's files if the block fails before anything is trained."""
     try:
         yield
     except BaseException:
         lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
         if lines <= 1 and not _is_trained(folder) and not any((folder / CHECKPOINTS).glob("*")):
             _remove_run(folder)
-            with contextlib.suppress(OSError):  # gone already, or it holds what is not ours
+            with contextlib.suppress(OSError):  # already gone, or it holds files of others
                 folder.rmdir()
         raise
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration that a run was started with."""
+    """Return the configuration that a run was started with; RunError if it cannot be read."""
     try:
         config = yaml.safe_load((folder / CONFIG).read_text())
     except OSError as error:
@@ -102,19 +102,16 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def first_row_length(notes: Mapping[str, Any]) -> int | None:
-    """Return the training row of a model, or of the first model it goes back to (`bipe extend`).
+    """Return the row length, in tokens, of a model's first training, before any `bipe extend`.
 
-    Lengths are multiples of it, so that a model and what was made of it are measured alike.
+    Lengths are multiples of it, so that a model and its extensions are measured alike.
     """
     found = notes.get("first_row_length") or notes.get("row_length")
     return None if found is None else int(found)
 
 
 def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
-    """Return trained runs among paths, folders of runs, and glob patterns, in order of their names.
-
-    key: of the places in the configuration, for the RunError of a place without a run.
-    """
+    """Return the runs in paths, folders of runs and glob patterns; RunError names `key`."""
     found: dict[Path, None] = {}
     for place in [places] if isinstance(places, str) else places:
         matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
@@ -129,7 +126,7 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
 
 
 def find_run(place: str, *, key: str) -> Path:
-    """Return the one run of a place; RunError where there are none or several."""
+    """Return the only run of a place; RunError if there are none or several."""
     found = find_runs(place, key=key)
     if len(found) > 1:
         names = ", ".join(map(str, found))
@@ -139,10 +136,9 @@ def find_run(place: str, *, key: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRun:
-    """The trained run that another goes on from, or that writes.
+    """A trained run from which another starts, or which generates text.
 
-    home: the folder of the run. data: as its configuration names it; None where it does not.
-    weights_file: where the weights of the model are from.
+    home: the folder of the run. data: as its configuration names it; None if it does not.
     """
 
     home: Path
@@ -168,11 +164,11 @@ class BaseRun:
         return sha256(self.weights_file)
 
     def as_notes(self) -> dict[str, Any]:
-        """Return what the notes of the next run hold: with the notes of this one, and so on."""
+        """Return this run's entry in the notes of the next one, with its own notes inside."""
         return {"run": str(self.home), "sha256": self.sha256, "notes": dict(self.notes)}
 
     def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
-        """Raise DataError for data whose ids mean other tokens than those of the model."""
+        """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
         known, found = self.notes.get("tokenizer"), sets.tokenizer
         if known is not None and known != found:
             how = "; ".join(differences(known, found, key="tokenizer"))
@@ -192,10 +188,7 @@ class BaseRun:
 
 
 def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
-    """Read a run, the only run of a folder, or the folder of a model.
-
-    key: of the place in the configuration, for the RunError of a place without a model.
-    """
+    """Read a run, the only run of a folder, or the folder of a model; RunError names `key`."""
     folder = home = Path(place)
     if not (folder / MODEL_CONFIG).is_file():
         home = find_run(place, key=key)
@@ -209,7 +202,7 @@ def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
 
 
 def data_of(config: Mapping[str, Any], home: Path) -> Any:
-    """Return the data of a run; the data beside it where that is gone, since both were moved."""
+    """Return a run's data; if it is gone, the data folder next to the run: both were moved."""
     data, beside = config.get("data"), home.parent / "data"
     lost = data is None or (isinstance(data, str) and not Path(data).is_dir())
     return str(beside) if lost and beside.is_dir() else data
@@ -231,10 +224,10 @@ def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]
 def decisive(
     config: Mapping[str, Any], *, free_of_rows: Collection[str] = _FREE_OF_ROWS
 ) -> dict[str, Any]:
-    """Return the part of a configuration that decides what is trained: the rule for another run.
+    """Return the part of a configuration that decides what is trained.
 
-    By it a run is resumed or refused, and runs of several seeds are told apart (trained_run.py).
-    Which data was read is not in it: the loader checks that, and the notes of a model hold it.
+    A run is resumed only if this part is equal, and runs are grouped over seeds by it
+    (trained_run.py). The data is not part of it: the loader and the model's notes check that.
     """
     kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
     if isinstance(rows := kept.get("rows"), dict):
@@ -245,7 +238,7 @@ def decisive(
 
 
 def digest(value: Any) -> str:
-    """Return a short digest of a plain value; keys that are absent, null or empty count alike."""
+    """Return a short digest of a plain value; absent, null and empty keys count as equal."""
     text = json.dumps(_without_nulls(value), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

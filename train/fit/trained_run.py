@@ -1,11 +1,6 @@
-"""A trained run as others see it: what it is, what it cost, and which runs differ by seed alone.
+"""A trained run as others see it: what it is, what it cost, and which runs differ only by seed.
 
-Read from the run's folder without loading its weights:
-
-    RUN/config.yaml         what it was started with
-    RUN/metrics.csv         its training
-    RUN/model/config.json   the model, and the notes of its training
-    RUN/model/*.safetensors their shapes alone
+It is read from the run's folder (runs.py); of the weights only the shapes are read.
 """
 
 import json
@@ -29,10 +24,9 @@ from train.fit.callbacks import read_metrics
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """name: of the folder. model: the decoder's configuration. notes: of its training.
+    """A run read from its folder; notes: of its training.
 
-    config: what the run was started with; empty for a model that `bipe` did not train. metrics: the
-    lines of metrics.csv that hold a training loss.
+    config: empty for a model that `bipe` did not train. metrics: lines of metrics.csv with a loss.
     """
 
     folder: Path
@@ -55,7 +49,7 @@ class TrainedRun:
 
     @property
     def model_name(self) -> str:
-        """What papers call the model: RoPE, BiPE-RoPE + YaRN."""
+        """Return the model's name in papers: RoPE, BiPE-RoPE + YaRN."""
         return encoding_name(self.encoding)
 
     @property
@@ -64,23 +58,22 @@ class TrainedRun:
 
     @property
     def family(self) -> str:
-        """What a flat model and its bilevel form share: the encoding between segments."""
+        """Return what a flat model and its bilevel form share: the inter-segment encoding."""
         if not self.bilevel:
             return self.model_name
         return encoding_name({**self.encoding["inter"], "far": self.encoding.get("far")})
 
     @property
     def row_length(self) -> int | None:
-        """The training row in tokens, or that of the first model this one goes back to."""
         return runs.first_row_length(self.notes)
 
     @property
     def curve(self) -> list[tuple[int, float]]:
-        """Tokens seen, and the training loss in nats per token."""
+        """Return pairs of the tokens seen and the training loss in nats per token."""
         return [(row["tokens"], row["loss"]) for row in self.metrics]
 
     def mean_of(self, metric: str) -> float:
-        """Return the mean of a column of metrics.csv; NaN where it is empty."""
+        """Return the mean of a column of metrics.csv; NaN if it is empty."""
         known = [row[metric] for row in self.metrics if row.get(metric) is not None]
         return sum(known) / len(known) if known else math.nan
 
@@ -91,15 +84,15 @@ class TrainedRun:
 
     @cached_property
     def weights(self) -> str:
-        """The sha256 of the file of weights."""
+        """Return the sha256 of the weights file."""
         return sha256(self.folder / runs.MODEL / WEIGHTS)
 
     @cached_property
     def arm(self) -> str:
-        """Equal for runs that differ by their seed alone; a run that notes no seed is on its own.
+        """Return a digest that is equal for runs that differ only by their seed.
 
-        What decides what is trained is the rule by which a run is resumed (runs.decisive), the
-        data that was read, and the model.
+        It covers the part of the configuration that decides a resume (runs.decisive), the data and
+        the model. A run without a seed is alone in its arm.
         """
         if self.seed is None:
             return runs.digest([self.model_name, str(self.folder.resolve())])
@@ -108,12 +101,12 @@ class TrainedRun:
         model = dict(self.model)
         if isinstance(base := kept.get("checkpoint"), str):
             kept["checkpoint"] = stem(base.rstrip("/"), self.seed)
-            # Lengths of the base run's training are in its encoding, and its weights have a sha256.
+            # Encoding and sha256 depend on the base run, and so on its seed.
             del model["encoding"]
             kept.pop("encoding", None)
             kept["extend"] = {**(kept.get("extend") or {}), "sha256": None}
         else:
-            kept.pop("extend", None)  # says how a checkpoint is extended
+            kept.pop("extend", None)  # concerns only runs from a checkpoint
         return runs.digest([self.model_name, model, kept, self.notes.get("data")])
 
 
@@ -138,10 +131,10 @@ def read_run(folder: Path) -> TrainedRun:
 
 
 def group_by_arm(found: Iterable[TrainedRun]) -> list[list[TrainedRun]]:
-    """Group runs that differ by their seed alone, in the order of the first; members by seed.
+    """Group runs that differ only by their seed, in the order of each first run; members by seed.
 
-    Where runs are alike in all but their folder and have seeds in common, those of folders that
-    differ by the seed alone belong together.
+    If several runs of an arm have the same seed, those whose folder names differ only by the seed
+    form a group.
     """
     groups: dict[tuple[str, str], list[TrainedRun]] = {}
     listed = list(found)
@@ -149,7 +142,7 @@ def group_by_arm(found: Iterable[TrainedRun]) -> list[list[TrainedRun]]:
         alike = [each for each in listed if each.arm == run.arm]
         unique = len({each.seed for each in alike}) == len(alike)
         name = "" if unique else stem(run.name, run.seed)
-        place = 0  # folders of one name come from several places: each joins the next arm
+        place = 0  # equal names with equal seeds, from several places: separate groups
         while any(run.seed == each.seed for each in groups.get((run.arm, f"{name}/{place}"), [])):
             place += 1
         groups.setdefault((run.arm, f"{name}/{place}"), []).append(run)

@@ -1,4 +1,4 @@
-"""A training run, from the claim of its folder to the written model, on values alone."""
+"""A training run, from the claim of its folder to the written model."""
 
 import contextlib
 import logging
@@ -32,7 +32,7 @@ from train.fit.module import LMModule, Training, full_state
 
 _LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (
-    # Rows come from memory-mapped files through a thread: there is nothing for workers to do.
+    # A thread reads the rows from memory-mapped files: workers would have nothing to do.
     ".*does not have many workers.*",
     # The data module resumes (consumed_rows), not its loader.
     ".*your dataloader is not resumable.*",
@@ -44,7 +44,7 @@ _NOT_HERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The model at the first step. weights: None for fresh ones. notes: for what is written."""
+    """The model at the first step. weights: None for fresh ones. notes: for the written model."""
 
     decoder: DecoderConfig
     weights: Mapping[str, Tensor] | None = None
@@ -53,11 +53,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How a run goes; conf/config.yaml explains each value.
+    """How a run trains; conf/config.yaml explains each value.
 
-    trainer, logger: take what is decided here as keyword arguments. command: of `bipe`, which the
-    processes of other devices repeat. best: write the weights of the step with the lowest
-    validation loss instead of the last ones.
+    trainer, logger: factories, called with bipe's own settings. command: what the processes of
+    other devices run. best: write the weights of the lowest validation loss, not the last ones.
     """
 
     training: Training
@@ -76,10 +75,7 @@ class Fit:
 def train_model(
     fit: Fit, start: Start, *, rows: LMDataModule, folder: Path, config: Mapping[str, Any]
 ) -> Path:
-    """Train on rows and return the run's folder; resumes exactly (`if_exists`).
-
-    config: what is stored beside the run. What is refused is refused before the folder is taken.
-    """
+    """Train and return the run's folder; invalid settings raise before the folder is claimed."""
     if fit.steps < 1:
         raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
     rows.check(steps=fit.steps)
@@ -89,11 +85,11 @@ def train_model(
     trainer = make_trainer(fit, folder=folder)
     _set_accumulation(trainer, rows, fit)
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
-    if best is not None:  # first: the checkpoint of a step knows what was best up to there
+    if best is not None:  # before SaveCheckpoints, see SaveBest
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=fit.if_exists, config=config)
-    # Not asked of the disk otherwise: another rank may be removing an old run from there.
+    # Look for checkpoints only then: otherwise rank 0 may be removing an old run.
     resumed = fit.if_exists == "resume"
     with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG, command=fit.command):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
@@ -116,7 +112,7 @@ def write_untrained(
     config: Mapping[str, Any],
     if_exists: IfExists,
 ) -> Path:
-    """Write a run folder with a model as it is, and return it."""
+    """Write a run folder with an untrained model, and return it."""
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=if_exists, config=config)
         with runs.withdrawn_on_failure(folder):
@@ -125,7 +121,7 @@ def write_untrained(
 
 
 def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
-    """Raise ConfigError for a model, path of attention or optimizer that cannot do the run."""
+    """Raise ConfigError if the model, the attention path or the optimizer cannot do the run."""
     scheme = module.model.scheme
     encoding = scheme.encoding if isinstance(scheme, Flat) else None
     if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
@@ -133,7 +129,7 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
             "row_length must be at most encoding.length of a flat learned table "
             f"({encoding.table.num_embeddings}), was: {row_length}"
         )
-    if module.options.attention != "auto":  # which of the encoding's biases it takes
+    if module.options.attention != "auto":  # a path may not support the encoding's bias
         tokens = torch.zeros(1, 2, dtype=torch.int64)
         with as_config_error("attention: "), torch.no_grad():
             module.model(tokens, Positions.from_marks(tokens.byte()))
@@ -142,7 +138,7 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
 
 
 def _report_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> None:
-    """Report what is read of each source, to the user and to the loggers."""
+    """Report what is read from each source, to the user and to the loggers."""
     if not trainer.is_global_zero:
         return
     print("\n".join(table(statistics)), file=sys.stderr, flush=True)
@@ -159,7 +155,7 @@ def _report_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) ->
 def _trained(
     trainer: lightning.Trainer, module: LMModule, rows: LMDataModule
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the trained weights and the notes of the training; every rank has to ask."""
+    """Return the trained weights and the notes of the training; every rank has to call it."""
     return full_state(module.model), {
         "row_length": rows.row_length,
         "positions": module.indices.summary(trainer.strategy.root_device),
@@ -176,7 +172,7 @@ def _trained(
 def _write_model(
     model: Decoder, folder: Path, *, state: Mapping[str, Tensor] | None, notes: Mapping[str, Any]
 ) -> None:
-    """Write the model of a run; safetensors has errors of its own, which name no file."""
+    """Write the model of a run; RunError names the file, which errors of safetensors do not."""
     path = folder / runs.MODEL
     try:
         with full_disk(path):
@@ -218,7 +214,6 @@ def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
 
 
 def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
-    """Make an optimizer step of as many micro-batches as fill the global batch."""
     at_once = rows.micro_batch * trainer.world_size
     if rows.global_batch % at_once:
         raise ConfigError(
@@ -233,7 +228,7 @@ def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back what Lightning says about devices, and advice that does not apply here."""
+    """Hide Lightning's messages about devices, and its advice that does not apply here."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     try:
@@ -250,13 +245,12 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def fitting(config_file: Path, *, command: str) -> Iterator[None]:
-    """Surround `fit` and what needs its processes, whose habits suit a script, not a command.
+    """Adapt Lightning's multi-process launch to a command.
 
-    Lightning starts the processes of other devices by repeating the command line. Under Hydra that
-    would compose anew: in a multirun each child would run the whole sweep, in a folder of its own.
-    They run `command` on config_file instead. Nor are its environment variables and its process
-    group left behind, so that the next run of a sweep starts its own; after a failure the group is
-    left to the end of the process, since others may be waiting in it.
+    Lightning starts the processes of other devices by repeating the command line. Under Hydra each
+    would compose anew and, in a multirun, run the whole sweep; they run `command` on config_file
+    instead. Afterwards the environment variables and the process group are removed: the next run
+    of a sweep starts its own. After a failure the group stays: other ranks may be waiting in it.
     """
     from hydra.core.hydra_config import HydraConfig
 
@@ -267,10 +261,10 @@ def fitting(config_file: Path, *, command: str) -> Iterator[None]:
     try:
         with quiet():
             yield
-        ours = environment["LOCAL_RANK"] is None  # and not torchrun's, which serves the whole sweep
+        ours = environment["LOCAL_RANK"] is None  # torchrun's group serves the whole sweep
         if ours and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-    except SystemExit as exit:  # so Lightning ends, without a word, when the user interrupts it
+    except SystemExit as exit:  # Lightning exits like this, silently, on Ctrl-C
         if isinstance(exit.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from exit
         raise
