@@ -1,1 +1,1 @@
-"""One file per command: it takes the configuration apart and hands values down."""
+"""One file per command: it takes the configuration apart and passes values on."""

@@ -1,7 +1,7 @@
 """`bipe evaluate`: measure trained runs on held-out documents, into RUN/evaluation.jsonl.
 
 bipe evaluate out=RUNS 'evaluate.probes=[passkey, niah_multikey, copy]'
-bipe evaluate out=RUNS sweep=stretch        each way to stretch a model is a variant of it
+bipe evaluate out=RUNS sweep=stretch        also measures each way of stretching the model
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,12 +32,12 @@ from train.fit.trained_run import TrainedRun, read_run
 
 T = TypeVar("T")
 
-_LOOKED_AT = 20_000  # tokens of the text by which a segmenter that chooses is asked
+_LOOKED_AT = 20_000  # tokens of text that a segmenter with a choice may look at
 _OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
 
 
 def evaluate(config: Config) -> list[Path]:
-    """Evaluate all the runs that the configuration names; return the files of their rows."""
+    """Evaluate all runs that the configuration names; return the files with their rows."""
     options = config.evaluate
     folders = runs.find_runs(options.runs, key="evaluate.runs")
     sets = DataSets(config.data)
@@ -68,7 +68,7 @@ def _jobs(
     held_out: HeldOut,
     measurements: Mapping[str, Measurement],
 ) -> Iterator[Job]:
-    """Yield what is measured of a run as it is, then of its variants."""
+    """Yield the measurements of a run, then those of its variants."""
     if run.model["vocab_size"] < vocab_size:
         raise DataError(
             f"data={config.data} has a vocabulary of {vocab_size}, {run.folder} one of "
@@ -94,7 +94,7 @@ def _jobs(
             continue
         for name, measurement in measurements.items():
             if name in _OF_VARIANTS:
-                if isinstance(measurement, Probe):  # at the lengths of the variant
+                if isinstance(measurement, Probe):  # use the lengths of the variant
                     measurement = replace(measurement, lengths=None)
                 yield stretched, name, measurement
 
@@ -110,7 +110,6 @@ class _LeftOut(Measurement):
 def _measurements(
     config: Config, sets: DataSets, held_out: HeldOut
 ) -> Iterator[tuple[str, Measurement]]:
-    """Yield the measurements that the configuration asks for, the user's own last."""
     options = config.evaluate
     if held_out.splits:
         yield "perplexity", _filled(Perplexity, options, choice=_filled(Choice, options))
@@ -138,13 +137,13 @@ def _measurements(
 
 
 def _filled(kind: Callable[..., T], options: Any, **given: Any) -> T:
-    """Make a value, the fields that are not given being the keys of the same names."""
+    """Call `kind`; arguments that are not given are read from `options` by name."""
     names = (name for name in signature(kind).parameters if name not in given)
     return kind(**{name: getattr(options, name) for name in names}, **given)
 
 
 def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:
-    """Return the held-out text of a source, with its segmenter as for that text."""
+    """Return the held-out text of a source, with the segmenter for that text."""
     source = config.evaluate.probing.source or next(iter(sets.sources))
     data = sets.open(source, config.evaluate.split)
     try:

@@ -1,7 +1,4 @@
-"""`bipe export DIR format=FORMAT out=FOLDER`: prepared data for other programs.
-
-Takes two or three keys and no configuration. What is written where: train/data/store/export.py.
-"""
+"""`bipe export DIR format=FORMAT out=FOLDER`: prepared data for other programs."""
 
 import sys
 from pathlib import Path

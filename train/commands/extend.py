@@ -1,10 +1,10 @@
-"""`bipe extend`: go on from a trained run with longer rows, its rotation stretched or as it is.
+"""`bipe extend`: continue a trained run on longer rows, with or without stretching its rotation.
 
     bipe extend checkpoint=runs/mine/bipe_rope stretch=yarn stretch.factor=16 row_length=4096
-    bipe extend checkpoint=runs/mine/alibi row_length=4096          no stretch: longer rows alone
+    bipe extend checkpoint=runs/mine/alibi row_length=4096          no stretch: only longer rows
     bipe extend checkpoint=runs/mine/bipe_rope stretch=yarn steps=0            no training
 
-The model and its encoding are those of the checkpoint, and so is the data where none is named.
+Model and encoding are those of the checkpoint, and so is the data unless another is named.
 Under BiPE the original length of a stretch is a number of segments (docs/stretch.md).
 """
 
@@ -34,10 +34,7 @@ log = logging.getLogger("bipe")
 
 
 def completed(config: DictConfig) -> DictConfig:
-    """Return the configuration with what the checkpoint decides: model, encoding, data if null.
-
-    Raises ConfigError for other weights than `extend.sha256`.
-    """
+    """Fill in the checkpoint's model, encoding and data; ConfigError for other weights."""
     checkpoint, options = config.get("checkpoint"), config.get("extend")
     if not isinstance(checkpoint, str):
         raise ConfigError("checkpoint=RUN must be set: the trained run to go on from")
@@ -61,7 +58,7 @@ def completed(config: DictConfig) -> DictConfig:
         "encoding": encoding,
         "extend.sha256": base.sha256,
     }
-    if config.get("data") is None:  # without steps nothing is read from it
+    if config.get("data") is None:  # without steps no data is read
         filled["data"] = "${out}/data" if base.data is None else base.data
     for key, value in filled.items():
         OmegaConf.update(config, key, value, merge=False, force_add=True)
@@ -69,7 +66,7 @@ def completed(config: DictConfig) -> DictConfig:
 
 
 def _report_overruled_choices() -> None:
-    """Report choices of an experiment that do not count; those of the command line are refused."""
+    """Report ignored choices of an experiment; those of the command line are refused earlier."""
     if not HydraConfig.initialized():  # --config-file, or composed in Python
         return
     chosen = HydraConfig.get().runtime.choices
@@ -79,7 +76,7 @@ def _report_overruled_choices() -> None:
 
 
 def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
-    """Stretch, fine-tune, and return the run's folder. stored: the configuration kept beside it."""
+    """Stretch, fine-tune, and return the run's folder. stored: the configuration to keep there."""
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     done = stretched(base, config)
@@ -98,10 +95,7 @@ def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
 
 
 def stretched(base: BaseRun, config: Config) -> Extension | None:
-    """Return the model of the base run under the strategy that is asked for; None without one.
-
-    Raises ConfigError for what cannot be stretched, and for keys that contradict each other.
-    """
+    """Return the base run's model under the strategy, if any; ConfigError if it does not apply."""
     description, unit = config.stretch, config.extend.unit
     if not description:
         if unit is not None:
@@ -124,7 +118,7 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
 
 
 def folder_of(config: Config, base: BaseRun, name: str) -> Path:
-    """Return the folder of a run; ConfigError where it is that of its base run."""
+    """Return the folder of a run; ConfigError if it is that of the base run."""
     folder = Path(config.out) / name
     if folder.resolve() == base.home.resolve():
         raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
@@ -132,12 +126,12 @@ def folder_of(config: Config, base: BaseRun, name: str) -> Path:
 
 
 def start_of(base: BaseRun, done: Extension | None, notes: Mapping[str, Any]) -> Start:
-    """Return the model at the first step, with notes of where it comes from; reports a stretch."""
+    """Return the model at the first step, with notes of its origin; report a stretch."""
     held = {"base_run": base.as_notes(), **notes}
     if done is not None:
         _say(done.report)
         held["stretch"] = [report.as_notes() for report in done.reports]
-    elif "stretch" in base.notes:  # which goes on
+    elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
     decoder = base.decoder if done is None else done.config
     return Start(decoder=decoder, weights=base.weights, notes=held)
@@ -146,7 +140,7 @@ def start_of(base: BaseRun, done: Extension | None, notes: Mapping[str, Any]) ->
 def write_base(
     start: Start, base: BaseRun, config: Config, *, folder: Path, stored: Mapping[str, Any]
 ) -> Path:
-    """Write a run folder with the weights of the base run; its notes stay, for they still hold."""
+    """Write a run folder with the base run's weights; its notes are kept, since they still hold."""
     model = Decoder(start.decoder, allowed=config.allowed)
     model.load_state_dict(base.weights)
     notes = {**base.notes, **start.notes}
@@ -154,10 +148,7 @@ def write_base(
 
 
 def default_name(base: BaseRun, config: Config) -> str:
-    """Return bipe_rope_yarn16, bipe_rope_yarn16_tokens; bipe_rope_2048 for longer rows alone.
-
-    A seed that is not the first comes last: bipe_rope_yarn16_seed1.
-    """
+    """Return bipe_rope_yarn16, bipe_rope_yarn16_tokens_seed1, or bipe_rope_2048 (no stretch)."""
     seed = f"_seed{config.seed}" if config.seed else ""
     if not config.stretch:
         return f"{base.name}_{config.row_length}{seed}"
@@ -166,17 +157,17 @@ def default_name(base: BaseRun, config: Config) -> str:
 
 
 def strategy_name(stretch: Mapping[str, Any]) -> str:
-    """Return yarn16, or yarn where a strategy has no factor."""
+    """Return yarn16, or yarn for a strategy without a factor."""
     factor = stretch.get("factor")
     words = slug(str(stretch.get(TARGET)).rpartition(".")[2])
     return words + ("" if factor is None else slug(f"{factor:g}"))
 
 
 def _report_long_documents(rows: LMDataModule, *, steps: int, before: Any) -> float:
-    """Return the share of the run's inputs from documents of at least a row; warn of none.
+    """Return the share of tokens from documents of at least a row; warn if there are none.
 
-    Short documents beside each other in a row do not see each other: only long ones bring
-    positions that the checkpoint has not met. before: the row of the checkpoint.
+    Documents in a row do not attend to each other: only long ones have positions that are new to
+    the checkpoint. before: its row length.
     """
     found = rows.statistics(steps=steps)
     read = sum(each.read * (1 - each.padding) for each in found)

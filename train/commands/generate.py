@@ -1,11 +1,10 @@
-"""`bipe generate`: write on behind a prompt, with a trained run.
+"""`bipe generate`: continue a prompt with a trained run.
 
     bipe generate out=runs/demo/bipe_rope generate.prompt='In the beginning'
     bipe generate out=runs/demo/bipe_rope generate.temperature=0 generate.max_new=50 < prompt.txt
 
-The tokenizer is that of the data that the run was trained on, and so is the segmenter, which is
-followed token by token. Text appears as it is written; where the output is
-no terminal, it is what was written and nothing else.
+Tokenizer and segmenter are those of the run's training data; the segmenter marks token by token.
+The text is shown as it is generated. Without a terminal the output is only the generated text.
 """
 
 import codecs
@@ -45,7 +44,7 @@ _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
 
 def generate_text(config: Config) -> list[Written]:
-    """Write on the standard output what the model says behind the prompt."""
+    """Write the model's continuation of the prompt on the standard output."""
     logging.getLogger("bipe.attention").setLevel(logging.WARNING)  # the screen is for the text
     options = config.generate
     with as_config_error("generate."):
@@ -62,7 +61,7 @@ def generate_text(config: Config) -> list[Written]:
     tokenizer = LoadTokenizer(path=sets.folder).build()
     trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
-    if not isinstance(trained.model.scheme, Flat):  # a flat encoding asks for no segments
+    if not isinstance(trained.model.scheme, Flat):  # a flat encoding needs no segments
         segmenter = segmenter_of(config, sets, trained, section="generate")
         name = None if options.prompt is not None else options.file
         marker = marker_of(prompt, tokenizer=tokenizer, segmenter=segmenter, name=name)
@@ -79,7 +78,6 @@ def _shown(
     prompt: str,
     options: Generate,
 ) -> list[Written]:
-    """Show what is written as it comes; report how much it was, and how fast."""
     ((ids, _),) = tokenizer.encode_batch([prompt])
     if not len(ids):
         raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
@@ -98,7 +96,7 @@ def _shown(
     except KeyboardInterrupt:
         stream.finish()
         raise KeyboardInterrupt(f"interrupted after {stream.tokens} tokens") from None
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(128 + signal.SIGPIPE) from None
     seconds = time.monotonic() - begin
@@ -114,7 +112,7 @@ def _shown(
 def segmenter_of(
     config: Config, sets: DataSets, run: runs.BaseRun, *, section: Literal["generate", "scrolls"]
 ) -> Segmenter:
-    """Return the segmenter that is asked for (NAME:KEY=VALUE,...), or that of the run's data."""
+    """Return the segmenter of the options (NAME:KEY=VALUE,...), or that of the run's data."""
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
         return built(options.segmenter, option=f"{section}.segmenter")
@@ -130,10 +128,10 @@ def segmenter_of(
 def marker_of(
     prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None
 ) -> TokenMarker:
-    """Return what marks the tokens of the prompt and of all that is written behind it.
+    """Return the marker of the tokens of the prompt and of its continuation.
 
-    name: of the file that the prompt is from. A segmenter that decides by document is asked for
-    the prompt; ConfigError for one that reads on, which cannot be followed.
+    name: the file of the prompt, for a segmenter that depends on the document. Raises ConfigError
+    for a segmenter with lookahead, which cannot mark token by token.
     """
     chosen = segmenter.choose(text=prompt, name=name)
     skip = tokenizer.spelling.prefix(prompt) if tokenizer.spelling else 0
@@ -146,7 +144,7 @@ def marker_of(
 
 
 def read_prompt(options: Generate) -> str:
-    """Return the prompt from its key, a file or the standard input."""
+    """Return the prompt from its key, a file or the standard input; ConfigError if empty."""
     if options.prompt is not None and options.file is not None:
         raise ConfigError("generate.prompt and generate.file are both set; leave one out")
     key = "generate.prompt"
@@ -195,13 +193,12 @@ def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
 
 
 def _from_checkpoint(path: Path) -> runs.BaseRun:
-    """Read a model from RUN/checkpoints/step=N.ckpt."""
     home = path.parent.parent
     stored = runs.read_config(home)
     config = Config.from_config(stored)
     try:
         weights = weights_of(path)
-    except Exception as fault:  # torch raises whatever its reader of archives does
+    except Exception as fault:  # torch raises many kinds of errors here
         raise RunError(f"generate.checkpoint={path}: not a checkpoint: {fault}") from None
     decoder = decoder_of(config, vocab_size=len(weights["tokens.weight"]))
     model = Decoder(decoder, allowed=config.allowed)
@@ -212,7 +209,6 @@ def _from_checkpoint(path: Path) -> runs.BaseRun:
 
 
 def _data_of(trained: runs.BaseRun, options: Generate) -> DataSets:
-    """Return the data sets whose tokenizer and segmenters are used."""
     data = trained.data if options.data is None else options.data
     if data is None:
         raise ConfigError(
@@ -225,7 +221,7 @@ def _data_of(trained: runs.BaseRun, options: Generate) -> DataSets:
 
 
 class Screen:
-    """The standard output in UTF-8; a terminal gets the prompt, too, and no control characters."""
+    """The standard output in UTF-8; a terminal also gets the prompt, and no control characters."""
 
     def __init__(self, prompt: str) -> None:
         self.terminal = sys.stdout.isatty()
@@ -240,11 +236,10 @@ class Screen:
 
 
 class Text:
-    """The text of one row, from the pieces of its tokens: whole characters, and no stop string.
+    """The text of one row, from the bytes of its tokens: whole characters, up to a stop string.
 
-    A token may hold a part of a character, and what looks like text may turn out to be the
-    beginning of a stop string: both are held back until it is known. stops: strings at the first
-    of which the text ends; that string is left out.
+    A token may end inside a character, and text may turn out to begin a stop string: both are held
+    back until the next tokens decide. The stop string itself is left out.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -253,7 +248,7 @@ class Text:
         self._held, self._over = "", False
 
     def push(self, piece: bytes) -> str:
-        """Return what is certain to belong to the text, now that `piece` follows."""
+        """Return the text that is certain once `piece` has followed."""
         self._held += self._decoder.decode(piece)
         sizes = (
             size
@@ -264,7 +259,7 @@ class Text:
         return self._release(len(self._held) - max(sizes, default=0))
 
     def finish(self) -> str:
-        """Return the rest; half a character becomes U+FFFD."""
+        """Return the rest; an incomplete character becomes U+FFFD."""
         self._held += self._decoder.decode(b"", final=True)
         return self._release(len(self._held))
 
@@ -277,10 +272,7 @@ class Text:
 
 @dataclass(kw_only=True)
 class Stream:
-    """Shows rows one below the other: the first as it comes, the others when it is done.
-
-    pieces: the bytes of each token id. show: takes text.
-    """
+    """Shows rows one below the other: the first as it is generated, the others at the end."""
 
     rows: int
     pieces: Sequence[bytes]
@@ -294,7 +286,6 @@ class Stream:
         self._title(0)
 
     def push(self, row: int, token: int) -> None:
-        """Take in a token of a row."""
         self.tokens += 1
         text = self._texts[row].push(self.pieces[token])
         if row:
@@ -303,7 +294,6 @@ class Stream:
             self.show(text)
 
     def finish(self) -> None:
-        """Show what is left, all rows to their ends."""
         for row, text in enumerate(self._texts):
             if row:
                 self._title(row)

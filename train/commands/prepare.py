@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from train.config import Config
 
-_LIGHT = ("train.", "segmenters.")  # what is imported without torch
+_LIGHT = ("train.", "segmenters.")  # packages that do not import torch
 
 
 def prepare_data(config: Config) -> Prepared | None:
-    """Prepare the corpus; print what came of it, or with dry_run what would."""
+    """Prepare the corpus and print a summary; with dry_run, print what would be done."""
     if not isinstance(config.data, str):
         raise ConfigError(f"data must be one folder to prepare, was: {config.data}")
     corpus, engine = config.build("corpus"), config.build("engine")
@@ -34,10 +34,9 @@ def prepare_data(config: Config) -> Prepared | None:
 
 
 def prepare_again(config: DictConfig) -> bool:
-    """Report a data set that is there already, as it is asked for; return whether there is one.
+    """Report a data set that already exists as configured; return whether it does.
 
-    Only the keys of the corpus are looked at: torch, which the check of all others loads, takes
-    longer than everything else that there is to do.
+    Only the keys of the corpus are checked: checking all keys loads torch, which takes far longer.
     """
     from hydra.utils import instantiate
     from omegaconf import OmegaConf
@@ -56,7 +55,7 @@ def prepare_again(config: DictConfig) -> bool:
     except DataError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError, AttributeError):
-        return False  # the check finds better words for what is wrong
+        return False  # the full check has a better message
     except Exception as fault:
         if type(fault).__module__.startswith("hydra"):
             return False

@@ -1,7 +1,4 @@
-"""`bipe pretrain`: train one model on prepared data; resume exactly.
-
-What all commands that train take out of the configuration is here: rows, model, and the run.
-"""
+"""`bipe pretrain`: train one model on prepared data; and what all training commands share."""
 
 import functools
 from collections.abc import Mapping
@@ -20,7 +17,7 @@ PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
 
 def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
-    """Train and return the run's folder. stored: the configuration that is kept beside the run."""
+    """Train and return the run's folder. stored: the configuration to keep there."""
     for key in ("checkpoint", "stretch"):
         if getattr(config, key) is not None:
             raise ConfigError(f"{key} is for a trained model to go on from: bipe extend")
@@ -35,7 +32,7 @@ def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
 def fit_of(
     config: Config, *, command: Literal["pretrain", "extend", "scrolls"], best: bool = False
 ) -> Fit:
-    """Return how the run goes. best: keep the weights of the lowest validation loss."""
+    """Return how the run trains. best: keep the weights of the lowest validation loss."""
     precision = config.trainer.get("precision")
     if precision not in PRECISIONS:
         raise ConfigError(
@@ -55,7 +52,7 @@ def fit_of(
     }
 
     def filled(kind: type, **given: Any) -> Any:
-        """Give a value its fields: made here, or the key of the same name."""
+        """Make a `kind` from the fields made above, or else from the keys of the same names."""
         names = (field.name for field in fields(kind) if field.name not in given)
         known = {name: made[name] if name in made else getattr(config, name) for name in names}
         return kind(**known, **given)
@@ -77,7 +74,7 @@ def rows_of(config: Config) -> LMDataModule:
 
 
 def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
-    """Return the model, for data of a given vocabulary."""
+    """Return the model for data of a given vocabulary; ConfigError for keys that conflict."""
     if "encoding" in config.model:
         raise ConfigError("model.encoding cannot be set; set encoding instead")
     sizes = {key: value for key, value in config.model.items() if not key.startswith("_")}
@@ -86,13 +83,13 @@ def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
         raise ConfigError(
             f"model.vocab_size must be at least that of the data, {vocab_size}, was: {own}"
         )
-    config.build("encoding")  # so that a refusal names its key
+    config.build("encoding")  # so that an error names its key
     with as_config_error("model."):
         return DecoderConfig(**sizes, encoding=dict(config.encoding))
 
 
 def refuse_long_rows(rows: LMDataModule) -> None:
-    """Raise ConfigError for rows that no source can fill."""
+    """Raise ConfigError for rows longer than the training tokens of a source."""
     for name in rows.source_names:
         tokens = rows.sets.counts(name, "train")["tokens"]
         if rows.row_length > tokens:

@@ -13,7 +13,7 @@ from train.report.page import ReportFiles, write_report
 
 
 def report(config: Config) -> ReportFiles:
-    """Write the report that a configuration asks for, and print its tables."""
+    """Write the configured report, and print its tables."""
     options = config.report
     data, counted = config.data, Path(config.statistics.out)
     results = load(

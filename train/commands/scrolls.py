@@ -2,26 +2,25 @@
 
     bipe scrolls task=qmsum path=qmsum.zip checkpoint=runs/mine/bipe_rope out=runs/scrolls
     bipe scrolls -m task=qmsum,qasper seed=0,1,2 checkpoint=... out=...        mean and spread
-    bipe scrolls task=qmsum checkpoint=... stretch=yarn stretch.factor=8       longer than it was
-    bipe scrolls task=qmsum checkpoint=... steps=0                             as it is, untrained
+    bipe scrolls task=qmsum checkpoint=... stretch=yarn stretch.factor=8       stretched
+    bipe scrolls task=qmsum checkpoint=... steps=0                             without fine-tuning
 
-Tokenizer and segmenter are those of the data that the run was trained on. A run folder is left as
-by `bipe pretrain`, and in it:
+Tokenizer and segmenter are those of the run's training data. A run folder is written as by
+`bipe pretrain`, and in addition:
 
-    RUN/scrolls/SPLIT/journal.jsonl    predictions as they are made: decoding goes on from there
+    RUN/scrolls/SPLIT/journal.jsonl    predictions as they are made; decoding resumes from here
     RUN/scrolls/SPLIT/TASK.json        the official format, checked
     RUN/scrolls/SPLIT/scores.json      scores, statistics, what was cut
     RUN/evaluation.jsonl               the same numbers as rows, for the report
-    OUT/scrolls.json                   all runs of the folder, seeds brought together
+    OUT/scrolls.json                   all runs of the folder, grouped over seeds
 
-Two forms take keys and no configuration; exit status 1 means that there are faults, 2 that it
-cannot be done:
+Two forms take keys but no configuration; exit status 1: faults found, 2: cannot be done:
 
     bipe scrolls validate=RUN/scrolls/test/qmsum.json [task=qmsum path=qmsum.zip split=test]
     bipe scrolls submit=scrolls_predictions.csv out=STUDY [split=test model=NAME seed=0]
 
-validate checks the form of a file of predictions; with `task` and `path`, its ids too. submit
-writes the predictions of all seven tasks, from the runs in a folder, as the one CSV to submit.
+validate checks the format of a file of predictions; with `task` and `path` also its ids. submit
+writes the predictions of all seven tasks, from the runs in a folder, as the CSV to submit.
 """
 
 import json
@@ -78,13 +77,13 @@ from train.tasks.scrolls.submission import (
 
 
 def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
-    """Fine-tune, decode, score, and return the run's folder. stored: what is kept beside it."""
+    """Fine-tune, decode, score, and return the run's folder. stored: the configuration to keep."""
     if not config.task or TARGET not in config.task:
         raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
     task = cast(Task, config.build("task"))
     if config.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
-    _decoding(config, task)  # refused before hours of training
+    _decoding(config, task)  # checked before hours of training
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     sets = DataSets(config.data)
@@ -92,12 +91,12 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     encoder = _encoder(config, task, base, sets)
     decoded = _examples_to_decode(config, task)
     encoding = str(base.decoder.encoding.get(TARGET))
-    if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one asks for no segments
+    if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
         _refuse_unfollowed(encoder, decoded)
-    model = base.name  # bipe_rope, or bipe_rope_yarn8 where it is stretched here
+    model = base.name  # bipe_rope, or bipe_rope_yarn8 if stretched
     if config.stretch:
         model += f"_{strategy_name(config.stretch)}"
-    if config.name:  # one of its own, so that it is not taken for another run of that model
+    if config.name:  # keeps it apart from other runs of that model
         model = config.name.removesuffix(f"_seed{config.seed}").removesuffix(f"_{task.name}")
     name = config.name or f"{model}_{task.name}_seed{config.seed}"
     folder = folder_of(config, base, name)
@@ -126,7 +125,7 @@ def _encoder(config: Config, task: Task, base: BaseRun, sets: DataSets) -> Encod
 
 
 def _examples_to_decode(config: Config, task: Task) -> Sequence[Example]:
-    """Those of the split, so that its faults are told before hours of training."""
+    """Return the examples of the split; its faults are raised before hours of training."""
     split = config.scrolls.split
     if split is None:
         return []
@@ -139,7 +138,7 @@ def _examples_to_decode(config: Config, task: Task) -> Sequence[Example]:
 
 
 def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
-    """Raise ValueError for a segmenter that cannot go on while an output is written."""
+    """Raise ConfigError for a segmenter that cannot mark an output while it is generated."""
     pieces = encoder.tokenizer.pieces()
     for example in examples:
         segmenter = encoder.segmenter.choose(text=example.prompt)
@@ -187,7 +186,6 @@ def _train(
 
 
 def _decoding(config: Config, task: Task) -> Decoding:
-    """Return how the outputs are decoded."""
     options = config.scrolls
     with as_config_error("scrolls."):
         search = Beams(
@@ -209,7 +207,7 @@ def _decode(
     folder: Path,
     model: str,
 ) -> None:
-    """Write the outputs of a split beside the run, and what they score."""
+    """Decode a split, and write its predictions and scores into the run's folder."""
     split = str(config.scrolls.split)
     decoder, _ = load_model(folder / runs.MODEL, allowed=config.allowed)
     decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
@@ -260,7 +258,7 @@ def _decode(
     run, measured = read_run(folder), Journal(folder / FILE)
     if (key := key_of([made_by, result])) not in measured:
         rows = rows_of(result, run=run.name, arm=run.arm, seed=run.seed)
-        name = f"scrolls {result['task']} of {result['split']}"  # takes the place of older scores
+        name = f"scrolls {result['task']} of {result['split']}"  # replaces older scores
         measured.append(key, rows, name=name, weights=weights)
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
     _say(f"{path}: {len(made)} outputs of {split}: {told}")
@@ -277,7 +275,7 @@ EXIT_FAULT = 2
 
 
 def check_or_submit(words: list[str]) -> int:
-    """Run the command on its arguments; returns the exit status."""
+    """Run `validate` or `submit` on its arguments; return the exit status."""
     try:
         given = _parsed(words)
         return _validate(given) if "validate" in given else _submit(given)

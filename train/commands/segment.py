@@ -1,10 +1,10 @@
 """`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
 
-A segmenter is named by its file in conf/segmenter, or by its class in other words, with parameters
-behind a colon: `stride:length=100`, `lines:granularity=block,language=python`, `matched:of=lines`.
-Without a name each document is asked for its kind, as `bipe prepare segmenter=auto` does; what
-decided is printed. A file that cannot be shown (missing, binary) is a fault in one line, and the
-next one is read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
+A segmenter is named by its file in conf/segmenter, or by its class in words, with parameters after
+a colon: `stride:length=100`, `lines:granularity=block,language=python`, `matched:of=lines`.
+Without a name it depends on the kind of each document, as in `bipe prepare segmenter=auto`; what
+decided is printed. A file that cannot be shown (missing, binary) gives one line, and the next is
+read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_FAULT, STDIN = 2, "-"
-_BAR, _UNLIMITED = 40, 1000  # columns, where the output is no terminal
-# A file with NUL among its first bytes is no text; nor is one of which so much is not UTF-8.
+_BAR, _UNLIMITED = 40, 1000  # columns; the latter without a terminal
+# A file is binary if its head has a NUL, or if more than this share of it is not UTF-8.
 _HEAD, _SHARE_OF_TEXT = 8192, 0.3
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SKIPPED = frozenset(("__pycache__", "node_modules"))
@@ -40,7 +40,7 @@ _KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Faults in one line, as of the other commands."""
+    """Reports errors in one line, as the other commands do."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(message)
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
     try:
         status = _Run(_parser().parse_args(words)).run()
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (OSError, ValueError) as fault:
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """What the command line says about the segmenter; checked before a file is read."""
+    """The segmenter options of the command line, checked before any file is read."""
 
     segmenter: str | None = None
     kind: str | None = None
@@ -96,13 +96,13 @@ class Choice:
                 registry.language_named(self.language)
 
     def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
-        """Return what is chosen for a text, why, and the segmenter, with two levels if it has."""
+        """Return the name of a text's segmenter, the reason, and the segmenter itself."""
         meta = {"language": self.language} if self.language else {}
         kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
             asked = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
             return self.segmenter, "as asked", asked
-        if self.language:  # decides before the name of the file
+        if self.language:  # has priority over the name of the file
             kind, path = kind or "code", None
         decision = decide(text=text, kind=kind, name=path, meta=meta)
         label, why = decision.route, f"by {decision.by}" + (decision.said and f": {decision.said}")
@@ -117,7 +117,7 @@ class Choice:
 
 
 def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
-    """Return the segmenter of a name with its parameters; option: that gives them, for messages."""
+    """Return the segmenter of a name with its parameters; option: its source, for messages."""
     name, _, rest = wish.partition(":")
     if name not in registry.SEGMENTERS:
         raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
@@ -130,7 +130,7 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
             raise UserError(f"{where}parameters are KEY=VALUE,..., was: {pair!r}")
         if key not in known:
             raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
-        try:  # numbers, true and false as JSON spells them; anything else is text
+        try:  # JSON for numbers, true and false; anything else is text
             given[key] = built(value, option=option) if key == "of" else json.loads(value)
         except json.JSONDecodeError:
             given[key] = value
@@ -147,8 +147,6 @@ class _Row(NamedTuple):
 
 
 class _Run:
-    """One call of the command."""
-
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.choice = Choice(options.segmenter, options.kind, options.language)
@@ -158,7 +156,7 @@ class _Run:
         self.rows: list[_Row] = []
 
     def run(self) -> int:
-        """Show all files; those that cannot be shown are faults, or skipped inside of folders."""
+        """Show all files; one that cannot be shown is a fault, or is skipped inside a folder."""
         options = self.options
         inside, faults, skipped = False, 0, 0
         for name, in_folder in _files(options.files):
@@ -180,7 +178,6 @@ class _Run:
         return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, name: str, in_folder: bool) -> None:
-        """Cut and show one document."""
         text = _read(name)
         label, why, segmenter = self.choice.of(text, name)
         cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
@@ -200,7 +197,7 @@ class _Run:
         elif self.options.stats:
             _print(*_tables(cut))
         elif not self.options.html and not in_folder:
-            # How it is cut is no part of the text: it goes to the other stream.
+            # Facts about the segmenter go to stderr: stdout holds only the text.
             size = f"{count} segments" if cut.text else "empty, no segments"
             sys.stdout.flush()
             print(visible(f"{name}: {cut.note}; {size}"), file=sys.stderr)
@@ -208,7 +205,7 @@ class _Run:
 
 
 def colours_of(wish: str, *, is_terminal: bool) -> int:
-    """Return how many colours to use, 256, 16 or none, by NO_COLOR, TERM and COLORTERM."""
+    """Return the number of colours, 256, 16 or 0, according to NO_COLOR, TERM and COLORTERM."""
     if wish == "never" or (wish == "auto" and not is_terminal):
         return 0
     from rich.console import Console
@@ -220,7 +217,7 @@ def colours_of(wish: str, *, is_terminal: bool) -> int:
 
 
 def _files(names: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield files and whether from a folder, whose hidden files and packages are left out."""
+    """Yield files, and whether from a folder; hidden files and installed packages are left out."""
     for name in names:
         if name == STDIN or not Path(name).is_dir():
             yield name, False
@@ -256,7 +253,7 @@ def _read(name: str) -> str:
 
 
 def _counter(path: str) -> Callable[[CutText], Integers]:
-    """Return what counts the tokens of each segment by a tokenizer."""
+    """Return a function that counts the tokens of each segment with a tokenizer."""
     import tokenizers
 
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
@@ -275,7 +272,6 @@ def _counter(path: str) -> Callable[[CutText], Integers]:
 
 
 def _tables(cut: CutText) -> Iterator[Any]:
-    """Yield the statistics of one document for the terminal."""
     from rich.bar import Bar
 
     facts = statistics(cut)
@@ -295,7 +291,7 @@ def _tables(cut: CutText) -> Iterator[Any]:
 
 
 def _summary(rows: list[_Row], *, unit: str) -> Iterator[Any]:
-    """Yield many documents, a line each, and all together by what cut them."""
+    """Yield a table with a line per document, then one with a line per segmenter."""
     lines = [[row.name, *_sizes([row]), row.note] for row in rows]
     yield _table([["document", "segments", f"{unit}/segment", "by"], *lines])
     yield ""
@@ -307,13 +303,12 @@ def _summary(rows: list[_Row], *, unit: str) -> Iterator[Any]:
 
 
 def _sizes(rows: list[_Row]) -> tuple[str, str]:
-    """Return how many segments there are, and their mean size."""
     segments = sum(row.segments for row in rows)
     return str(segments), f"{sum(r.units for r in rows) / segments:.1f}" if segments else "-"
 
 
 def _table(rows: list[list[str]]) -> Table:
-    """Return a table whose first row is its head; texts are to the left, numbers to the right."""
+    """Return a table whose first row is its head; texts are on the left, numbers on the right."""
     from rich.table import Table
     from rich.text import Text
 
@@ -327,7 +322,7 @@ def _table(rows: list[list[str]]) -> Table:
 
 
 def _print(*parts: Any) -> None:
-    """Print tables and lines, as wide as the terminal, else as wide as they are."""
+    """Print tables and lines, as wide as the terminal, or without a terminal as wide as needed."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _UNLIMITED

@@ -1,7 +1,7 @@
 """`bipe evaluate statistics`: how prepared text falls into segments, without a model.
 
     bipe evaluate statistics data=runs/mine/data
-    bipe evaluate statistics 'data={sentences: A, newlines: B}'    several segmenters side by side
+    bipe evaluate statistics 'data={sentences: A, newlines: B}'    compares several segmenters
 
 Writes segment_statistics.json and a page of the same name, and prints a table.
 """
@@ -32,7 +32,7 @@ from train.report.page import statistics_page
 
 
 def count_segments(config: Config) -> Path:
-    """Count what the configuration names; return the JSON file that was written."""
+    """Count the segments of the configured sources; return the JSON file that was written."""
     options, sets = config.statistics, _folders(config.data)
     places = {
         f"{prefix}/{name}" if prefix else name: (prefix, name)
@@ -79,17 +79,14 @@ def count_segments(config: Config) -> Path:
 
 
 def _folders(data: Any) -> dict[str, DataSets]:
-    """Open prepared folders, by name; without a name where one, or a list, is given.
-
-    Folders are opened one by one: their tokenizers may differ, unlike those of a model's data.
-    """
+    """Open prepared folders by name: unlike a model's data, they may differ in tokenizer."""
     if isinstance(data, Mapping):
         return {str(name): DataSets(folder) for name, folder in data.items()}
     return {"": DataSets(data)}
 
 
 def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
-    """Return the bytes of each id; None, and a line on stderr, where they are not known."""
+    """Return the bytes of each id; None, with a line on stderr, if they are not known."""
     try:
         return LoadTokenizer(path=sets.folder).build().pieces()
     except DataError as fault:
@@ -98,7 +95,7 @@ def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
 
 
 def statistics_table(sources: Mapping[str, Any]) -> Table:
-    """Return the claims of figure 1 in numbers, one column per source."""
+    """Return the claims of figure 1 of the BiPE paper in numbers, one column per source."""
     table = Table(title="Segments against the length of documents", title_justify="left")
     table.add_column("", no_wrap=True)
     for name in sources:

@@ -1,10 +1,10 @@
-"""`bipe tokenizer train`: a tokenizer of a corpus, in files that transformers opens, too.
+"""`bipe tokenizer train`: train a tokenizer on a corpus, in files that transformers can open.
 
     bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER out=FOLDER \\
         corpus.tokenizer.vocab_size=32000 corpus.tokenizer.split=cl100k
 
-Writes OUT/tokenizer.json and OUT/tokenizer_config.json, or these beside each other where `out` is
-the path of a .json; the same corpus and keys give the same bytes. What the corpus holds out is not
+Writes OUT/tokenizer.json and OUT/tokenizer_config.json; if `out` ends in .json, it is the path of
+the former. The same corpus and keys give the same bytes. The held-out part of the corpus is not
 trained on: it serves to measure the bytes per token.
 """
 
@@ -21,14 +21,14 @@ from train.data.tokenizing.vocabulary import CONFIG, END, TrainBPE
 from train.disk.files import write_whole
 from train.errors import DataError
 
-# How much of each source is held out to measure on, at most.
+# Of each source, to measure the bytes per token.
 _MEASURED_CHARACTERS = 2_000_000
 
 
 def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
-    """Train, measure and write a tokenizer; return the path of its tokenizer.json.
+    """Train, measure and write a tokenizer; return its tokenizer.json.
 
-    Raises DataError for a corpus whose tokenizer is loaded, or files that are there already.
+    Raises DataError if the corpus loads its tokenizer, or if the files already exist.
     """
     corpus: Corpus = config.build("corpus")
     trainer = corpus.tokenizer
@@ -45,7 +45,7 @@ def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
         made = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
         meter.finish(f"{made.vocab_size} pieces")
     seconds = time.monotonic() - began
-    measured = _measured(made, corpus)  # before it is written: what is there is complete
+    measured = _measured(made, corpus)  # before writing, so that a written tokenizer is complete
     _write(file, made, trainer)
     print(f"{file}: {made.vocab_size:,} pieces, {measured}, trained in {seconds:.1f} s")
     return file

@@ -1,7 +1,7 @@
-"""`bipe verify DIR`: every fault of a data set, one per line, with the file and the bytes.
+"""`bipe verify DIR`: list every fault of a data set with its file and bytes, one per line.
 
 Takes the folder of `bipe prepare`, or that of one split. Needs no configuration and no torch.
-Exit status: 0 all is as it was written, 1 there are faults, 2 the folder cannot be read.
+Exit status: 0 no faults, 1 faults, 2 the folder cannot be read.
 """
 
 import argparse
@@ -52,7 +52,6 @@ def _is_split(folder: Path) -> bool:
 
 
 def _bytes_of(folder: Path) -> int:
-    """Return the bytes there are to read, as far as the manifests can be read."""
     total = 0
     for split in [folder] if _is_split(folder) else splits_of(folder):
         with suppress(DataError):
@@ -62,7 +61,7 @@ def _bytes_of(folder: Path) -> int:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Advance]:
-    """Show a bar on a terminal; elsewhere nothing: faults and totals are lines already."""
+    """Show a bar, only on a terminal: elsewhere faults and totals are lines already."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 

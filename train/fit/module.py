@@ -257,7 +257,7 @@ class SkippedSteps:
         self._counts = torch.stack((counts[0] + found, row, torch.maximum(counts[2], row)))
 
     def check(self, step: int, *, last: bool) -> None:
-        """Raise TrainingDiverged after `patience` skipped steps in a row; most steps do not look."""
+        """Raise TrainingDiverged after `patience` skipped steps in a row; not every step looks."""
         if self._counts.device.type != "cpu" and step % _LOOK_EVERY and not last:
             return
         longest = int(self._counts[2])
