@@ -1,13 +1,11 @@
-"""Documents of arithmetic: worksheets of many chains, or one problem each.
+"""Arithmetic documents: worksheets of many chains, or one problem per document.
 
-    ArithmeticChains      (7+5)*3 = 1*3 = 3      a line each: a training row holds many steps
-    ArithmeticProblems    (7+5)*3=1*3=3          a document each, named by its expression
+    ArithmeticChains      (7+5)*3 = 1*3 = 3      one per line: a training row holds many steps
+    ArithmeticProblems    (7+5)*3=1*3=3          one per document, identified by its expression
 
-The task of Feng et al. (arXiv 2305.15408), by which BiPE (arXiv 2401.16421) tests length
-extrapolation: numbers modulo a prime, operators + - * /, brackets, and each step carries out one
-operation. A document is a function of the seed and its own number. The split of a problem is a
-keyed hash of its expression: it is in one split for ever, whatever the seed, the mix and the number
-of documents, so that training and test never overlap.
+The task of Feng et al. (arXiv 2305.15408), with which BiPE (arXiv 2401.16421) tests length
+extrapolation. A document is a function of the seed and its number. A keyed hash of the expression
+decides the split of a problem, whatever the seed and the mix, so training and test never overlap.
 """
 
 import json
@@ -24,13 +22,13 @@ from train.errors import DataError
 from train.tasks.arithmetic.expression import require_prime
 from train.tasks.arithmetic.problems import Order, Problems, steps, tree
 
-_LINE_BYTES = 25  # of a chain with spaces, roughly, to divide the work by
+_LINE_BYTES = 25  # of a chain with spaces, roughly; used to divide the work
 _PROBLEM_BYTES = 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Numbered(Reader):
-    """So many documents, each a function of `seed` and its number. modulus: a prime."""
+    """A fixed number of documents, each a function of `seed` and its number. modulus: a prime."""
 
     documents: int
     modulus: int = 11
@@ -46,11 +44,11 @@ class _Numbered(Reader):
 
     @abstractmethod
     def numbered(self, first: int, last: int) -> Iterator[Document]:
-        """Yield the documents of these numbers."""
+        """Yield the documents with numbers from `first` to `last` - 1."""
 
     @abstractmethod
     def bytes_each(self) -> int:
-        """Return roughly the size of a document."""
+        """Return the approximate size of one document."""
 
     def read(self) -> Iterator[Document]:
         return self.numbered(0, self.documents)
@@ -69,7 +67,7 @@ class _Numbered(Reader):
 
 @dataclass(frozen=True, kw_only=True)
 class ArithmeticChains(_Numbered):
-    """Worksheets. chains: lines of each. operators: fewest and most of an expression."""
+    """Worksheets. chains: lines per document. operators: fewest and most per expression."""
 
     chains: int
     operators: tuple[int, int] = (1, 4)
@@ -98,7 +96,7 @@ class ArithmeticChains(_Numbered):
 
 
 def chain(draw: random.Random, *, operators: int, modulus: int) -> str:
-    """Draw an expression with that many operators, and write every step to its value."""
+    """Draw an expression, and write it with each reduction down to its value."""
     return " = ".join(steps(tree(operators, modulus=modulus, below=draw.randrange)))
 
 
@@ -114,7 +112,7 @@ class ArithmeticProblems(_Numbered):
         self.problems()
 
     def problems(self) -> Problems:
-        """Return what the documents are drawn from."""
+        """Return the endless list that the documents are taken from."""
         return Problems(
             operators=self.operators, modulus=self.modulus, order=self.order, seed=self.seed
         )
@@ -131,7 +129,7 @@ class ArithmeticProblems(_Numbered):
 
 
 def write_problems(path: Path, reader: ArithmeticProblems) -> None:
-    """Write the documents as JSON lines {text, id, operators}, for `corpus=jsonl` or others."""
+    """Write one JSON object {text, id, operators} per line, for `corpus=jsonl` or others."""
     lines = (
         json.dumps({"text": each.text, "id": each.id, "operators": each.meta["operators"]})
         for each in reader

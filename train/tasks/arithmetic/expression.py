@@ -1,10 +1,9 @@
-"""Expressions modulo a prime: trees, their spelling, their reductions.
+"""Expressions modulo a prime: their trees, spelling and reduction.
 
     (7+5)*3  ->  1*3  ->  3        modulo 11
 
-A reduction carries out one operation whose operands are both numbers. Operators of one level group
-to the left, and brackets are only where they are needed, so that a spelling and its tree
-determine each other. a / b = a * b^-1; there is none for a b of 0.
+Operators of equal precedence group to the left, and brackets appear only where they are needed, so
+a spelling and its tree determine each other. a / b = a * b^-1, which does not exist for b = 0.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
 class ExpressionError(ValueError):
-    """A text that is not an expression in its one spelling; names the place and the reason."""
+    """A text that is not an expression as `spell` writes it; names the place and the reason."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A number, or an operator over two parts; value: from 0 to below the modulus."""
+    """A number, or an operator with two operands; value: from 0 to modulus - 1."""
 
     value: int
     operator: str = ""
@@ -32,13 +31,12 @@ class Node:
 
 
 def require_prime(modulus: int) -> None:
-    """Raise DataError for a modulus by which some number but 0 cannot divide."""
+    """Raise DataError unless the modulus is a prime: only then can every number but 0 divide."""
     if modulus < 2 or not all(modulus % d for d in range(2, int(modulus**0.5) + 1)):
         raise DataError(f"modulus must be a prime, so that division works, was: {modulus}")
 
 
 def joined(operator: str, left: Node, right: Node, *, modulus: int) -> Node:
-    """Return the operation over two parts, with its value."""
     a, b = left.value, right.value
     if operator in "+-":
         value = a + b if operator == "+" else a - b
@@ -48,7 +46,7 @@ def joined(operator: str, left: Node, right: Node, *, modulus: int) -> Node:
 
 
 def reducible(node: Node) -> Iterator[Node]:
-    """Yield the operations that can be carried out now, left to right."""
+    """Yield the operations whose operands are both numbers, left to right."""
     if node.parts and not any(part.parts for part in node.parts):
         yield node
     for part in node.parts:
@@ -56,12 +54,12 @@ def reducible(node: Node) -> Iterator[Node]:
 
 
 def reduce(node: Node) -> None:
-    """Carry out an operation: the node becomes its value."""
+    """Replace an operation by its value, in place."""
     node.operator, node.parts = "", []
 
 
 def spell(node: Node) -> str:
-    """Return the expression as it is written, without spaces."""
+    """Return the expression as text, without spaces or needless brackets."""
     if not node.parts:
         return str(node.value)
     left, right = node.parts
@@ -74,7 +72,7 @@ def spell(node: Node) -> str:
 
 
 def parse(text: str, *, modulus: int) -> Node:
-    """Return the tree of an expression; ExpressionError unless `spell` spells it so."""
+    """Return the tree of an expression; ExpressionError if `spell` would write it differently."""
     reader = _Reader(text, modulus)
     node = reader.sum()
     if reader.at < len(text):
@@ -85,7 +83,7 @@ def parse(text: str, *, modulus: int) -> Node:
 
 
 class _Reader:
-    """Reads by recursive descent: a sum of products of numbers and brackets."""
+    """A recursive-descent parser: sums of products of numbers and brackets."""
 
     def __init__(self, text: str, modulus: int) -> None:
         self.text, self.modulus, self.at = text, modulus, 0

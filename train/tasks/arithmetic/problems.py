@@ -1,9 +1,8 @@
-"""Problems: expressions drawn by number, with every step to their answer.
+"""Problems: numbered random expressions with each step to their answer.
 
-The n-th problem is a function of (seed, n) alone: the same on any machine and any Python, because
-only `random.Random(text).random()` is drawn from, whose sequence (Mersenne Twister, seeded by
-SHA-512 of the text) Python promises to keep. Trees are split at random places, so that expressions
-are as random as their trees, not uniform over strings.
+Problem n is a function of (seed, n) only, on any machine and Python version: all draws are calls of
+`random.Random(text).random()`, whose sequence (Mersenne Twister, seeded by SHA-512 of the text)
+Python promises to keep. Trees are split at random, not uniformly over strings.
 """
 
 import itertools
@@ -25,15 +24,16 @@ from train.tasks.arithmetic.expression import (
     spell,
 )
 
+# Which operation is next: the leftmost possible, or a random one.
 Order = Literal["leftmost", "random"]
 ORDERS = ("leftmost", "random")
 EQUALS = "="
-_TRIES = 200  # of a problem that is wanted, at most, before those of a split are told to be out
+_TRIES = 200  # most draws per wanted problem, before a split is taken to have no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """steps: the expression and what it is reduced to, the answer last."""
+    """The expression and its successive reductions; the last step is the answer."""
 
     steps: tuple[str, ...]
 
@@ -53,11 +53,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Problems:
-    """An endless list of problems.
-
-    operators: weight of each number of operators in the mix (any scale). modulus: a prime.
-    order: which operation is carried out next, the leftmost that can be or a random one.
-    """
+    """An endless list of problems. operators: weight of each number of operators (any scale)."""
 
     operators: Mapping[int, float]
     modulus: int = 11
@@ -71,7 +67,7 @@ class Problems:
             raise DataError(f"order must be {' or '.join(ORDERS)}, was: {self.order}")
 
     def __getitem__(self, number: int) -> Problem:
-        """Return the problem of a number, from 0."""
+        """Return the problem with this number, counted from 0."""
         draw = random.Random(f"{self.seed}:{number}")
 
         def below(size: int) -> int:
@@ -81,13 +77,12 @@ class Problems:
         return Problem(steps=steps(node, below=below if self.order == "random" else None))
 
     def __iter__(self) -> Iterator[Problem]:
-        """Yield all problems, without an end."""
         return map(self.__getitem__, itertools.count())
 
     def held_out(self, count: int, *, split: Split, name: str) -> list[Problem]:
-        """Return the first `count` problems, no two alike, whose expression is in a split.
+        """Return the first `count` different problems whose expression is in a split.
 
-        Fewer where the split has no more of so few operators. Raises DataError if it has none.
+        Return fewer if the split has no more of so few operators. Raises DataError if it has none.
         """
         found: dict[str, Problem] = {}
         for problem in itertools.islice(self, _TRIES * count):
@@ -104,7 +99,7 @@ class Problems:
 
 
 def check_mix(operators: Mapping[int, float]) -> None:
-    """Raise DataError unless these are weights of numbers of operators."""
+    """Raise DataError unless `operators` maps numbers of operators to weights, not all 0."""
     if not operators:
         raise DataError("operators must give a weight to some number of operators, was: {}")
     for count, weight in operators.items():
@@ -117,7 +112,7 @@ def check_mix(operators: Mapping[int, float]) -> None:
 
 
 def tree(operators: int, *, modulus: int, below: Callable[[int], int]) -> Node:
-    """Draw an expression; below: draws a number from 0 to below its argument."""
+    """Return a random expression. below: draws a number from 0 to its argument - 1."""
     if operators == 0:
         return Node(value=below(modulus))
     left_share = below(operators)
@@ -128,7 +123,7 @@ def tree(operators: int, *, modulus: int, below: Callable[[int], int]) -> Node:
 
 
 def steps(node: Node, *, below: Callable[[int], int] | None = None) -> tuple[str, ...]:
-    """Return the spellings of an expression, one reduction after the other: leftmost or drawn."""
+    """Return the spellings of an expression and of its reductions; reduces `node` in place."""
     found = [spell(node)]
     while node.parts:
         ready = [*reducible(node)]
@@ -138,7 +133,7 @@ def steps(node: Node, *, below: Callable[[int], int] | None = None) -> tuple[str
 
 
 def _pick(draw: random.Random, weights: Mapping[int, float]) -> int:
-    """Draw a number of operators by its weight, whatever the order in which they are named."""
+    """Draw a number of operators by weight, independent of the order of the mapping."""
     at = draw.random() * math.fsum(weights.values())
     counts = sorted(count for count, weight in weights.items() if weight)
     for count in counts:

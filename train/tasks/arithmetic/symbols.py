@@ -1,4 +1,4 @@
-"""A tokenizer of symbols: every number below the modulus, each operator, bracket and '=' a token.
+"""A tokenizer of symbols: one token per number below the modulus, operator, bracket and '='.
 
 So "10" modulo 11 is one token, as in the task of Feng et al. (arXiv 2305.15408).
 """
@@ -21,7 +21,7 @@ _UNKNOWN = "<unk>"
 
 @dataclass(frozen=True, kw_only=True)
 class Symbols:
-    """The tokenizer of chains modulo `modulus`; what else a text holds is one unknown token."""
+    """The tokenizer of chains modulo `modulus`; anything else in a text is an unknown token."""
 
     modulus: int = 11
 

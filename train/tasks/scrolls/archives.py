@@ -1,12 +1,9 @@
 """The seven tasks of SCROLLS (Shaham et al., 2022, arXiv 2201.03533), and all tasks by name.
 
-The archives hold ``<task>/<split>.jsonl``. A row is {id, pid, input, output}. Where a task has a
-question, it is before the document, a blank line between them; in QuALITY its four options, (A) to
-(D), belong to it. Several references are several rows of one id, each with a pid of its own.
-Outputs of test splits are not public.
-
-An archive at an address (hf://, https://, s3://) is downloaded once, by `datasets`, into its cache.
-Nothing is unpacked to disk, and a member that is damaged is a fault, never a shorter split.
+An archive holds ``<task>/<split>.jsonl`` with rows {id, pid, input, output}. A question comes
+before the document, separated by a blank line; in QuALITY it includes four options, (A) to (D).
+Several references are several rows of one id, each with its own pid. Outputs of test splits are not
+public. Nothing is unpacked to disk, and a damaged member is an error, never a shorter split.
 """
 
 import itertools
@@ -35,10 +32,10 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 
 def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row of a split, with its place: file, member and row number (from 1).
+    """Yield each row of a split with its place: file, member and row number (from 1).
 
-    path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or an address of
-    either. Raises DataError for what is not there, cannot be read, or is not a JSON object.
+    path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or the address of an
+    archive or of a folder of archives. Raises DataError for an unreadable file or row.
     """
     with _opened(path, task=task, split=split) as (name, lines):
         for number in itertools.count(1):
@@ -56,7 +53,7 @@ def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, A
 
 
 def parsed_once(text: str) -> tuple[Any, list[str]]:
-    """Return a JSON value, and the names that come more than once in one of its objects."""
+    """Return a JSON value, and the names that occur more than once in one of its objects."""
     twice: list[str] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -71,7 +68,7 @@ def parsed_once(text: str) -> tuple[Any, list[str]]:
 def _object(line: bytes, *, where: str) -> dict[str, Any]:
     try:
         row, twice = parsed_once(line.decode("utf-8"))
-    # A number of thousands of digits is a ValueError too, like text that is not JSON or UTF-8.
+    # ValueError: not JSON, not UTF-8, or a number with thousands of digits.
     except (ValueError, RecursionError) as fault:
         raise DataError(f"{where}: must be a JSON object in UTF-8: {fault}") from None
     if twice:
@@ -83,7 +80,6 @@ def _object(line: bytes, *, where: str) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: str, *, task: str, split: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """Open the lines of a split, with the name of the file for messages."""
     if split not in SPLITS:
         raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
     place = _downloaded(path, task=task) if "://" in path else Path(path)
@@ -128,7 +124,7 @@ def _downloaded(path: str, *, task: str) -> Path:
 
 HUB = "hf://datasets/tau/scrolls"
 Layout = Literal["document", "query", "choices"]
-# How an input is laid out, and what scores an output; in the order of a submission.
+# Layout of the input, and metric of the output; in the order of a submission.
 TASKS: dict[str, tuple[Layout, Metric]] = {
     "gov_report": ("document", "rouge"),
     "summ_screen_fd": ("document", "rouge"),
@@ -162,11 +158,11 @@ class ScrollsTask(Task):
         return ("document",) if TASKS[self.name][0] == "document" else ("question", "document")
 
     def examples(self, split: str) -> Sequence[Example]:
-        """Return the examples, once the whole split is read and checked (`Task.examples`).
+        """Return the examples (`Task.examples`) after the whole split is read and checked.
 
-        Raises DataError naming file, row and field: for a split that is missing, a damaged
-        archive, a field that is missing or empty, a pid that comes twice, outputs of some rows
-        alone, and an id with two inputs where its rows are merged.
+        Raises DataError naming file, row and field: for a missing split, a damaged archive, a
+        missing or empty field, a repeated pid, outputs of only some rows, and two inputs of one id
+        where rows are merged.
         """
         read = list(self._rows(split))
         if not read:
@@ -181,7 +177,7 @@ class ScrollsTask(Task):
         return Examples(groups=merged, prompt=self.template(*self._needs))
 
     def _rows(self, split: str) -> Iterator[Unprompted]:
-        # The rows of one document share its text: NarrativeQA has fifty for each.
+        # Rows of one document share one string: NarrativeQA has fifty per document.
         texts: dict[str, str] = {}
         seen: dict[str, str] = {}
         for where, row in rows(self.path, task=self.name, split=split):
@@ -202,10 +198,7 @@ class ScrollsTask(Task):
 
 
 def split_input(text: str, *, layout: Layout, where: str) -> tuple[str, str]:
-    """Return the question ("" for a task without one) and the document of an input.
-
-    Raises DataError naming `where` if one of them is missing.
-    """
+    """Return the question (or "") and the document of an input; DataError if one is missing."""
     if layout == "document":
         return "", text
     start = 0
@@ -247,14 +240,14 @@ def _text(row: Mapping[str, Any], field: str, *, where: str) -> str:
 
 
 def tasks() -> list[str]:
-    """Return the names of all tasks, those of SCROLLS and synthetic ones."""
+    """Return the names of all tasks, both of SCROLLS and synthetic."""
     return sorted(_descriptions())
 
 
 def find_task(name: str, **settings: Any) -> Task:
-    """Return the task of conf/task/NAME.yaml with some of its keys set, as in path="qmsum.zip".
+    """Return the task of conf/task/NAME.yaml with some keys replaced, such as path="qmsum.zip".
 
-    A setting of None leaves the file's value. Raises DataError for an unknown name or key.
+    A setting of None keeps the file's value. Raises DataError for an unknown name or key.
     """
     known = _descriptions()
     if name not in known:

@@ -1,12 +1,7 @@
-"""Outputs of examples, written by a model behind their prompts with the cache, and kept as made.
+"""Decoding of examples with the cache, and a journal of their predictions.
 
-Prompts come with the marks that they were learned with (encoding.py); behind them the marker of the
-same segmenter goes on, token by token. Without beams, prompts of nearly the same length are decoded
-together.
-
-A journal has one line per prediction, which a killed run leaves. Its first line says what makes
-them (the model, the way of decoding, the examples); a journal that says something else is begun
-again, and a line that was half-written is made again.
+A journal has one line per prediction and survives a killed run: a half-written line is made again.
+Its first line is the request (model, way of decoding, examples); another request starts it anew.
 """
 
 import json
@@ -26,7 +21,7 @@ from train.tasks.scrolls.encoding import Encoded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What was written for one example. tokens: their number. ended: "stop" or "length"."""
+    """The output for one example. tokens: their number. ended: "stop" or "length"."""
 
     id: str
     text: str
@@ -35,7 +30,7 @@ class Prediction:
 
 
 class PredictionJournal:
-    """The predictions of one request so far, by id; `add` writes more of them to the disk."""
+    """The predictions of one request so far, by id, kept on disk."""
 
     def __init__(self, path: Path, *, request: Mapping[str, Any]) -> None:
         self.path = path
@@ -47,18 +42,18 @@ class PredictionJournal:
         self.made = {one.id: one for one in made}
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        # Whole again: behind half a line nothing could be added.
+        # Drop a half-written line: the next one would be appended to it.
         write_whole(path, "".join(f"{line}\n" for line in lines))
 
     def add(self, predictions: Sequence[Prediction]) -> None:
-        """Write predictions, so that they are there whatever happens next."""
+        """Append predictions to the file and wait for the disk."""
         text = "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in predictions)
         append(self.path, text)
         self.made.update({one.id: one for one in predictions})
 
 
 def _lines(path: Path) -> list[str]:
-    """Return the whole lines of a journal, up to the first that is not of its form."""
+    """Return the lines of a journal before the first malformed one."""
     if not path.is_file():
         return []
     whole = []
@@ -75,7 +70,7 @@ def _lines(path: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How outputs are written. max_new: tokens. batch: prompts at once, without beams."""
+    """How outputs are generated. max_new: tokens. batch: prompts at once, without beams."""
 
     max_new: int
     search: Beams
@@ -91,15 +86,15 @@ def decode(
     journal: PredictionJournal,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Prediction]:
-    """Return the predictions of all prompts, by id in their order; those in the journal are kept.
+    """Return the predictions of all prompts by id, in order; those in the journal are reused.
 
-    tell: gets how far it is, in words. Raises ValueError for a segmenter that cannot be followed.
+    tell: receives the progress as text. Raises ValueError for a segmenter that reads ahead.
     """
     left = [one for one in prompts if one.id not in journal.made]
     pieces = tokenizer.pieces()
     for batch in _batches(left, size=how.batch if how.search.beams == 1 else 1):
         marker = None
-        if not isinstance(model.scheme, Flat):  # a flat encoding asks for no segments
+        if not isinstance(model.scheme, Flat):  # a flat encoding needs no segments
             marker = output_marker(batch[0].segmenter, tokenizer=tokenizer, pieces=pieces)
         journal.add(_written(model, batch, tokenizer=tokenizer, how=how, marker=marker))
         tell(f"{len(journal.made)} of {len(prompts)} outputs")
@@ -109,13 +104,13 @@ def decode(
 def output_marker(
     segmenter: Segmenter, *, tokenizer: Tokenizer, pieces: Sequence[bytes]
 ) -> TokenMarker:
-    """Return what marks the tokens of an output; ValueError for a segmenter that reads ahead."""
+    """Return the marker of an output's tokens; ValueError for a segmenter that reads ahead."""
     skip = tokenizer.spelling.prefix("a") if tokenizer.spelling else 0
     return TokenMarker(segmenter=segmenter, pieces=pieces, skip=skip)
 
 
 def _batches(prompts: Sequence[Encoded], *, size: int) -> Iterator[list[Encoded]]:
-    """Yield prompts of one segmenter and like length, the longest first: it needs most memory."""
+    """Yield prompts of one segmenter and similar length, the longest (most memory) first."""
     groups: dict[Segmenter, list[Encoded]] = {}
     for one in prompts:
         groups.setdefault(one.segmenter, []).append(one)
@@ -145,7 +140,7 @@ def _written(
         found = [(best.tokens, best.ended)]
     else:
         found = [(one.tokens, one.ended) for one in generate(model, prompts, marks=marks, **same)]
-    # What is submitted has no white space around it, and no NUL, which CSV cannot hold.
+    # Submissions are stripped, and CSV cannot hold NUL.
     texts = [tokenizer.decode(tokens).replace("\0", "").strip() for tokens, _ in found]
     return [
         Prediction(id=one.id, text=text, tokens=len(tokens), ended=ended)

@@ -1,20 +1,16 @@
-"""An example as tokens and marks, cut to a training row: the prompt part by part, then the output.
+"""Examples as tokens and marks, cut to a training row: the prompt part by part, then the output.
 
     parts     Who won? \\n | He ran. She won.     output  She did.  <end>
     marks     3   0   0     2  0  0  2   0  0             2   0  0  0
 
-The prompt is one text for the tokenizer and several for the segmenter: each part keeps its own
-cuts and begins a segment. The output is a text of its own for both, as it is when it is written
-token by token. One segmenter serves a whole example; one that decides by document is asked for the
-prompt, since the output is not known when it is decoded.
+The tokenizer reads the prompt as one text, the segmenter reads each part on its own. The output is
+a separate text for both, as when it is generated. A segmenter chosen per document is chosen by the
+prompt, because the output is not known when decoding. Truncation:
 
-Truncation keeps the first and the last tokens of the prompt:
-
-    row_length = first + last + output + 1 (the end of the text)
+    row_length = first + last tokens of the prompt + output + 1 (the end of the text)
 
 BiPE's recipe at 8192 tokens: summaries keep 7184 first and 7 last prompt tokens and at most 1000
-of the output; questions and inference keep 7991 first, and at most 200 of the output. So `last`
-and `output` are a task's own, and `first` is what the row has left.
+output tokens; questions and inference keep 7991 first, and at most 200 output tokens.
 """
 
 import itertools
@@ -39,11 +35,10 @@ _Tokens = tuple[np.ndarray, np.ndarray]  # ids and anchors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What is kept of one example.
+    """The tokens of one example that are kept, and the numbers left out.
 
-    prompt: indices of the prompt tokens that are kept, in order. joint: where in `prompt` the last
-    tokens begin, if tokens were left out before them; a segment begins there. output: number of
-    output tokens that are kept. prompt_cut, output_cut: numbers of tokens left out.
+    prompt: indices of the kept tokens, in order. joint: where in `prompt` the last tokens begin, if
+    tokens before them were left out; a segment begins there.
     """
 
     prompt: np.ndarray
@@ -57,8 +52,7 @@ class Kept:
 class Truncation:
     """The room of a row, in tokens.
 
-    last: prompt tokens kept at the end. output: most output tokens. on_long: "cut" what is too
-    long, or "error".
+    last: prompt tokens kept at the end. output: maximum. on_long: "cut" long examples, or "error".
     """
 
     row_length: int
@@ -84,13 +78,13 @@ class Truncation:
 
     @property
     def first(self) -> int:
-        """Prompt tokens kept at the start."""
+        """Number of prompt tokens kept at the start."""
         return self.row_length - self.last - self.output - _END
 
     def keep(self, *, prompt: int, output: int = 0, where: str = "") -> Kept:
-        """Choose what is kept of an example with so many tokens; without `output`, to be decoded.
+        """Return what is kept of an example with so many tokens; output=0 for one to be decoded.
 
-        Raises DataError naming `where` (the example) if it is too long and that is an error.
+        Raises DataError naming `where` (the example) if it is too long and `on_long` is "error".
         """
         room = self.first + self.last
         prompt_cut, output_cut = max(0, prompt - room), max(0, output - self.output)
@@ -113,7 +107,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How much truncation left out: numbers of examples, and of tokens."""
+    """What truncation left out: numbers of examples, and of tokens."""
 
     examples: int = 0
     prompts_cut: int = 0
@@ -123,7 +117,6 @@ class Counts:
 
 
 def counted(kept: Iterable[Kept]) -> Counts:
-    """Add up the counts of many examples."""
     cut = [(one.prompt_cut, one.output_cut) for one in kept]
     return Counts(
         examples=len(cut),
@@ -139,10 +132,10 @@ _BATCH_CHARACTERS = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """One example in the room of a row.
+    """One example, truncated to a row.
 
-    prompt, output: int32 ids; the output ends with the end of the text, and is empty where it was
-    not asked for. prompt_marks, output_marks: uint8, one a token. segmenter: what cut it.
+    prompt, output: int32 ids; the output ends with the end of the text, and is empty for an example
+    to be decoded. prompt_marks, output_marks: uint8, one per token.
     """
 
     id: str
@@ -156,23 +149,20 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:
-    """Turns examples into tokens and marks, by the tokenizer and the segmenter of a model."""
+    """Turns examples into tokens and marks, with the tokenizer and the segmenter of a model."""
 
     tokenizer: Tokenizer
     segmenter: Segmenter
     truncation: Truncation
 
     def prompts(self, examples: Sequence[Example]) -> Iterator[Encoded]:
-        """Yield the examples as they are to be decoded."""
+        """Yield the examples for decoding, without outputs."""
         for batch in _batches(examples):
             encoded = self.tokenizer.encode_batch([example.prompt for example in batch])
             yield from map(self._made, batch, encoded, itertools.repeat(None))
 
     def examples(self, examples: Sequence[Example]) -> Iterator[Encoded]:
-        """Yield the examples as they are learned from, each with its first reference.
-
-        Raises DataError for an example without reference, or with an empty one.
-        """
+        """Yield the examples with their first references; DataError for a missing or empty one."""
         for batch in _batches(examples):
             for example in batch:
                 if not example.references or not example.references[0].strip():
@@ -186,7 +176,7 @@ class Encoder:
             yield from map(self._made, batch, prompts, outputs)
 
     def fingerprint(self) -> dict[str, object]:
-        """Return all that decides what is made of an example."""
+        """Return everything that decides how an example is encoded."""
         room = self.truncation
         return plain(
             {
@@ -234,13 +224,13 @@ class Encoder:
         if not len(ids):
             raise DataError(f"example {example.id}: its reference has no token; leave the row out")
         marks = mark(anchors, [segmenter.cut(example.references[0])])
-        marks[0] = SEGMENT  # not DOCUMENT: it goes on behind its prompt
+        marks[0] = SEGMENT  # not DOCUMENT: it continues its prompt
         end = np.int32(self.tokenizer.eos_id)
         return np.append(ids, end), np.append(marks, np.uint8(0))
 
 
 def _cuts(example: Example, segmenter: Segmenter) -> npt.NDArray[np.int64]:
-    """Return the cuts of a prompt, in characters: those of its parts, each begun anew."""
+    """Return the cuts of a prompt, in characters; each part is cut on its own."""
     starts = np.cumsum([0, *(len(part.text) for part in example.parts)])
     cuts = [
         segmenter.cut(part.text)[:-1] + start

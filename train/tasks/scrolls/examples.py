@@ -1,13 +1,12 @@
-"""What a task gives: prompts in parts, and the outputs that count as right.
+"""What a task provides: prompts in parts, and the outputs that count as right.
 
-A prompt is the texts of its parts, one after the other, nothing between them. Parts are kept apart
-because each keeps its own cuts: a segment never runs from the question into the document. They come
-from a template, the wording with the names of fields in braces:
+Each part keeps its own cuts, so a segment never runs from the question into the document. Parts
+come from a template, with the names of fields in braces:
 
     "{instruction}\\n\\n{question}\\n\\n{document}\\n\\nSummary:"
 
-White space after a field belongs to the part it ends, as a separator belongs to the segment that it
-ends; other wording is a part of kind "text". A field that is empty leaves no part.
+White space after a field belongs to the part before it, as a separator belongs to the segment that
+it ends; other wording is a part of kind "text". An empty field has no part.
 """
 
 import string
@@ -25,7 +24,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One stretch of a prompt; "text" is the fixed wording between the others."""
+    """One part of a prompt; "text" is the fixed wording between the fields."""
 
     kind: Kind
     text: str
@@ -33,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A prompt, and its references: one to learn from, several to be scored against."""
+    """A prompt and its references: one to learn from, several to score against."""
 
     id: str
     parts: tuple[Part, ...]
@@ -41,16 +40,15 @@ class Example:
 
     @property
     def prompt(self) -> str:
-        """The whole prompt, as a model reads it."""
         return "".join(part.text for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A template, checked when it is made.
+    """A template, checked on construction.
 
-    needs: fields that it must name, each once; it may name no others but "instruction".
-    Raises DataError naming the task, the key and the field.
+    needs: fields that it must name, each once; only "instruction" is allowed besides. Raises
+    DataError naming the task, the key and the field.
     """
 
     task: str
@@ -76,7 +74,7 @@ class Prompt:
                 raise self._fault(f"must name the field {{{name}}} once, was: {self.template!r}")
 
     def parts(self, *, document: str, question: str = "") -> tuple[Part, ...]:
-        """Return the parts of one prompt, in order; none is empty."""
+        """Return the non-empty parts of one prompt, in order."""
         fields: dict[Any, str] = {"instruction": self.instruction}
         fields |= {"question": question, "document": document}
         parts: list[tuple[Kind, str]] = []
@@ -97,11 +95,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task(ABC):
-    """A named set of examples in three splits, with the metric that judges them.
+    """A named set of examples in three splits, and the metric that scores it.
 
-    prompt, instruction: the template and its fixed instruction. output_tokens: most tokens of an
-    output, the end of text not counted. last_tokens: tokens at the end of a prompt that truncation
-    keeps.
+    output_tokens: maximum per output, without the end of the text. last_tokens: prompt tokens that
+    truncation keeps at the end.
     """
 
     name: str
@@ -118,12 +115,12 @@ class Task(ABC):
     def examples(self, split: str) -> Sequence[Example]:
         """Return the examples of "train", "validation" or "test", in the order of the data.
 
-        train: one example per row, so one for each reference (an id may come several times).
-        validation, test: one example per id, its references merged.
+        train: one example per row, so an id occurs once per reference. validation, test: one
+        example per id, with all its references.
         """
 
     def template(self, *needs: str) -> Prompt:
-        """Return the template of prompts, checked: it must name these fields."""
+        """Return the template of prompts; DataError unless it names these fields."""
         return Prompt(
             task=self.name, template=self.prompt, needs=needs, instruction=self.instruction
         )
@@ -131,10 +128,7 @@ class Task(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unprompted:
-    """One example before it has a prompt.
-
-    output: None where it is not public. where: file and row number of one that is read.
-    """
+    """One example before it has a prompt. output: None where it is not public."""
 
     id: str
     question: str
@@ -145,10 +139,9 @@ class Unprompted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples(Sequence[Example]):
-    """One example per group; what is in a group differs in the output alone.
+    """One example per group; the rows of a group differ only in the output.
 
-    They are made when they are asked for, so that documents are held once: a book of NarrativeQA
-    has about fifty questions, and a prompt is a text of its own.
+    Built on access, so that documents are held once: a book of NarrativeQA has fifty questions.
     """
 
     groups: Sequence[Sequence[Unprompted]]

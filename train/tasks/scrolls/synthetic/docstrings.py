@@ -1,7 +1,6 @@
-"""A Python module with one docstring cut out; the summary is that docstring's first paragraph.
+"""Python modules with one docstring cut out, whose first paragraph is the summary to write.
 
-Modules are those of installed packages, which are read and never imported; a module is of one
-split alone. Which examples there are depends on the versions of the packages.
+Modules of installed packages are read, never imported; examples depend on the packages' versions.
 """
 
 import ast
@@ -24,7 +23,7 @@ _Documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 class DocstringSummary(Synthetic):
     """The summary of a function or a class.
 
-    packages: whose modules; "stdlib" is the standard library. characters: of a module, at most.
+    packages: "stdlib" is the standard library. characters: maximum per module.
     """
 
     packages: Sequence[str]
@@ -32,7 +31,7 @@ class DocstringSummary(Synthetic):
     metric: ClassVar[Metric] = "rouge"
 
     def drawn(self, split: str) -> Iterator[Unprompted]:
-        """One docstring of each module, then a second of each, and so on."""
+        """Yield one docstring per module, then a second of each, and so on."""
         reader = PackageCode(packages=list(self.packages), max_characters=self.characters)
         places = [(package, path) for package in self.packages for path in reader.paths(package)]
         left: list[tuple[Document, list[Docstring]]] = []
@@ -50,9 +49,9 @@ class DocstringSummary(Synthetic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docstring:
-    """A docstring that can be cut out: its owner, its first paragraph, its lines (from 0).
+    """The first paragraph of a docstring, and its lines from `first` to `last` - 1 (from 0).
 
-    stand_in: what takes its place where the owner would be left without a body.
+    stand_in: what replaces it where the owner would have no body.
     """
 
     name: str
@@ -62,7 +61,6 @@ class Docstring:
     stand_in: str
 
     def cut_out_of(self, text: str) -> str:
-        """Return the module without it."""
         lines = text.split("\n")
         stand_in = [self.stand_in] if self.stand_in else []
         return "\n".join(lines[: self.first] + stand_in + lines[self.last :])
@@ -80,7 +78,7 @@ def _drawn(document: Document, found: Docstring) -> Unprompted:
 def docstrings_of(text: str) -> Iterator[Docstring]:
     """Yield the docstrings of functions and classes that can be cut out of a module.
 
-    Such a one fills its lines, and its first paragraph is told nowhere else in the module.
+    Such a docstring fills whole lines, and its first paragraph occurs nowhere else in the module.
     """
     tree = _parsed(text)
     if tree is None:
@@ -102,11 +100,11 @@ def docstrings_of(text: str) -> Iterator[Docstring]:
 
 
 def _parsed(text: str) -> ast.Module | None:
-    if "\r" in text or "\f" in text:  # line ends that ast counts otherwise
+    if "\r" in text or "\f" in text:  # ast counts lines and columns differently here
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on escapes and the like, of the module
+            warnings.simplefilter("ignore")  # about invalid escapes and the like in the module
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -115,7 +113,6 @@ def _parsed(text: str) -> ast.Module | None:
 def _documented(
     node: ast.AST, *, prefix: str
 ) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Classes and functions by their qualified names, in the order of the module."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Documented):
             name = f"{prefix}{child.name}"

@@ -1,8 +1,7 @@
-"""What synthetic tasks share: examples that are functions of a seed, and splits that never overlap.
+"""Base of the synthetic tasks: examples are functions of a seed, and splits never overlap.
 
-A unit (a book, a file, a made-up document) belongs to one split alone. Where units are few and
-known they are shuffled and shared out; where they are made up without end, a hash of the unit says
-whose it is. The draws are those of `random.Random` seeded by text, the same on every machine.
+A unit (a book, a file, a made-up document) belongs to exactly one split. Known units are shuffled
+and divided; for made-up units, a hash decides. Draws are the same on each machine.
 """
 
 import hashlib
@@ -19,12 +18,12 @@ from train.tasks.scrolls.examples import SPLITS, Example, Examples, Task, Unprom
 Unit = TypeVar("Unit")
 _NEEDS = ("question", "document")
 _OF_TEN = ["train"] * 8 + ["validation", "test"]  # the split of each tenth of the units
-_TRIES = 1000  # draws in a row that give nothing new, before there is nothing new
+_TRIES = 1000  # draws in a row without a new unit, after which there are no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthetic(Task):
-    """A task that is made, not read. train, validation, test: numbers of examples."""
+    """A task that is generated, not read. train, validation, test: numbers of examples."""
 
     seed: int
     train: int
@@ -39,10 +38,10 @@ class Synthetic(Task):
 
     @abstractmethod
     def drawn(self, split: str) -> Iterator[Unprompted]:
-        """Yield examples of a split in a fixed order, until there are no more."""
+        """Yield the examples of a split in a fixed order, until there are no more."""
 
     def examples(self, split: str) -> Sequence[Example]:
-        """See `Task.examples`; DataError if the settings allow fewer than were asked for."""
+        """Generate the examples (`Task.examples`); DataError if the settings allow too few."""
         if split not in SPLITS:
             raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
         wanted, prompt = getattr(self, split), self.template(*_NEEDS)
@@ -55,11 +54,11 @@ class Synthetic(Task):
         return Examples(groups=[[one] for one in made], prompt=prompt)
 
     def draws(self, *what: object) -> random.Random:
-        """Return the draws for one purpose, named by `what`."""
+        """Return a random generator for one purpose, named by `what`."""
         return random.Random(":".join(map(str, (self.name, self.seed, *what))))
 
     def shared_out(self, units: Sequence[Unit], split: str) -> list[Unit]:
-        """Return the units of a split, shuffled; each split has one where there are three."""
+        """Return the units of a split, shuffled; with at least three units no split is empty."""
         shuffled = list(units)
         self.draws("split").shuffle(shuffled)
         held = max(1, len(shuffled) // len(_OF_TEN))
@@ -67,7 +66,7 @@ class Synthetic(Task):
         return shuffled[slice(*bounds[split])]
 
     def without_end(self, split: str) -> Iterator[Unprompted]:
-        """Make up units again and again, and an example of each that is new and of this split."""
+        """Yield examples of made-up units, each new and of this split, until no more are found."""
         seen: set[bytes] = set()
         number = failed = 0
         while failed < _TRIES:
@@ -84,7 +83,7 @@ class Synthetic(Task):
             number += 1
 
     def unit(self, draw: random.Random) -> tuple[Any, ...]:
-        """Draw what decides the split of an example, as plain values."""
+        """Draw the plain values that decide the split of an example."""
         raise NotImplementedError
 
     def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Unprompted:
@@ -95,9 +94,9 @@ class Synthetic(Task):
 def window(
     lengths: Sequence[int], at: int, *, characters: int | None, draw: random.Random
 ) -> tuple[int, int]:
-    """First and last + 1 of neighbouring pieces with piece `at` among them, at random.
+    """Return a random range (first, last + 1) of neighbouring pieces that contains piece `at`.
 
-    lengths: of the pieces, in characters; together they are at most `characters`, or all pieces.
+    lengths: in characters. The range has at most `characters`, unless piece `at` alone has more.
     """
     if characters is None:
         return 0, len(lengths)
@@ -116,7 +115,7 @@ def window(
 
 
 def within(pieces: Sequence[str], at: int, *, characters: int | None, draw: random.Random) -> str:
-    """Return the text of the window around piece `at`, without line ends at its ends."""
+    """Return the text of a `window` of the pieces, without line ends at either end."""
     sizes = [len(piece) for piece in pieces]
     first, last = window(sizes, at, characters=characters, draw=draw)
     return "".join(pieces[first:last]).strip("\n")

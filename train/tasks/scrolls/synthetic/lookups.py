@@ -1,10 +1,8 @@
 """Tasks that look something up: a fact by its key, the statement of a lemma by its name.
 
-Facts: "ba is 7. fo is 2." and the question "What is fo?", the smallest task there is. With one fact
-it is copying, which a tiny model learns from scratch in minutes on two cores; with more it is
-retrieval by a key. Lemmas are of Coq files, which are read from a folder of the user's, or made up:
-identities of natural numbers, true since their right side is the left one rewritten: sums and
-products turned round, products distributed.
+Facts: "ba is 7. fo is 2." and the question "What is fo?", the smallest task there is. One fact is
+copying, which a tiny model learns from scratch in minutes on two cores; more facts are retrieval.
+Made-up lemmas are identities whose right side rewrites the left one.
 """
 
 import random
@@ -24,10 +22,7 @@ from train.tasks.scrolls.synthetic.drawn import Synthetic, within, word
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactLookup(Synthetic):
-    """Each key stands once in a document; the answer is the number beside it.
-
-    facts: sentences of a document. keys: different names. values: different numbers.
-    """
+    """Each of `facts` keys occurs once in a document; the answer is the number next to it."""
 
     facts: int
     keys: int
@@ -46,7 +41,6 @@ class FactLookup(Synthetic):
         return self.without_end(split)
 
     def unit(self, draw: random.Random) -> tuple[tuple[int, int], ...]:
-        """Draw the keys of a document with their values."""
         keys = draw.sample(range(self.keys), self.facts)
         return tuple((key, draw.randrange(self.values)) for key in keys)
 
@@ -76,8 +70,8 @@ _Term = str | tuple[str, "_Term", "_Term"]
 class LemmaStatement(Synthetic):
     """The statement of a named lemma.
 
-    documents: a reader of Coq files, null to make them up. characters: of neighbouring sentences
-    of a file, at most; null for the whole file. lemmas: of a file that is made up.
+    documents: a reader of Coq files; null makes them up. characters: maximum, of neighbouring
+    sentences of a file; null for the whole file. lemmas: per made-up file.
     """
 
     documents: Reader | None
@@ -99,7 +93,6 @@ class LemmaStatement(Synthetic):
             yield _drawn(id=f"{file.id}:{name}", name=name, statement=statement, document=document)
 
     def unit(self, draw: random.Random) -> tuple[str, ...]:
-        """Draw the names of the lemmas of a file."""
         return tuple(map(word, draw.sample(_NAMES, self.lemmas)))
 
     def made_up(self, unit: tuple[str, ...], draw: random.Random, *, id: str) -> Unprompted:
@@ -120,7 +113,7 @@ def _drawn(*, id: str, name: str, statement: str, document: str) -> Unprompted:
 
 
 def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
-    """Each lemma whose name comes once: number of its sentence, name, statement."""
+    """Return (index of the sentence, name, statement) of each lemma whose name occurs once."""
     found = [
         (at, match[1], " ".join(match[2].split()).removeprefix(": "))
         for at, piece in enumerate(_sentences(file.text))
@@ -131,7 +124,7 @@ def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
 
 
 def identity(draw: random.Random) -> str:
-    """Draw a true identity of natural numbers, as Coq writes it."""
+    """Draw a true identity of natural numbers, in the syntax of Coq."""
     left: _Term = _term(draw, depth=2)
     right = left
     while _spelled(right) == _spelled(left):
