@@ -1,7 +1,7 @@
-"""What a user can mend: one line on the terminal and exit status 2. Any other error is our bug.
+"""Errors that a user can fix: one line on the terminal, exit status 2. Any other is a bug of ours.
 
-Imports nothing heavy and nothing of ours: every floor of `train` may raise these. `bipe` and
-`segmenters`, which know nothing of `train`, have kinds of their own, which are named here.
+Imports nothing heavy and nothing of ours, since all of `train` raises these. `bipe` and
+`segmenters`, which do not import `train`, have error types of their own, listed in `_MENDABLE`.
 """
 
 import contextlib
@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 
 
 class UserError(ValueError):
-    """Something that the user can mend; the message names the place, the rule, the value, the cure.
+    """An error that the user can fix; the message names the place, the rule, the value and the fix.
 
-    The kinds below say what is at fault. `bipe` prints the message alone; whatever else escapes a
-    command keeps its traceback.
+    `bipe` prints only the message; any other exception of a command keeps its traceback.
     """
 
 
@@ -23,15 +22,15 @@ class ConfigError(UserError):
 
 
 class DataError(UserError):
-    """Data that cannot be read, written or used as asked."""
+    """Data cannot be read, written or used as requested."""
 
 
 class RunError(UserError):
-    """A run folder that cannot be used as asked; says what to set instead."""
+    """A run folder cannot be used as requested; the message names the setting to change."""
 
 
 class ReportError(UserError):
-    """The report cannot be made from these inputs; the message names file, key and cure."""
+    """The report cannot be made from these inputs; the message names file, key and fix."""
 
 
 class MissingPackage(UserError):
@@ -40,10 +39,10 @@ class MissingPackage(UserError):
 
 @contextlib.contextmanager
 def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn what refuses a configured value inside into a ConfigError that names its key.
+    """Turn errors in the block into a ConfigError whose message begins with `prefix` ("trainer: ").
 
-    prefix: of the message, as "trainer: ". kinds: of errors beside ValueError. To be put around
-    constructors alone, whose ValueErrors are about their arguments; elsewhere they may be bugs.
+    kinds: error types besides ValueError. Use it only around constructors, whose ValueErrors are
+    about their arguments; elsewhere a ValueError may be a bug.
     """
     try:
         yield
@@ -53,7 +52,7 @@ def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
         raise ConfigError(f"{prefix}{error}") from error
 
 
-# Looked up when an error arrives: to import these modules takes seconds.
+# Looked up by name when an error occurs, because importing these modules takes seconds.
 _MENDABLE = (
     ("bipe.checkpoint", "CheckpointError"),
     ("bipe.encodings.learned", "PositionError"),
@@ -64,14 +63,14 @@ _MENDABLE = (
 
 
 def is_mendable(error: BaseException) -> bool:
-    """Return whether a user can mend an error, whose message then says all there is to say."""
+    """Return whether a user can fix an error, so that its message needs no traceback."""
     kinds = (getattr(sys.modules.get(module), name, ()) for module, name in _MENDABLE)
     names_a_file = isinstance(error, OSError) and error.filename is not None
     return names_a_file or isinstance(error, (UserError, *kinds))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return 'did you mean ...', or the list of what there is."""
+    """Return 'did you mean ...' with the closest known name, or the list of known names."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"

@@ -1,1 +1,1 @@
-"""What everybody does on a disk, once: whole files, checksums, manifests, locks, redaction."""
+"""File operations that all of `train` shares: whole files, checksums, manifests and locks."""

@@ -1,12 +1,11 @@
-"""Writing files that are whole or absent, their checksums, and one error for a disk that fails.
+"""Files that are whole or absent, their checksums, and one error for a disk that fails.
 
-A file is written under a temporary name in its own folder, synchronised and renamed, so that no
-reader ever sees a part of it. `full_disk` turns the errors of a disk without room into one that
-names the path and the cure, `writing` those of any disk.
+A file is written under a temporary name in its own folder, synced and renamed, so that no reader
+sees a partial file.
 
-Checksums: one sha256 vouches for the whole (`sha256sum` gives the same digest), one CRC-32 per
-block shows where a file differs. The CRCs are one string, eight hexadecimal digits per block, so
-that a terabyte costs a manifest 8 MB.
+Checksums: one sha256 of the whole file (as `sha256sum` gives), and one CRC-32 per block to find
+where a file differs. The CRCs are one string of eight hexadecimal digits per block: 8 MB of
+manifest per terabyte.
 """
 
 import errno
@@ -31,16 +30,15 @@ _synced = ContextVar("synced", default=True)
 
 
 class Checksum:
-    """Grows with the bytes of a file; `digest` is what a manifest holds of it."""
+    """Size, sha256 and block CRCs of bytes that arrive in pieces."""
 
     def __init__(self) -> None:
         self.size = 0
         self._sha256 = hashlib.sha256()
-        self._whole = ""  # CRCs of the blocks that are complete
-        self._open = 0  # of the one that is not
+        self._whole = ""  # CRCs of the complete blocks
+        self._open = 0  # CRC of the incomplete block
 
     def update(self, data: bytes | memoryview) -> None:
-        """Add the bytes that come next."""
         self._sha256.update(data)
         view = memoryview(data).cast("B")
         at = 0
@@ -53,16 +51,16 @@ class Checksum:
                 self._open = 0
 
     def digest(self) -> dict[str, Any]:
-        """Return size in bytes, sha256 and the CRCs of the blocks."""
+        """Return the size in bytes, sha256 and CRCs of the blocks, as manifests hold them."""
         last = f"{self._open:0{_DIGITS}x}" if self.size % BLOCK else ""
         sha256 = self._sha256.hexdigest()
         return {"bytes": self.size, "sha256": sha256, "crc32": self._whole + last}
 
 
 class Output:
-    """A file that grows under a temporary name, hashed on the way.
+    """A file that is written and hashed under a temporary name.
 
-    Nothing is at `path` before `commit`, and nothing is left of it after `discard`.
+    `path` does not change before `commit`; `discard` removes everything.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,16 +76,15 @@ class Output:
         return self._checksum.size
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes."""
         with writing(self.path):
             self._file.write(data)
         self._checksum.update(data)
 
     def flush(self) -> None:
-        """Do nothing: some writers ask for it (torch.save), and `commit` does what matters."""
+        """Do nothing: torch.save asks for it, and `commit` flushes and syncs."""
 
     def commit(self) -> dict[str, Any]:
-        """Put the file in its place; return its size (bytes) and checksums."""
+        """Move the file into place; return its size (bytes) and checksums."""
         with writing(self.path):
             self._file.flush()
             if _synced.get():
@@ -97,7 +94,7 @@ class Output:
         return self._checksum.digest()
 
     def discard(self, *, committed: bool = True) -> None:
-        """Remove what was written; `committed`: also what is in its place already."""
+        """Remove what was written; `committed`: also the file that is already in place."""
         with suppress(OSError):  # closing flushes, which a full disk refuses once more
             self._file.close()
         remove(self._part)
@@ -106,7 +103,7 @@ class Output:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file that is whole or absent; what was there stays until it is replaced."""
+    """Write a text file that is whole or absent; an old file stays until it is replaced."""
     output = Output(path)
     try:
         output.write(text.encode())
@@ -119,9 +116,9 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def append(path: Path, lines: str) -> None:
-    """Write lines at the end of a text file, and wait for the disk.
+    """Append lines to a text file and sync it.
 
-    Half a line that a killed process left there becomes a line of its own.
+    A partial line that a killed process left becomes a line of its own.
     """
     with writing(path), path.open("ab+") as file:
         if file.tell():
@@ -133,7 +130,7 @@ def append(path: Path, lines: str) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object that a JSON file holds; None if there is none, or it cannot be read."""
+    """Return the object in a JSON file; None if it holds no object or cannot be read."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -142,7 +139,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> str:
-    """Return the sha256 of a file; `advance` gets the bytes of every piece that was read."""
+    """Return the sha256 of a file; `advance` gets the size in bytes of each piece read."""
     found = hashlib.sha256()
     for block in _blocks(path):
         found.update(block)
@@ -151,7 +148,7 @@ def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> 
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    """Return the digest of a file."""
+    """Return the `Checksum.digest` of a file."""
     found = Checksum()
     for block in _blocks(path):
         found.update(block)
@@ -159,7 +156,7 @@ def checksum(path: Path) -> dict[str, Any]:
 
 
 def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[int, int]]:
-    """Yield byte ranges of the blocks by which two digests differ, neighbours joined."""
+    """Yield the byte ranges in which two digests differ; adjacent blocks are joined."""
     size = max(found["bytes"], expected["bytes"])
     blocks = range(-(-size // BLOCK))
     differ = [block for block in blocks if _crc(found, block) != _crc(expected, block)]
@@ -169,13 +166,13 @@ def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple
 
 
 def remove(path: Path) -> None:
-    """Remove a file if it is there and can be removed; what follows a fault must not hide it."""
+    """Remove a file if possible; never raise, since that would hide the original fault."""
     with suppress(OSError):
         path.unlink()
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a loss of power, where the system can."""
+    """Make renames in a folder survive a power failure, on systems that can."""
     if os.name != "posix" or not _synced.get():
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -187,10 +184,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """Do not wait for the disk in the block: for files that are checked before they are used.
+    """Do not sync files written in the block: for files that are checked before they are used.
 
-    They are whole or absent all the same when a process is killed, if not when the power fails.
-    Eight milliseconds per file are more than a small one takes to make.
+    They are still whole or absent after a kill, but not after a power failure. A sync takes 8 ms
+    per file, more than a small file takes to make.
     """
     before = _synced.set(False)
     try:
@@ -201,7 +198,7 @@ def unsynced() -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path, *, only_full: bool = False) -> Iterator[None]:
-    """Raise DataError naming `path` where it cannot be written; only_full: for want of room."""
+    """Raise DataError naming `path` if it cannot be written; only_full: for a full disk only."""
     try:
         yield
     except OSError as fault:

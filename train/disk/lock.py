@@ -1,9 +1,9 @@
-"""One run per folder: a lock that dies with its process, on the library `filelock`.
+"""One run per folder: a lock that ends with its process, based on the library `filelock`.
 
-The lock is the system's own (flock), which vanishes with the process, on a file that names its
-holder. So a file that a killed run left behind holds nobody up. On a file system without such
-locks the file itself is the lock: `filelock` takes it over where its process is dead. A file from
-another host always counts, since nobody here can tell whether that run is alive.
+The lock is the system's (flock), on a file that names its holder, so a file that a killed run left
+blocks nobody. On a file system without such locks the file itself is the lock; `filelock` takes it
+over if its process is dead. A file from another host always counts, since nobody here can tell
+whether that run is alive.
 """
 
 import os
@@ -20,9 +20,9 @@ from train.errors import DataError
 
 @contextmanager
 def locked(path: Path, *, what: str) -> Iterator[None]:
-    """Hold the lock at `path` for the block; DataError names the holder of one that is held.
+    """Hold the lock at `path` for the block; DataError names the holder if it is taken.
 
-    what: the folder that is locked, for the message.
+    what: the locked folder, for the message.
     """
     there = path.exists()
     lock: BaseFileLock = FileLock(path, timeout=0, fallback_to_soft=False)
@@ -31,7 +31,7 @@ def locked(path: Path, *, what: str) -> Iterator[None]:
             lock.acquire()
         except Timeout:
             raise
-        except OSError:  # a file system without locks, which is reported in several ways
+        except OSError:  # a file system without locks; the errors vary
             if not there:
                 path.unlink(missing_ok=True)
             lock = SoftFileLock(path, timeout=0)
@@ -42,19 +42,19 @@ def locked(path: Path, *, what: str) -> Iterator[None]:
         if not isinstance(lock, SoftFileLock):
             if _holder(path)[1] not in ("", socket.gethostname()):
                 raise _held(path, what)
-            with suppress(OSError):  # the name is for the message of others
+            with suppress(OSError):  # only for the messages of other runs
                 path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
         try:
             yield
         finally:
-            # Removed while held: whoever opened it meanwhile sees that it is gone, and starts over.
+            # Removed while held: a process that has opened it sees that it is gone, and retries.
             path.unlink(missing_ok=True)
     finally:
         lock.release()
 
 
 def _holder(path: Path) -> tuple[str, str]:
-    """Return process and host that a lock's file names, empty where it names none."""
+    """Return the process and the host that a lock file names, or empty strings."""
     try:
         pid, host = path.read_text(encoding="utf-8").splitlines()[:2]
     except (OSError, ValueError):  # gone, or killed while writing

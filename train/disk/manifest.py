@@ -1,11 +1,10 @@
-"""Manifests: the JSON file that is written last and without which a folder holds no data.
+"""Manifests: the JSON file that is written last; a folder without one holds no data.
 
-Its last key is a seal: the sha256 of the file's own bytes, taken with zeros in its place. So a
-changed byte anywhere in a manifest, which vouches for all other files, is found as well.
+The last key is a seal: the sha256 of the file with zeros in place of the seal. So a changed byte is
+also found in the manifest itself, which vouches for all other files.
 
-Manifests, messages and notes travel farther than passwords: an address loses its user and the keys
-of its query that grant access; in a configuration the value of a key that sounds like a secret is
-left out as well.
+Manifests and messages are shared more widely than passwords: `redacted` removes user names and
+access keys from addresses, and in a configuration also the values of keys that sound secret.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ SEAL = "seal"
 _ZEROS = "0" * 64
 _AGAIN = "remove the folder and prepare again"
 _USER = re.compile(r"(?<=://)[^/@\s]+@")
-# Keys of a query that grant access: tokens, signatures of S3, Azure and Google, and the like.
+# Query keys that grant access: tokens, signatures of S3, Azure and Google, and the like.
 _QUERY = re.compile(
     r"(?i)([?&][^=&#\s]*(?:token|secret|pass[wp]|pwd|key|signature|credential|auth|sig|session)"
     r"[^=&#\s]*=)[^&#\s]+"
@@ -34,7 +33,7 @@ _NO_SECRET = re.compile(
 
 
 def store(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Write a manifest with its seal; return it as it will be read."""
+    """Write a manifest with its seal; return it as `load` will."""
     blank = json.dumps({**manifest, SEAL: _ZEROS}, indent=1) + "\n"
     seal = hashlib.sha256(blank.encode()).hexdigest()
     write_whole(path, seal.join(blank.rsplit(_ZEROS, 1)))
@@ -44,8 +43,8 @@ def store(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     """Return the manifest in a file.
 
-    what: what it describes, for the message ("shards"). Raises DataError if there is none, if it
-    is not a manifest, of another format or version, or not as it was written.
+    what: the kind of data, for messages ("shards"). Raises DataError if the file is missing, is not
+    a manifest, has another format or version, or was changed.
     """
     if not path.exists():
         raise DataError(f"{path}: there is none: {path.parent} holds no {what}; prepare it first")
@@ -69,12 +68,12 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as it is read back from JSON: tuples are lists."""
+    """Return a value as JSON gives it back: tuples become lists."""
     return json.loads(json.dumps(value))
 
 
 def redacted(value: Any, *, name: str = "") -> Any:
-    """Return a copy of a text or a configuration without what grants access to something.
+    """Return a copy of a text or a configuration without secrets.
 
     name: the key of the value, in a configuration.
 
