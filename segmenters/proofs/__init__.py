@@ -1,1 +1,1 @@
-"""Proofs and derivations: segmenters whose segments are steps."""
+"""Segmenters of proofs and derivations, whose segments are steps."""

@@ -1,16 +1,14 @@
-r"""Sentences of Coq (Rocq) vernacular, plain tactics and ssreflect.
+"""Sentences of Coq (Rocq) vernacular, plain tactics and ssreflect.
 
-A sentence ends at a period, or at the last of three, that is followed by white space or the end
-of the text, outside of comments and strings; `..` ends nothing, because recursive notations hold
-it before white space. Where a sentence may start, a bullet (a run of one of - + *), a brace and a
-selected goal (`2:{`, `[name]:{`, `all:{`) are steps of their own. Comments nest, and hold strings,
-as in Coq's lexer; a comment belongs to the sentence behind it.
+A sentence ends at a period, or at the last of three, before white space or the end of the text,
+outside of comments and strings; `..` ends nothing, because recursive notations hold it before white
+space. Where a sentence may start, a bullet (a run of one of - + *), a brace and a selected goal
+(`2:{`, `[name]:{`, `all:{`) are steps of their own. Comments nest, and hold strings, as in Coq's
+lexer; a comment belongs to the sentence after it. A notation with its own period before white space
+is not known.
 
-Source: the reference manual of Coq, "Lexical conventions" and "Bullets, focus braces", and the
-lexer of CoqIDE (coq_lex.mll), which cuts by the same rule. Nothing is parsed: a notation that
-writes its own period before white space is not known.
-
-The reader is a machine of a few states that never looks back, so a text may come in pieces.
+Sources: the reference manual of Coq, "Lexical conventions" and "Bullets, focus braces", and the
+lexer of CoqIDE (coq_lex.mll), which cuts by the same rule.
 """
 
 import re
@@ -21,12 +19,12 @@ from typing import Final
 from segmenters.base import Machine, Segmenter, SpacedMachine
 from segmenters.places import after_space
 
-# Where the reader is. Signs that may begin a longer one wait in a state of their own.
+# States of the reader. A sign that may begin a longer one has a state of its own.
 _START, _RUN, _BODY, _STRING, _COMMENT, _QUOTED, _SELECTOR = range(7)
 _PAREN, _DOT, _COMMENT_PAREN, _COMMENT_STAR = range(7, 11)
 
-# All that decides nothing, up to the next sign that may. A doubled quote inside of a string closes
-# it and opens the next: the same to us.
+# Text that decides nothing, up to the next sign that may. A doubled quote in a string is read as
+# the end of one string and the start of another, which cuts the same.
 _SKIPPED: Final = {
     _START: re.compile(r"\s*+"),
     _BODY: re.compile(r'(?:[^(".]++|\((?!\*|\Z)|\.\.|\.(?![. \t\r\n\f]|\Z)|"[^"]*+")*+'),
@@ -34,7 +32,8 @@ _SKIPPED: Final = {
     _COMMENT: re.compile(r'(?:[^(*"]++|\((?!\*|\Z)|\*(?!\)|\Z)|"[^"]*+")*+'),
     _QUOTED: re.compile(r'[^"]*+'),
 }
-# State and sign -> the next state, and whether the sign is read; then for any other sign.
+# State and sign -> the next state, and whether the sign is consumed; then the same by state for any
+# other sign.
 _NEXT: Final = {
     (_BODY, "("): (_PAREN, True),
     (_BODY, '"'): (_STRING, True),
@@ -53,7 +52,7 @@ _OTHERWISE: Final = {
 }
 _ENDS_SENTENCE = frozenset(" \t\r\n\f")
 _BULLETS = frozenset("-+*")
-# A selected goal, `2, 4-6: {`, `[name]: {`, `all: {`: what may follow in each state of it.
+# A selected goal, `2, 4-6: {`, `[name]: {`, `all: {`: the signs that may follow in each state.
 _SELECTED: Final = {
     state: tuple((re.compile(sign), then) for sign, then in follow)
     for state, follow in {
@@ -78,7 +77,7 @@ _SELECTED: Final = {
 class Coq(Segmenter):
     """Ends a segment after each vernacular sentence, bullet and brace. Causal."""
 
-    # White space stays behind, so a cut is known at the first character of the next sentence.
+    # White space stays with the sentence before: the next visible character shows the cut.
     lookahead = 1
 
     def _ends(self, text: str) -> Iterable[int]:
@@ -90,10 +89,10 @@ class Coq(Segmenter):
 
 @dataclass(slots=True, kw_only=True)
 class _CoqSteps(SpacedMachine):
-    """Cuts vernacular that arrives in pieces; the state does not grow with the text.
+    """Machine of `Coq`, of constant size.
 
-    `state` is where the reader is, `sign` the bullet or the part of a selected goal that it reads,
-    `depth` counts open comments, and `body` is true once a sentence has begun.
+    `sign`: the bullet or the part of a selected goal that is being read; `depth`: open comments;
+    `body`: whether a sentence has begun.
     """
 
     state: int = _START
@@ -112,7 +111,7 @@ class _CoqSteps(SpacedMachine):
                 if place == len(text):
                     break
             if self.state == _BODY and text[place] == "." and place + 1 < len(text):
-                # The reader stops at a period in front of white space alone: no need to wait.
+                # Skipping stops only at a period before white space, so there is no need to wait.
                 place += 1
                 ends.append(place)
                 self.state, self.body = _START, False
@@ -121,7 +120,7 @@ class _CoqSteps(SpacedMachine):
         return ends
 
     def _take(self, char: str, ends: list[int], place: int) -> bool:
-        """Go on by one sign; return whether it was read, else it is asked again."""
+        """Read one sign; return whether it was consumed, else it is read again in the new state."""
         state = self.state
         if state == _START:
             return self._start(char, ends, place)
@@ -150,7 +149,7 @@ class _CoqSteps(SpacedMachine):
         return read
 
     def _start(self, char: str, ends: list[int], place: int) -> bool:
-        if char.isupper():  # most sentences; those of tactics may be all: {
+        if char.isupper():  # most sentences; a small letter may begin `all: {`
             self.state, self.body = _BODY, True
             return False
         if char == "(":
@@ -168,7 +167,7 @@ class _CoqSteps(SpacedMachine):
         then = next((then for sign, then in _SELECTED[self.sign] if sign.match(char)), None)
         self.sign = then or ""
         if then is None:
-            # Nothing of what was read as a selector means anything in the body of a sentence.
+            # It was no selector; its signs mean nothing in the body of a sentence.
             self.state, self.body = _BODY, True
         elif then == "{":
             self.state, self.sign = _START, ""

@@ -1,18 +1,15 @@
 """Steps of natural-language proofs, chains of thought and arithmetic derivations.
 
-`ChainOfThought`: each line end ends a step, blank lines with it; inside of a line each sentence is
-a step, by the causal rules of `prose.rules`. A label in front of a step ("Step 2.", "3.", "(b)",
-"Case 1:") belongs to the step that it names. White space stays with the step before.
-
-The rule asks no more than the next character that is not white space, so a step that starts in
-the middle of a line with nothing that ends the one before ("so x = 2 Step 3: ...") is not seen.
-Formulas are not read: one that is displayed over several lines is cut at its line ends
-(`LaTeXProofs` keeps it whole).
+`ChainOfThought`: a step ends at each line end, with the blank lines after it, and after each
+sentence by the causal rules of `prose.rules`. A label ("Step 2.", "3.", "(b)", "Case 1:") belongs
+to the step that it names. The rule reads only the next visible character, so a step in a line after
+unfinished text ("so x = 2 Step 3: ...") is missed, and formulas over several lines are cut at their
+line ends (`LaTeXProofs` keeps them whole).
 
 `ArithmeticSteps`: one reduction of `expr = expr' = ... = answer` per step. '=' ends the step before
 it and belongs to it, as in the arithmetic task of BiPE (He et al., arXiv 2401.16421, after Feng et
 al., arXiv 2305.15408); so does a line end. The '=' of a comparison or an assignment ('==', '<=',
-'>=', '!=', ':=') ends nothing. Expressions are not parsed.
+'>=', '!=', ':=') ends nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainOfThought(Segmenter):
-    """Ends a segment at each line end and behind each sentence; labels stay with their step."""
+    """Ends a segment at each line end and after each sentence; labels stay with their step."""
 
     lookahead = 1
 
@@ -64,17 +61,16 @@ def _step_ends(text: str) -> Iterator[int]:
 
 
 def _is_label(text: str, start: int, end: int) -> bool:
-    """Return whether nothing but a label is in between."""
+    """Return whether the text in between is only a label."""
     return end - start <= _LONGEST_LABEL and bool(_LABEL.fullmatch(text[start:end].strip()))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Steps(Machine):
-    """Cuts a chain of thought that arrives in pieces.
+    """Machine of `ChainOfThought`.
 
-    `sentences` follows the sentences; `tail` is the end of the text, as long as a label; `start`
-    is where the step under way starts (None: nothing visible yet); `broken` says that a line end
-    is in the white space at the end.
+    `tail`: the end of the text, as long as a label; `start`: where the current step starts (None:
+    nothing visible yet); `broken`: the white space at the end holds a line end.
     """
 
     sentences: SentenceMachine = field(default_factory=SentenceMachine)
@@ -109,7 +105,7 @@ class _Steps(Machine):
 
     def _line_starts(self, text: str) -> set[int]:
         """Return where visible text follows a line end, in characters of the whole text."""
-        # A line end of the piece before is put in front.
+        # Put back a line end of the previous piece.
         found = "\n" * self.broken + text
         starts = {match.end() for match in _LINE_END.finditer(found)}
         moved = self.size - self.broken
@@ -121,7 +117,7 @@ class _Steps(Machine):
 class ArithmeticSteps(Segmenter):
     """Ends a segment after each '=' that is an equality of the chain, and after each newline."""
 
-    # The next character tells '=' from '=='.
+    # The next character distinguishes '=' from '=='.
     lookahead = 1
 
     def _ends(self, text: str) -> Iterable[int]:

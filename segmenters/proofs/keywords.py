@@ -1,24 +1,23 @@
-r"""Dialects whose steps are found by their keywords: Isabelle/Isar, Metamath and Mizar.
+r"""Steps found by keywords: Isabelle/Isar, Metamath and Mizar.
 
 Isabelle: a step starts at each outer-syntax command (lemma, have, show, by, apply, qed, `.`, `..`,
-`{`, `}` and the others listed here), so `from a have b by c` is three steps. Words inside of
-cartouches (`\<open> .. \<close>`, which nest), strings, back-quoted facts, `{* .. *}` and comments,
-which nest as well, are not commands, nor are parts of a long name (`proof.x`). A comment belongs to
-the step before it. Commands that a theory defines for itself are not known. Source: Wenzel, The
-Isabelle/Isar Reference Manual, "Outer syntax" and the quick reference of its appendix.
+`{`, `}` and the others listed here), so `from a have b by c` is three steps. Words in cartouches
+(`\<open> .. \<close>`) and comments, which both nest, in strings, back-quoted facts and `{* .. *}`,
+and parts of a long name (`proof.x`) are not commands. A comment belongs to the step before it.
+Commands that a theory defines are not known. Source: Wenzel, The Isabelle/Isar Reference Manual,
+"Outer syntax" and the quick reference of its appendix.
 
-Metamath: `$.` ends a statement (`$c $v $f $e $d $a $p`, the label included), and `${`, `$}` and a
-file inclusion `$[ .. $]` are steps of their own. A comment `$( .. $)` between statements is one as
-well; inside of a statement it belongs to it. Comments do not nest. A proof behind `$=` stays with
-its statement, as it is one statement of the database. White space around keywords is not asked for,
-since `$` occurs in them alone. Source: Megill and Wheeler, Metamath (2019), section 4.1.
+Metamath: `$.` ends a statement (`$c $v $f $e $d $a $p`, with its label and its proof after `$=`).
+`${`, `$}`, a file inclusion `$[ .. $]` and a comment `$( .. $)` between statements are steps of
+their own; a comment in a statement belongs to it. Comments do not nest. Keywords need no white
+space around them, since only they hold `$`. Source: Megill and Wheeler, Metamath (2019), section
+4.1.
 
-Mizar: ';' ends a step. `proof` is a step of its own, and `now`, `hereby`, `begin` end the step that
-they are in (`A1: now`), since the steps of their block follow; `end;` is one by its ';'. A comment
-runs from `::` to the end of its line: behind a step on the same line it belongs to that step, on a
-line of its own to the step below. The equalities of a chain (`.=`) stay in one step; reserved words
-inside of names are not looked at. Source: Grabowski, Kornilowicz and Naumowicz, Mizar in a Nutshell
-(2010), sections 2 and 3.
+Mizar: ';' ends a step, `end;` included. `proof` is a step of its own, and `now`, `hereby`, `begin`
+end the step that they are in (`A1: now`). A comment runs from `::` to the end of its line; it
+belongs to the step before it on the line, else to the step below. A chain of equalities (`.=`) is
+one step. Source: Grabowski, Kornilowicz and Naumowicz, Mizar in a Nutshell (2010), sections 2 and
+3.
 """
 
 import re
@@ -73,7 +72,7 @@ _TOKEN = re.compile(
 class Isabelle(Segmenter):
     """Starts a segment at each command of the outer syntax."""
 
-    # In front of a command, the longest one, a period, and the letter that makes a long name.
+    # A cut before a command needs all of it, and a period and a letter that make it a long name.
     lookahead = max(map(len, _COMMANDS)) + 2
 
     def _ends(self, text: str) -> Iterable[int]:
@@ -112,10 +111,10 @@ class Metamath(Segmenter):
 
 @dataclass(slots=True, kw_only=True)
 class _MetamathSteps(SpacedMachine):
-    """Cuts a database that arrives in pieces.
+    """Machine of `Metamath`.
 
-    `inside`: a statement has begun, `dollar` that the character before is a `$` that may
-    begin a keyword, `closing` what closes the comment or file name that we are in.
+    `inside`: a statement has begun; `dollar`: the last character is a `$` that may begin a keyword;
+    `closing`: what closes the current comment or file name.
     """
 
     inside: bool = False
@@ -138,7 +137,7 @@ class _MetamathSteps(SpacedMachine):
         return ends
 
     def _keyword(self, sign: str, ends: list[int], place: int) -> bool:
-        """Read what is behind a `$`; return whether that was a part of the keyword."""
+        """Read the sign after a `$`; return whether it was part of the keyword."""
         if self.closing:
             if sign != self.closing:
                 return False
@@ -165,7 +164,7 @@ _MIZAR_OPENS = frozenset(("proof", "now", "hereby", "begin"))
 class Mizar(Segmenter):
     """Ends a segment after each ';' and where a block opens."""
 
-    # In front of "proof" the word is read, and one character behind it.
+    # A cut before "proof" needs the word and one character after it.
     lookahead = len("proof") + 1
 
     def _ends(self, text: str) -> Iterable[int]:

@@ -1,17 +1,15 @@
 r"""Statements, proofs and prose in LaTeX.
 
-A segment starts at `\item`, at a heading and behind it, at `\begin` and behind `\end` of an
-environment of text (theorem, proof, enumerate, ...), after a blank line, and where a sentence
-starts by the causal rules of `prose.rules`, which see neither mathematics nor comments; `\end`
-itself stays with what it ends. A
-display (`$$`, `\[`, equation, align and their kin, with every `\\` in them) is kept whole in its
-sentence; the sentence ends with it if the display ends with a period, or with no mark at all and a
-capital follows. Tables and pictures are kept whole, listings are cut into lines.
+A segment starts at `\item`, at and after a heading, at `\begin` and after `\end` of an environment
+of text (theorem, proof, enumerate, ...), after a blank line, and at each sentence by the causal
+rules of `prose.rules`, which see neither mathematics nor comments. A display (`$$`, `\[`, equation,
+align and the like, with every `\\` in them) stays whole in its sentence; it ends the sentence if it
+ends with a period, or without punctuation before a capital. Tables and pictures stay whole,
+listings are cut into lines. `\end` stays with the segment before, and so does a comment unless it
+follows a blank line. Unclosed mathematics ends at a blank line, where TeX itself gives up. Macros
+are not expanded, so an environment under another name (\bea) is text.
 
-Mathematics that nobody closes ends at a blank line, where TeX itself gives up. A comment stays
-with the sentence before it, unless a blank line parts them. Sources: Lamport, LaTeX (1994);
-amsmath user's guide (2020), "Displayed equations". Macros are not expanded, so an environment
-under another name (\bea) is text.
+Sources: Lamport, LaTeX (1994); amsmath user's guide (2020), "Displayed equations".
 """
 
 import re
@@ -33,8 +31,8 @@ WHOLE = (
 LISTINGS = ("verbatim", "lstlisting", "minted", "Verbatim", "alltt", "comment", "filecontents")
 _HEADINGS = "part|chapter|(?:sub){0,2}section|(?:sub)?paragraph"
 _LONGEST_NAME = 20
-# A name that is cut off by the end of the text is not told from another one before this many
-# characters: "\begin{", the name, its star and "}".
+# Causal but for the name of an environment, which is certain only after this many characters:
+# "\begin{", the name, its star and "}".
 _LOOKAHEAD = len(r"\begin{}") + _LONGEST_NAME + 2
 
 _TOKEN = re.compile(
@@ -47,7 +45,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _BLANK_LINE = r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\r\n[^\S\r\n]*+\r\n"
-# Up to what closes; escapes and comments close nothing.
+# Patterns up to the closing sign; escapes and comments close nothing.
 _SKIPPED = r"\\.|%[^\n\r]*+"
 _CLOSING = {"$": r"\$", "$$": r"\$\$", "(": r"\\\)", "[": r"\\\]", "option": r"\]"}
 _CLOSING |= {name: rf"\\end\{{{name}\*?\}}" for name in DISPLAYS}
@@ -62,7 +60,7 @@ _ARGUMENT = re.compile(r"[{}\n\r]|\\.", re.DOTALL)
 _LINE_END = re.compile(r"\r\n?|\n")
 _END = "\\end{"
 _HIDDEN, _SHOWN = "$", "."
-# What may be between the last mark of a display and its end, looked for in a bounded window.
+# What may follow the last punctuation mark in a display, searched in a bounded window.
 _WINDOW = 160
 _BEHIND_MARK = re.compile(
     r"(?:\s|\\\]|\$\$|\\(?:qedhere|nonumber|notag|qquad|quad|displaybreak|right\.?|[,;:! \\])"
@@ -72,10 +70,7 @@ _BEHIND_MARK = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaTeXProofs(Segmenter):
-    """Ends a segment after each sentence, item, heading and environment, never inside of a formula.
-
-    Causal, but the name of an environment is read in front of it.
-    """
+    """Ends a segment after each sentence, item, heading and environment, never inside a formula."""
 
     lookahead = _LOOKAHEAD
 
@@ -87,21 +82,21 @@ class LaTeXProofs(Segmenter):
 
 
 class _Scan:
-    """One pass over a text: the ends that LaTeX states, and a shadow of it for the sentences.
+    """One pass over a text: the ends that LaTeX states, and a shadow for the sentence rules.
 
-    The shadow is as long as the text; mathematics is hidden in it and comments are blanks.
+    The shadow is as long as the text; in it mathematics is masked and comments are blanks.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.shadow: list[str] = []
         self.copied = 0  # up to here the shadow is written
-        self.line_end = 0  # of the line that a \\verb was last seen on
+        self.line_end = 0  # of the line of the last \\verb
         self.headed = 0  # up to here the arguments of headings are read
         self.ends: list[int] = []
 
     def run(self) -> list[int]:
-        r"""Return all ends, in no order; \end and white space in front stay with what is before."""
+        r"""Return all ends, unordered; none before \end or after the leading white space."""
         place = 0
         while match := _TOKEN.search(self.text, place):
             place = self.take(match)
@@ -111,7 +106,7 @@ class _Scan:
         return [end for end in self.ends if end > first and not self.text.startswith(_END, end)]
 
     def take(self, match: re.Match[str]) -> int:
-        """Deal with one token; return where to go on."""
+        """Process one token; return where to continue."""
         kind = match.lastgroup
         start, place = match.span()
         if kind == "comment":
@@ -137,12 +132,12 @@ class _Scan:
         return place
 
     def copy(self, end: int, hidden: str | None = None) -> None:
-        """Write the shadow up to `end`: as the text has it, or as `hidden`."""
+        """Extend the shadow up to `end`, with the text or with `hidden`."""
         self.shadow.append(self.text[self.copied : end] if hidden is None else hidden)
         self.copied = end
 
     def hide(self, start: int, end: int) -> int:
-        """Hide a part of the text from the sentences; return its end."""
+        """Mask a part of the text in the shadow; return its end."""
         self.copy(start)
         self.copy(end, _HIDDEN * (end - start))
         return end
@@ -154,7 +149,7 @@ class _Scan:
         self.copy(end, " " * (end - start))
 
     def mathematics(self, start: int, place: int, opening: str, *, display: bool) -> int:
-        """Hide a formula; a display may end its sentence."""
+        """Mask a formula, of which a display may end its sentence; return its end."""
         end = self.closing(place, opening)
         if not display:
             return self.hide(start, end)
@@ -179,7 +174,7 @@ class _Scan:
         return end
 
     def closing(self, place: int, opening: str) -> int:
-        """Return where what opens before `place` closes, or is given up."""
+        """Return where what opens before `place` closes, or where TeX gives up."""
         for match in _CLOSES[opening].finditer(self.text, place):
             if match.lastgroup == "close":
                 return match.end()
@@ -188,13 +183,13 @@ class _Scan:
         return len(self.text)
 
     def last_mark(self, start: int, end: int) -> str:
-        """Return the last character of a display that its reader sees."""
+        """Return the last character of a display that a reader sees."""
         window = self.text[max(start, end - _WINDOW) : end]
         behind = _BEHIND_MARK.search(window)
         return (window[: behind.start()] if behind else window)[-1:] or _HIDDEN
 
     def heading(self, place: int) -> None:
-        """End a heading behind its argument, if it has one on its line and no label follows."""
+        """End a heading after its argument, if that is on its line and no label follows."""
         depth = 0
         for match in _ARGUMENT.finditer(self.text, max(place, self.headed)):
             self.headed = match.end()
@@ -208,7 +203,7 @@ class _Scan:
                 return
 
     def verbatim(self, start: int, place: int, delimiter: str) -> int:
-        r"""Hide \verb up to its delimiter, or to the end of the line, which it cannot cross."""
+        r"""Mask \verb up to its delimiter, or to the end of the line, which it cannot cross."""
         if self.line_end < place:
             line_end = _LINE_END.search(self.text, place)
             self.line_end = line_end.start() if line_end else len(self.text)

@@ -1,15 +1,14 @@
 r"""Tactic steps and declarations of Lean 4, by indentation.
 
-A line starts a step unless it is indented deeper than the step under way; after a line that opens
-a block (`by`, `:=`, `=>`, `do`, `where`, `with`, `then`, `else`, `from`, `calc` at its end) a
-deeper line starts one, too. Behind a bullet (`\u00b7 simp`) the tactic's own column counts. A line
-that starts with `|` (an alternative) or, below a `calc`, with `_` is a step; one that starts with
-a closing bracket or `<` (`<;>`, `<|`) never is. Lines inside of comments (`--`, and `/- -/`, which
-nest) and strings start nothing, and comments, attributes and `.. in` belong to the step below
-them, unless a blank line parts them.
+A line starts a step unless it is indented deeper than the current step. A deeper line also starts
+one after a line that opens a block (`by`, `:=`, `=>`, `do`, `where`, `with`, `then`, `else`,
+`from`, `calc` at its end). After a bullet (`\u00b7 simp`) the tactic's own column counts. A line
+that starts with `|` (an alternative) or, below a `calc`, with `_` is a step; one that starts with a
+closing bracket or `<` (`<;>`, `<|`) never is. Lines in strings and comments (`--`, and `/- -/`,
+which nest) start nothing; comments, attributes and `.. in` belong to the step below unless a blank
+line separates them. Tactics on one line (`a; b`) are one step; a tab counts as one column.
 
-Source: The Lean Language Reference, "Layout" and "Tactic proofs". Tactics on one line (`a; b`)
-are one step; terms are not parsed; a tab counts as one column.
+Source: The Lean Language Reference, "Layout" and "Tactic proofs".
 """
 
 import re
@@ -31,15 +30,15 @@ _JOINS = re.compile(r"(?:^|\s)in$")
 _CALC = re.compile(r"(?:^|[\s:=(])calc(?!\w)")
 _BULLET = re.compile(r"[\u00b7.](?: +|$)")
 _NEVER = frozenset(")]}\u27e9<")
-# As many characters as the longest word that opens a block, and the one in front of it.
+# The length of the longest word that opens a block, and of the character before it.
 _TAIL = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lean(Segmenter):
-    """Starts a segment at each line that is a step. Causal: a step is known by its first signs."""
+    """Starts a segment at each line that is a step. Causal: the first characters decide."""
 
-    # "| " and "_ " are told from |x| and _x by the character behind.
+    # The character after them distinguishes "| " and "_ " from |x| and _x.
     lookahead = 2
 
     def _ends(self, text: str) -> Iterable[int]:
@@ -48,7 +47,7 @@ class Lean(Segmenter):
 
 @dataclass(slots=True)
 class _Line:
-    """A line with something on it; `code` is where its last code ends, None if it has none."""
+    """A line that is not blank; `code`: where its last code ends, None if it has none."""
 
     start: int
     column: int
@@ -57,13 +56,13 @@ class _Line:
 
 
 def _step_starts(text: str) -> Iterator[int]:
-    step = calc = -1  # the columns of the step under way, and of a calc around it
+    step = calc = -1  # the columns of the current step, and of a calc around it
     opens, joins = False, True
     for line in _lines(text):
         if line.column <= calc:
             calc = -1
         if line.after_blank and step < 0:
-            joins = False  # comments alone, and a blank line behind them
+            joins = False  # only comments, and a blank line after them
         if not joins and _starts(text, line, step=step, opens=opens, calc=calc):
             yield line.start
             step, opens, joins = -1, False, True
@@ -91,7 +90,7 @@ def _starts(text: str, line: _Line, *, step: int, opens: bool, calc: int) -> boo
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Yield lines that are not blank; a comment or string over line ends makes one line."""
+    """Yield the lines that are not blank; a comment or string over several lines makes one."""
     line: _Line | None = None
     begin, place, blank = 0, 0, False
     while match := _TOKEN.match(text, place):
