@@ -1,1 +1,1 @@
-"""Marks while text is written: exact ones from texts of tokens, or a table of ids alone."""
+"""Marks of text as it is written: exact ones, or those of a table of token ids."""

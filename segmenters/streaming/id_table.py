@@ -1,29 +1,27 @@
-r"""Marks from token ids alone: what a segmenter does, compiled for one vocabulary.
+r"""Marks from only token ids: a segmenter compiled for one vocabulary.
 
     table = IdTable.compile(pieces, segmenter)        # pieces: the bytes of each id
     table = table.measured(texts, encode)             # how often it is wrong
     table.marks(ids)                                  # uint8 [..., time], as `mark` gives them
 
-Booleans of each id, found by letting the segmenter's machine read the piece in a few places:
+Flags of each id, found by letting the segmenter's machine read the piece in a few places:
 
     closes   a segment ends with the piece (".", "\n"): the next one may start another
     takes    the piece starts a segment if one was closed before it (" The"; ")" does not)
-    passes   the piece leaves that to the next (white space behind a period, special tokens)
-    opens    a segment starts in the piece by itself ("\nNo" as one token)
-    guards   the piece keeps a period behind it from closing (" Mr")
+    passes   the piece leaves that to the next (white space after a period, special tokens)
+    opens    a segment starts inside of the piece ("\nNo" as one token)
+    guards   a period after the piece does not close (" Mr")
     spaces   the piece ends in white space
 
-`closes` is asked twice, behind any piece and behind one that guards; `takes` and `passes` behind
-any piece and behind one that ends in white space. So the token t, behind the token s, does
+`closes` has a row for any previous token and one for a token that guards; `takes` and `passes` have
+one for any previous token and one for a token that ends in white space. Token t after token s does
 
     start = opens[t] or (pending and takes[spaces[s]][t])
     pending = closes[guards[s]][t] or (pending and passes[spaces[s]][t])
 
-and runs on a device, or, as here, without a loop. The released rule (`official_marks`) is the table
-that only closes.
-
-What more than a few neighbours decide is lost: brackets, comments, the word before an abbreviation.
-`disagreement` is the measured share of wrong marks, a part of the fingerprint. `Online` is exact.
+on a device or, as here, without a loop. The released rule (`official_marks`) is the table that only
+closes. What depends on more than a few neighbours is lost: brackets, comments, the word before an
+abbreviation. `disagreement` is the measured share of wrong marks; `Online` is exact.
 """
 
 from __future__ import annotations
@@ -43,17 +41,17 @@ from segmenters.streaming.online import Online
 Flags = npt.NDArray[np.bool_]
 
 _FLAGS = ("closes", "takes", "passes", "opens", "guards", "spaces")
-# A plain word before the piece; what then closes a segment, the first that does; and a word that
-# starts one.
+# A plain word before the piece; what may close a segment (the first that does is used); and a word
+# that starts one.
 _BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class IdTable:
-    """What each id does to segments. Make it by `compile` or `of_separators`.
+    """What each id does to segments. Made by `compile` or `of_separators`.
 
     `closes`, `takes` and `passes` are bool [2, ids], `opens`, `guards` and `spaces` bool [ids].
-    `disagreement` is the measured share of wrong marks in so many `tokens` (None: not measured).
+    `disagreement`: the share of wrong marks, measured on `tokens` tokens (None: not measured).
     """
 
     closes: Flags
@@ -69,9 +67,9 @@ class IdTable:
 
     @classmethod
     def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:
-        """Return the table of a vocabulary: `pieces[id]` is the text of the id, empty if special.
+        """Return the table of a vocabulary; `pieces[id]` is the text of an id, empty if special.
 
-        Raises ValueError for a segmenter that cannot be followed (`Segmenter.machine`).
+        Raises ValueError for a segmenter without a machine (`Segmenter.machine`).
         """
         probe = _Probe(segmenter)
         data = tuple(
@@ -100,7 +98,7 @@ class IdTable:
 
     @classmethod
     def of_separators(cls, size: int, separators: Collection[int]) -> IdTable:
-        """Return the rule of the released BiPE: each of the ids `separators` closes its segment."""
+        """Return the table of the released BiPE: each id in `separators` closes its segment."""
         closes = np.zeros((2, size), dtype=bool)
         closes[:, list(separators)] = True
         never, none = np.zeros_like(closes), np.zeros(size, dtype=bool)
@@ -109,7 +107,7 @@ class IdTable:
     def marks(self, ids: npt.ArrayLike) -> Marks:
         """Return marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
 
-        Raises ValueError for an id that the table does not have.
+        Raises ValueError for an id outside of the table.
         """
         index = np.asarray(ids, dtype=np.int64)
         if index.size and not 0 <= index.min() <= index.max() < len(self.opens):
@@ -117,11 +115,11 @@ class IdTable:
         marks = np.zeros(index.shape, dtype=np.uint8)
         if not index.size:
             return marks
-        # The token before; in front of the first there is nothing to guard, and nothing is closed.
+        # Flags of the previous token; before the first one nothing guards and nothing is closed.
         spaced = _behind(self.spaces[index]).astype(np.int8)
         closes = self.closes[_behind(self.guards[index]).astype(np.int8), index]
         decides = closes | ~self.passes[spaced, index]
-        # What the last token decided that does not just pass it on.
+        # The decision of the last token that does not only pass one on.
         last = np.maximum.accumulate(np.where(decides, np.arange(index.shape[-1]), 0), axis=-1)
         pending = _behind(np.take_along_axis(closes, last, axis=-1))
         marks[self.opens[index] | (pending & self.takes[spaced, index])] = SEGMENT
@@ -129,7 +127,7 @@ class IdTable:
         return marks
 
     def measured(self, texts: Iterable[str], encode: Callable[[str], Sequence[int]]) -> IdTable:
-        """Return this table with its share of marks on `texts` that `Online` does not give.
+        """Return this table with the share of its marks on `texts` that differ from `Online`'s.
 
         `encode` gives the ids of a text. Raises ValueError without a segmenter or without tokens.
         """
@@ -148,7 +146,7 @@ class IdTable:
         return replace(self, disagreement=wrong / tokens, tokens=tokens)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return all that decides the marks, and how good they are, as JSON-able values."""
+        """Return all that determines the marks, and how good they are, as JSON-able values."""
         flags = np.concatenate([getattr(self, name).ravel() for name in _FLAGS])
         return {
             "id_table": hashlib.sha256(np.packbits(flags).tobytes()).hexdigest(),
@@ -167,7 +165,7 @@ class IdTable:
 
 
 class _Probe:
-    """Places at which pieces are tried: behind a word, a closed segment, and a blank after it."""
+    """States to try pieces in: after a word, after a closed segment, and after a blank after it."""
 
     def __init__(self, segmenter: Segmenter) -> None:
         self.word = _pushed(Online(segmenter=segmenter), _BEFORE)[0]
@@ -180,7 +178,7 @@ class _Probe:
             self.spaced = self.closed
 
     def starts(self, online: Online) -> bool:
-        """Return whether a segment starts with the next word."""
+        """Return whether the next word starts a segment."""
         return _pushed(online, _AFTER)[1]
 
     def guards(self, piece: bytes) -> bool:
@@ -198,19 +196,19 @@ class _Probe:
 
 
 def _behind(flags: Flags) -> Flags:
-    """Return the flags one token before; false in front of the first."""
+    """Return the flags of the previous token; false for the first."""
     moved = np.zeros_like(flags)
     moved[..., 1:] = flags[..., :-1]
     return moved
 
 
 def _as_word(piece: bytes) -> bytes:
-    """Return a piece behind a word: one with a capital starts a word more often than not."""
+    """Put a space before a piece with a capital: it most likely starts a word."""
     return b" " + piece if piece[:1].isupper() else piece
 
 
 def _pushed(online: Online, piece: str | bytes) -> tuple[Online, bool]:
-    """Return the state behind a piece, and whether a segment started in it."""
+    """Return the state after a piece, and whether a segment started in it."""
     twin = online.copy()
     marks = twin.push(piece) or twin.provisional()
     return twin, bool(marks[-1] & SEGMENT)

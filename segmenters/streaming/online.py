@@ -1,19 +1,16 @@
-r"""Marks token by token, while a text is generated: the same as `mark` of the whole text.
+"""Marks token by token while a text is generated: the same as `mark` of the whole text.
 
     online = Online(segmenter=Sentences())
     online.push(" The")  -> [3]      the mark of this token: document and segment start here
     online.push(" end.") -> [0]
     online.push(" It")   -> [2]
 
-A mark is decided by the token's anchor, its first visible character (align.py), and the machines of
-our segmenters know every cut up to the last character read. So `push` returns the mark of the very
-token that it is given, before the next token is chosen. One case waits: a token whose anchor is a
-character of which bytes are still to come (byte-level vocabularies split emoji and CJK). Its mark
-comes with the push that completes the character; `waiting` counts such tokens, and `provisional`
-returns their marks if the text ended here. A machine that decides later lets its tokens wait, too.
-
-The state is small whatever the length of the text: `copy` it at each step, and speculative decoding
-can roll back by going on with a copy. States can be compared and pickled.
+A mark depends on the token's anchor, its first visible character (align.py), and machines know
+every cut up to the last character read, so `push` returns the mark of its own token before the next
+one is chosen. A token waits only if the bytes of its anchor are incomplete (byte-level vocabularies
+split emoji and CJK) or if a machine decides later. `waiting` counts such tokens, and `provisional`
+returns their marks as if the text ended here. The state is small for any length of text, and can be
+compared and pickled; a `copy` at each step lets speculative decoding roll back.
 """
 
 from __future__ import annotations
@@ -32,21 +29,18 @@ _CONTINUATION = range(0x80, 0xC0)
 
 @dataclass(slots=True, init=False)
 class Online:
-    """Marks of the tokens of one document, pushed one by one.
-
-    Raises ValueError for a `segmenter` that cannot be followed (`Segmenter.machine`).
-    """
+    """Marks of the tokens of one document, pushed one by one (ValueError without a machine)."""
 
     _machine: Machine
     # Bytes of a character that is not complete; characters read; whether the text has ended.
     _bytes: bytes
     _size: int
     _closed: bool
-    # Cuts behind the last anchor; the last anchor (-1 before the first token).
+    # Cuts after the last anchor; the last anchor (-1 before the first token).
     _cuts: deque[int]
     _anchor: int
-    # First and last character of the tokens whose anchor is not known, and then anchors of those
-    # before them whose mark is not decided.
+    # First and last character of each token with an unknown anchor; the anchors of the tokens
+    # before them whose marks are undecided.
     _spans: deque[tuple[int, int]]
     _anchors: deque[int]
 
@@ -62,11 +56,11 @@ class Online:
         return len(self._spans) + len(self._anchors)
 
     def push(self, piece: str | bytes) -> list[int]:
-        """Return the marks decided by one more token, in order; usually its own, alone.
+        """Read one more token; return the marks that it decides, in order: usually only its own.
 
-        `piece`: the text of the token in whole characters, or in bytes of UTF-8, which may split
-        one (what is no UTF-8 counts as U+FFFD; lone surrogates are characters); empty for special
-        tokens. Raises TypeError for anything else, and ValueError behind `finish`.
+        `piece`: the token's text, or its bytes of UTF-8, which may split a character (invalid bytes
+        count as U+FFFD, lone surrogates as characters); empty for special tokens. Raises TypeError
+        for other types, and ValueError after `finish`.
         """
         if not isinstance(piece, str | bytes):
             raise TypeError(f"piece must be str or bytes, was: {type(piece).__name__}")
@@ -74,7 +68,7 @@ class Online:
             raise ValueError("push must not follow finish: copy the state before")
         first = self._size
         if isinstance(piece, str):
-            # Of a broken character, its replacement comes before the piece.
+            # The replacement of an incomplete character comes before the piece.
             added, self._bytes = _decode(self._bytes, final=True)[0], b""
             first += len(added)
             added += piece
@@ -88,18 +82,18 @@ class Online:
         return self._decide(added)
 
     def finish(self) -> list[int]:
-        """End the text; return the marks of the tokens that still wait."""
+        """End the text; return the marks of the waiting tokens."""
         if self._closed:
             return []
         added, self._bytes, self._closed = _decode(self._bytes, final=True)[0], b"", True
         return self._decide(added)
 
     def provisional(self) -> list[int]:
-        """Return the marks of the waiting tokens if the text ended here; the state stays."""
+        """Return the marks of the waiting tokens as if the text ended here; the state stays."""
         return self.copy().finish() if self.waiting else []
 
     def copy(self) -> Online:
-        """Return an independent state at the same place."""
+        """Return an independent copy."""
         twin = copy.copy(self)
         twin._machine = self._machine.copy()
         twin._cuts, twin._spans = self._cuts.copy(), self._spans.copy()
@@ -107,7 +101,7 @@ class Online:
         return twin
 
     def _decide(self, added: str) -> list[int]:
-        """Return marks of the tokens that are decided, now that `added` follows the text."""
+        """Return the marks that are decided once `added` follows the text."""
         known = self._size
         self._size += len(added)
         self._cuts.extend(self._machine.push(added))
@@ -123,10 +117,7 @@ class Online:
         return marks
 
     def _anchor_of(self, first: int, last: int, added: str, known: int) -> int:
-        """Return the deciding character of a token's span; -1 while it is not complete.
-
-        The characters of the span before `known` are white space.
-        """
+        """Return the anchor of a token's span, -1 while it is incomplete; before `known` it is blank."""
         before = self._anchors[-1] if self._anchors else max(self._anchor, 0)
         if last < first:
             return before
@@ -147,10 +138,10 @@ class Online:
 
 
 class TokenMarker:
-    """Marks of the tokens of one document from their ids, as whoever decodes has them.
+    """Marks of the tokens of one document from their ids; raises ValueError as `Online` does.
 
-    pieces: the bytes of each token id, empty for special tokens; skip: bytes at the start that are
-    not of the text (SentencePiece writes a space before it). Raises ValueError as `Online` does.
+    `pieces`: the bytes of each id, empty for special tokens; `skip`: bytes at the start that do not
+    belong to the text (SentencePiece writes a space before it).
     """
 
     __slots__ = ("_online", "_pieces", "_skip")
@@ -160,32 +151,32 @@ class TokenMarker:
         self._skip = skip
 
     def push(self, token: int) -> list[int]:
-        """Return the marks decided by one more token (`Online.push`)."""
+        """Read one more token; return the marks that it decides (`Online.push`)."""
         piece = self._pieces[token]
         if self._skip:
             piece, self._skip = piece[self._skip :], max(0, self._skip - len(piece))
         return self._online.push(piece)
 
     def provisional(self) -> list[int]:
-        """Return the marks of the waiting tokens if the text ended here."""
+        """Return the marks of the waiting tokens as if the text ended here."""
         return self._online.provisional()
 
     def copy(self) -> TokenMarker:
-        """Return an independent marker in the same state."""
+        """Return an independent copy."""
         twin = copy.copy(self)
         twin._online = self._online.copy()
         return twin
 
 
 def _decode(data: bytes, *, final: bool) -> tuple[str, int]:
-    """Return the characters of `data`, and of how many bytes: not of half a character."""
+    """Return the decoded characters of `data` and their number of bytes; half a character waits."""
     half = not final and data[-2:-1] == b"\xed" and 0xA0 <= data[-1] < 0xC0
     text, read = codecs.utf_8_decode(data[:-2] if half else data, _ERRORS, final)
     return text, read
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Read a lone surrogate as itself, anything else that is no UTF-8 as U+FFFD."""
+    """Decode a lone surrogate as itself, and other invalid UTF-8 as U+FFFD."""
     assert isinstance(error, UnicodeDecodeError)
     lone = error.object[error.start : error.start + 3]
     try:
