@@ -1,10 +1,10 @@
-"""Text -> cuts: segmenters of prose, code and proofs, and their alignment with tokens.
+"""Cut text into segments of prose, code and proofs, and align the cuts with tokens.
 
     cuts = Sentences().cut(text)                        # int64 [segments + 1] characters
     anchors = ByteTable.from_vocabulary(vocabulary).anchors(text, ids)
     marks = mark(anchors, (cuts,))                      # uint8 [tokens]
 
-Back ends such as spaCy are imported when a segmenter that needs them first cuts, not here.
+Back ends such as spaCy are imported at the first cut that needs them, not here.
 """
 
 from segmenters.align import ByteTable, anchors_from_offsets, mark

@@ -1,19 +1,18 @@
-"""Cuts in characters and the tokens of a text -> one mark per token.
+r"""Marks of tokens from cuts in characters.
 
-A token belongs to the segment that holds its first character that is not white space; a token of
-white space alone, to the one that holds its first character; special tokens and empty offsets, to
-that of the token before (at the start: the first segment). That deciding character is the token's
-anchor, and anchors never decrease. A mark is one uint8 per token: bit 0 starts a document, bit 1 a
-segment, bits 2 to 7 further levels:
+A token belongs to the segment that holds its anchor: its first character that is not white space,
+or its first character if there is only white space. Special tokens and empty offsets take the
+anchor of the token before (at the start 0), so anchors never decrease. A mark is one uint8 per
+token: bit 0 starts a document, bit 1 a segment, bits 2 to 7 further levels:
 
-    text     Yes.\\n   It is.         cuts 0, 5, 15
-    tokens   Yes  .\\n  ' It'  ' is'  .
+    text     Yes.\n   It is.         cuts 0, 5, 15
+    tokens   Yes  .\n  ' It'  ' is'  .
     anchors    0   3     8     11  13
     marks    0b11  0  0b10      0   0
 
 Anchors come from the offsets of any tokenizer, or, faster, from a `ByteTable` of a vocabulary that
 spells texts byte by byte (byte-level BPE, SentencePiece with byte fallback). A cut that no token
-follows before the next one vanishes. No tokenizer is run here.
+follows before the next one vanishes.
 """
 
 from __future__ import annotations
@@ -40,37 +39,37 @@ _Vocabulary = Mapping[str, int]
 # What SentencePiece writes for a space, and for a byte.
 SPACE_MARK = "\u2581"
 _BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
-# The length of an id that spells nothing known: no text is so short that it could add up.
+# The length of an id of unknown bytes: so negative that no sum with it matches a text.
 _NEVER = -(2**40)
 
-# No character beyond this one is white space, by str.isspace; a test looks at all of them.
+# By str.isspace no character beyond this one is white space; a test checks them all.
 _LAST_SPACE = 0x3000
 
 
 def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
     """Return marks uint8 [tokens] from the anchors of the tokens and the cuts of each level.
 
-    The first token starts the document and a segment of every level.
-    Raises ValueError for more than seven levels or anchors that decrease.
+    The first token starts the document and a segment of every level. Raises ValueError for more
+    than seven levels or decreasing anchors.
     """
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise ValueError(f"levels must number 1 to {MAX_LEVELS}, was: {len(levels)}")
     if (anchors[1:] < anchors[:-1]).any():
         raise ValueError("anchors must not decrease; make them with ByteTable or from offsets")
-    marks = np.zeros(len(anchors) + 1, dtype=np.uint8)  # the last one takes cuts behind all tokens
+    marks = np.zeros(len(anchors) + 1, dtype=np.uint8)  # the last one takes cuts after all tokens
     marks[0] = DOCUMENT
     for level, cuts in enumerate(levels):
-        # The first token at or behind each cut; cuts that share it hold no token in between.
+        # The first token at or after each cut; between cuts that share it there is no token.
         marks[anchors.searchsorted(cuts)] |= SEGMENT << level
         marks[0] |= SEGMENT << level
     return marks[:-1]
 
 
 def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
-    """Return anchors [tokens] from character offsets [tokens, 2], as a fast tokenizer gives them.
+    """Return anchors [tokens] from a fast tokenizer's character offsets [tokens, 2].
 
-    A tokenizer that trims white space from its offsets hides it: tokens of white space alone then
-    count as empty. Raises ValueError for offsets that do not fit the text.
+    If the tokenizer trims white space from offsets, tokens of only white space count as empty.
+    Raises ValueError for offsets that do not fit the text.
     """
     spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
@@ -81,12 +80,11 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ByteTable:
-    """Bytes per token id of a vocabulary that spells texts: anchors without offsets.
+    """Bytes of each token id of a vocabulary, for anchors without offsets.
 
-    `lengths` int64 [ids] bytes, -1 where the id spells nothing known; `spaces` int64 [ids]: how
-    many bytes of ASCII white space a piece starts with, 0 if it holds nothing else; `pieces`: the
-    bytes of each id, empty where it spells nothing. Make it by `from_vocabulary` or
-    `from_sentencepiece`.
+    Made by `from_vocabulary` or `from_sentencepiece`. `lengths`: int64 [ids] bytes, -1 if unknown;
+    `spaces`: int64 [ids] leading bytes of ASCII white space, 0 if there is nothing else; `pieces`:
+    the bytes of each id, empty if it spells nothing.
     """
 
     lengths: npt.NDArray[np.int64]
@@ -99,9 +97,8 @@ class ByteTable:
     ) -> ByteTable:
         """Return the table of a vocabulary {piece: id} in GPT-2's byte alphabet.
 
-        `special` are the ids of tokens that stand for no text: their length is zero; `verbatim`
-        those of added tokens that are written in a text as they are spelled.
-        Raises ValueError for a piece that is not written in that alphabet.
+        `special`: ids that spell no text (length zero); `verbatim`: ids of added tokens, whose text
+        is the piece itself. Raises ValueError for a piece outside of the alphabet.
         """
         alphabet = byte_alphabet()
 
@@ -122,8 +119,8 @@ class ByteTable:
     ) -> ByteTable:
         """Return the table of a SentencePiece vocabulary: U+2581 is a space, <0x41> a byte.
 
-        `special` are the ids of tokens that stand for any text or none (the unknown piece): texts
-        that hold one are refused by `anchors`. `verbatim`: see `from_vocabulary`.
+        `special`: ids that may stand for any text (the unknown piece): `anchors` refuses texts that
+        hold one; `verbatim`: see `from_vocabulary`.
         """
 
         def spell(piece: str) -> bytes:
@@ -161,11 +158,11 @@ class ByteTable:
         counts: Sequence[int],
         prefixes: Sequence[int],
     ) -> tuple[Anchors, _Mask]:
-        """Return anchors [tokens] of many texts, each counted from its own beginning.
+        """Return anchors [tokens] of many texts, each counted from its own start.
 
-        ids [tokens] of all parts one after the other, counts [parts] tokens of each, prefixes
-        [parts] bytes that the tokenizer wrote before each (a space). Also returns which parts
-        are spelt by their ids, bool [parts]; the anchors of the others mean nothing.
+        `ids` [tokens]: those of all parts in order; `counts` [parts]: tokens of each; `prefixes`
+        [parts]: bytes that the tokenizer wrote before each (a space). Also returns bool [parts],
+        whether the ids spell the part: if not, its anchors mean nothing.
         """
         index, sizes = np.asarray(ids, dtype=np.int64), np.asarray(counts, dtype=np.int64)
         lengths = self.lengths.take(index, mode="clip")
@@ -182,7 +179,7 @@ class ByteTable:
         starts, lengths = before[:-1] + shift, np.where(known, lengths, 0)
         characters = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
         first = np.cumsum(characters) - characters
-        # What is not spelt must not reach into the parts behind it.
+        # The anchors of parts that are not spelt must not reach into the parts after them.
         low, high = np.repeat(first, sizes), np.repeat(first + np.maximum(characters - 1, 0), sizes)
         if ascii_only:
             anchors = np.where(lengths > 0, starts + self.spaces.take(index, mode="clip"), 0)
@@ -197,9 +194,9 @@ class ByteTable:
     def anchors(self, text: str, ids: npt.ArrayLike, *, prefix: int = 0) -> Anchors:
         """Return anchors [tokens] of the ids [tokens] of the text.
 
-        A token belongs to the character that holds its first byte, also where a character is
-        split over several tokens. prefix: bytes that the tokenizer wrote before the text (a
-        space). Raises ValueError if the ids do not spell the text's bytes.
+        `prefix`: bytes that the tokenizer wrote before the text (a space). A token belongs to the
+        character that holds its first byte, even if several tokens share it. Raises ValueError if
+        the ids do not spell the text's bytes.
         """
         index = np.asarray(ids, dtype=np.int64)
         if index.size and not 0 <= index.min() <= index.max() < len(self.lengths):
@@ -232,13 +229,13 @@ def _anchors_of_bytes(
 def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
     """Return the first visible character of each span, else its first, never decreasing.
 
-    `space` bool [characters]; empty spans take the anchor before them.
+    `space` bool [characters]; empty spans take the previous anchor.
     """
     anchors = starts.copy()
     filled = starts < ends
     leading = np.flatnonzero(filled)
     leading = leading[space[starts[leading]]]
-    # Most tokens that start with white space start with one blank: the search is for the rest.
+    # Most tokens that start with white space start with one blank: only the rest are searched.
     anchors[leading] += 1
     rest = (anchors[leading] == ends[leading]) | space.take(anchors[leading], mode="clip")
     leading = leading[rest]
@@ -266,10 +263,7 @@ def _space_table() -> _Mask:
 
 @lru_cache(maxsize=1)
 def byte_alphabet() -> dict[str, int]:
-    """Return GPT-2's alphabet, character -> byte: printable bytes are themselves.
-
-    Source: Radford et al. 2019, the byte-level BPE of GPT-2.
-    """
+    """Return GPT-2's byte alphabet (Radford et al. 2019): {character: byte}."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {chr(byte): byte for byte in printable} | {

@@ -1,13 +1,8 @@
-"""What every segmenter is, text -> cuts, and the machine that cuts a text still being written.
+"""The base of all segmenters (text -> cuts), and of machines that cut text as it arrives.
 
-Cuts are character offsets c_0 < c_1 < ... < c_n with c_0 = 0 and c_n = len(text) (the empty text:
-[0]), so that the segments text[c_i:c_i+1] tile the text and join back to it, whatever the input.
-A segmenter states its ends in any order, with repeats or not; `cuts_from_ends` makes cuts of them,
-so the law holds by construction. The parameters of a segmenter are its dataclass fields, and they
-are its fingerprint. Tokens are not known here: `align` brings cuts and tokens together.
-
-All cuts of a segmenter's machine together are the cuts of the segmenter, however the text falls
-into pieces; `streaming` turns them into marks of tokens.
+Cuts are character offsets 0 = c_0 < c_1 < ... < c_n = len(text) (the empty text: [0]), so the
+segments text[c_i:c_i+1] always join back to the text. However a text is split into pieces, a
+machine gives the cuts of its segmenter.
 """
 
 from __future__ import annotations
@@ -29,15 +24,13 @@ Cuts = npt.NDArray[np.int64]
 
 
 class SegmenterError(ValueError):
-    """A text that a segmenter cannot cut: the rule, the document and the character.
-
-    `document` is None until somebody who knows the document's id adds it (`in_document`).
-    """
+    """An error in cutting a text; `offset` is in characters, `in_document` adds the id."""
 
     def __init__(
         self, message: str, document: str | None = None, offset: int | None = None
     ) -> None:
-        # All of it are arguments of the base, so that errors travel between processes.
+        # Passing everything to the base makes errors picklable, so that they travel between
+        # processes.
         super().__init__(message, document, offset)
         self.message, self.document, self.offset = message, document, offset
 
@@ -47,16 +40,12 @@ class SegmenterError(ValueError):
         return "".join(known) + self.message
 
     def in_document(self, document: str) -> SegmenterError:
-        """Return the same error, naming the document in which it arose."""
+        """Return the same error with the id of the document in which it arose."""
         return SegmenterError(self.message, document, self.offset)
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
-    """Return the cuts of a text of `length` characters from the ends of its segments.
-
-    Order does not matter; repeats, 0 and `length` may be present or absent.
-    Raises SegmenterError for an end outside of the text.
-    """
+    """Return the cuts of a text from its ends, in any order; SegmenterError for one outside of it."""
     array = np.asarray(ends if isinstance(ends, np.ndarray) else list(ends), dtype=np.int64)  # type: ignore[arg-type]
     if array.size and not (array[1:] > array[:-1]).all():
         array = np.unique(array)
@@ -71,10 +60,7 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Segmenter(ABC):
-    """Cuts text into segments. Subclasses are frozen, keyword-only dataclasses.
-
-    A subclass states `lookahead` and `_ends`; `cut`, `levels` and `fingerprint` follow.
-    """
+    """Cuts text; subclasses, frozen keyword-only dataclasses, define `lookahead` and `_ends`."""
 
     # Raise it in a subclass whose rule changes: shards made by the old rule no longer match.
     version: ClassVar[int] = 1
@@ -82,16 +68,16 @@ class Segmenter(ABC):
     @property
     @abstractmethod
     def lookahead(self) -> int | None:
-        """Count the characters after a place that decide about it; None: the whole text.
+        """Return how many characters after a place decide about it; None: the whole text.
 
-        Whether p is a cut depends on text[: p + lookahead] alone, for every p short of its end.
-        A sentence rule that reads the next non-space character has lookahead 1: it leaves white
-        space with the sentence before, so that character is text[p] itself.
+        Whether p is a cut depends only on text[: p + lookahead], for every p before its end. A
+        sentence rule that reads the next visible character has lookahead 1: white space stays with
+        the sentence before, so that character is text[p] itself.
         """
 
     @abstractmethod
     def _ends(self, text: str) -> Iterable[int] | Cuts:
-        """Return where segments end (characters), in any order, 0 and len(text) optional."""
+        """Return where segments end (characters), in any order; 0 and len(text) are optional."""
 
     def cut(self, text: str) -> Cuts:
         """Return the cuts of the text: int64 [segments + 1] character offsets from 0 to len(text).
@@ -103,18 +89,15 @@ class Segmenter(ABC):
         return cuts_from_ends(self._ends(text), len(text))
 
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Return the cuts of each level, finest first: segments, then for instance paragraphs."""
+        """Return the cuts of each level, finest first: segments, then for example paragraphs."""
         return (self.cut(text),)
 
     def machine(self) -> Machine:
-        """Return a machine at the start of a text, which is cut as it arrives.
-
-        Raises ValueError, with the reason, if the segmenter cannot be followed token by token.
-        """
+        """Return a machine that cuts a text as it arrives; raise ValueError if there is none."""
         raise self.refusal("it has no machine")
 
     def refusal(self, reason: str) -> ValueError:
-        """Return the error for whoever would follow this segmenter."""
+        """Return the error raised where this segmenter has no machine."""
         return ValueError(
             f"segmenter must be one that can be followed while text is written, was: {self!r}; "
             f"{reason}"
@@ -123,18 +106,19 @@ class Segmenter(ABC):
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        """Return the segmenter for one document: this one, unless it decides by document.
+        """Return the segmenter for one document: this one, unless it decides per document.
 
-        kind: "prose", "code", "proof" or the like; name: a file name or id; meta: other fields.
+        `kind`: "prose", "code", "proof" or the like; `name`: a file name or id; `meta`: other
+        fields.
         """
         return self
 
     def versions(self) -> dict[str, str]:
-        """Return versions and tables, beyond the parameters, on which the cuts depend."""
+        """Return the versions and tables, besides the parameters, on which the cuts depend."""
         return {}
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return all that decides where this segmenter cuts, as JSON-able values."""
+        """Return all that determines the cuts, as JSON-able values."""
         return {
             "segmenter": public_name(type(self)),
             "version": self.version,
@@ -144,18 +128,15 @@ class Segmenter(ABC):
 
 
 def public_name(kind: type) -> str:
-    """Return the name by which users import a class: `segmenters.Sentences`, else its own path.
-
-    So data prepared by a class that `segmenters` exports still match when the class moves.
-    """
+    """Return the name by which users import a class, so that prepared data match when it moves."""
     room = sys.modules[__name__.partition(".")[0]]
     exported = getattr(room, kind.__qualname__, None) is kind
     return f"{room.__name__ if exported else kind.__module__}.{kind.__qualname__}"
 
 
 def require_type(name: str, value: object, *kinds: type) -> None:
-    """Raise TypeError, naming the parameter, unless its value is of one of these types."""
-    # A bool is an int to Python, and never one to us.
+    """Raise TypeError, naming the parameter, unless its value has one of these types."""
+    # To Python a bool is an int; here it never counts as one.
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         article = "an" if kinds[0] is int else "a"
         raise TypeError(
@@ -179,18 +160,14 @@ def require_choice(name: str, value: object, known: Iterable[str]) -> None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Machine(ABC):
-    """Cuts of a text that arrives in pieces; its fields are all of its state.
-
-    Two machines are equal if they are in the same state; a machine can be pickled. `size` counts
-    the characters read.
-    """
+    """Cuts a text that arrives in pieces; its fields are the whole state, `size` in characters."""
 
     size: int = 0
 
     def push(self, text: str) -> list[int]:
         """Read the next piece; return the cuts that it decides, in characters of the whole text.
 
-        The start of the text is not among them; the very end of what was read may be.
+        The start of the text is never among them; the end of what was read may be.
         """
         if not text:
             return []
@@ -199,33 +176,29 @@ class Machine(ABC):
         return cuts
 
     def close(self) -> list[int]:
-        """End the text; return the cuts left undecided. Push nothing afterwards."""
+        """End the text and return the undecided cuts; nothing may be pushed afterwards."""
         return []
 
     @property
     def decided(self) -> int:
-        """Return the character up to which every cut is known.
-
-        By default the last character read: what a causal rule asks about a place is the character
-        that is there.
-        """
+        """Return the character up to which every cut is known: by default the last one read."""
         return self.size - 1
 
     def copy(self) -> Self:
-        """Return a machine in the same state, independent of this one."""
+        """Return an independent machine in the same state."""
         return copy.copy(self)
 
     @abstractmethod
     def _read(self, text: str) -> list[int]:
-        """Return the cuts decided by `text`, not empty; `size` does not count it yet."""
+        """Return the cuts that `text`, not empty, decides; `size` does not count it yet."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Window(Machine):
-    """Follows a rule that reads `before` characters before a place and the one at the place.
+    """Machine of a rule that reads `before` characters before a place and the one at it.
 
-    The segmenter is asked about the window around what is new, and only if it holds one of
-    `triggers`, the characters behind which it may cut.
+    New text is cut, with `before` characters, only if one of `triggers` is in this window: the
+    characters after which the rule may cut.
     """
 
     segmenter: Segmenter
@@ -245,18 +218,15 @@ class Window(Machine):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class SpacedMachine(Machine):
-    """A machine whose steps keep the white space behind them.
-
-    `ended`: a step has ended, and its cut is in front of the next visible character.
-    """
+    """Machine whose steps keep the white space after them; `ended`: that of a step is being read."""
 
     ended: bool = False
 
     @abstractmethod
     def step_ends(self, text: str) -> list[int]:
-        """Return where steps end in the next piece, in its characters, white space left outside.
+        """Return where steps end in the next piece, in its characters, before their white space.
 
-        A step whose last character was in the piece before may end at 0.
+        A step whose last character was in the previous piece may end at 0.
         """
 
     def _read(self, text: str) -> list[int]:

@@ -1,10 +1,9 @@
-"""Segments that end where a pattern says, and the controls of a segmentation ablation.
+"""Segments that end at a pattern, and controls for ablations of segmentation.
 
 `Newline` and `Official` are what the released BiPE (He et al., arXiv 2401.16421) does in effect.
-An ablation asks whether it matters where segments end: `Stride` and `RandomCuts` make segments of
-fixed and of random length, and `Matched` keeps the number of segments of each document that
-another segmenter makes, or even all their lengths, and moves the cuts. `Clauses` cuts the segments
-of another one further. None of these knows about words or sentences.
+The controls test whether it matters where segments end: `Stride` and `RandomCuts` make segments of
+fixed and of random length; `Matched` keeps the number of another segmenter's segments in each
+document, or even their lengths, but moves the cuts. None of these knows words or sentences.
 """
 
 import dataclasses
@@ -30,11 +29,11 @@ from segmenters.places import characters, utf8
 from segmenters.random_numbers import GOLDEN, mix
 
 _NEWLINE, _SPACE, _PERIOD = b"\n ."
-# Draws are made for so many characters at a time: they take fifty bytes per character.
+# Characters drawn at once: each takes fifty bytes.
 _PIECE = 1 << 18
 Kind = Literal["shuffled", "random", "stride"]
 KINDS = get_args(Kind)
-# What ends a clause, with the white space behind it; that of Chinese and Japanese needs none.
+# The end of a clause with its white space, which Chinese and Japanese do not need.
 _CLAUSE = re.compile(r"[,;:\u2014]\s+|[\uff0c\uff1b\uff1a\u3001]\s*")
 
 
@@ -42,9 +41,9 @@ _CLAUSE = re.compile(r"[,;:\u2014]\s+|[\uff0c\uff1b\uff1a\u3001]\s*")
 class Pattern(Segmenter):
     r"""Ends a segment at the end of each match of the regular expression `ends`.
 
-    `Pattern(ends=r";\n")` cuts after a semicolon at the end of a line. A match may be empty, so a
-    look-around such as `(?=def )` cuts in front of a word. An expression may read the whole text,
-    so the lookahead is that; linear time is up to the expression.
+    `Pattern(ends=r";\n")` cuts after a semicolon at the end of a line; an empty match such as
+    `(?=def )` cuts in front of a word. An expression may read the whole text, so the lookahead is
+    None, and it may take more than linear time.
     """
 
     ends: str
@@ -80,9 +79,9 @@ class Newline(Segmenter):
 class Official(Segmenter):
     r"""The rule of the released BiPE, in characters: after "\n", and after a space and a period.
 
-    The release knows token ids only, 13 and 869 of the LLaMA tokenizer, which stand for "\n" and
-    " .". An ordinary "." is another token and ends nothing, so this is in effect segmentation by
-    newlines, never sentences. `official_marks` is the same rule over token ids.
+    The release knows only token ids: 13 and 869 of the LLaMA tokenizer, which are "\n" and " .". An
+    ordinary "." is another token and ends nothing, so in effect this cuts at newlines, never at
+    sentences. `official_marks` is the same rule over token ids.
     """
 
     lookahead = 0
@@ -100,9 +99,9 @@ class Official(Segmenter):
 def official_marks(
     ids: npt.ArrayLike, *, separators: tuple[int, ...] = (13, 869)
 ) -> npt.NDArray[np.bool_]:
-    """Return where segments start, by the released rule over token ids: bool [..., time].
+    """Return where segments start by the released rule over token ids: bool [..., time].
 
-    A separator closes its segment and belongs to it; rows are independent:
+    A separator ends its segment; rows are independent:
 
         ids     7  13   8   9  869  869   4
         starts  1   0   1   0    0    1   1
@@ -132,8 +131,6 @@ class Stride(Segmenter):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Strides(Machine):
-    """Cuts at multiples of `length`."""
-
     length: int
 
     def _read(self, text: str) -> list[int]:
@@ -146,9 +143,8 @@ class _Strides(Machine):
 class RandomCuts(Segmenter):
     """Segments of random length: each place is a cut with probability 1 / `mean` (characters).
 
-    The draw at a place is a hash of `seed` and of all the text before it, so lengths are geometric,
-    the same text is always cut in the same way, two documents are not, and nothing that comes
-    after the place is read.
+    The draw at a place is a hash of `seed` and of all the text before it: lengths are geometric,
+    the same text is always cut in the same way, and nothing after the place is read.
     """
 
     mean: float
@@ -172,14 +168,14 @@ class RandomCuts(Segmenter):
         return _Draws(segmenter=self)
 
     def draw(self, text: str, *, read: int, total: int) -> tuple[Cuts, int]:
-        """Return cuts of `text`, in its characters, behind `read` characters; and the next `total`.
+        """Return the cuts of `text`, which follows `read` characters, and the next `total`.
 
-        `total` sums up the characters read, so that the draws go on in the next piece of a text.
+        Cuts count in characters of `text`; `total` carries the draws on to the next piece.
         """
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
         counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(GOLDEN)
         start = np.uint64((self.seed * GOLDEN + 1) % 2**64)
-        # A sum of mixed terms is a hash of each prefix in one vectorised pass.
+        # Cumulative sums of mixed terms hash every prefix in one vectorised pass.
         sums = np.cumsum(mix((codes + counter) ^ start)) + np.array([total], dtype=np.uint64)
         draws = mix(sums ^ start)
         cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
@@ -188,7 +184,7 @@ class RandomCuts(Segmenter):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Draws(Machine):
-    """Cuts drawn by a hash of all the text so far, of which `total` is the state."""
+    """Machine of `RandomCuts`; `total` depends on all the text so far."""
 
     segmenter: RandomCuts
     total: int = 0
@@ -200,7 +196,7 @@ class _Draws(Machine):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class _Derived(Segmenter):
-    """A segmenter with a parameter that is one: `of`."""
+    """Base of segmenters that change the segments of another one, `of`."""
 
     of: Segmenter
 
@@ -225,7 +221,7 @@ class _Derived(Segmenter):
 class Clauses(_Derived):
     """The segments of another segmenter, cut further after each comma, semicolon, colon or dash.
 
-    White space stays with the clause before it, so a mark counts where white space follows.
+    Except in Chinese and Japanese, only marks before white space count.
     """
 
     @property
@@ -241,10 +237,9 @@ class Clauses(_Derived):
 class Matched(_Derived):
     """As many segments in each document as another segmenter makes, with ends that mean nothing.
 
-    kind: "shuffled": its segments' lengths in another order, so that not one length differs;
-        "random": places drawn without replacement, all alike; "stride": equal lengths, up to one
-        character. Draws depend on `seed` and the text alone. Lengths are characters: where two
-        cuts fall into one token, tokens know one.
+    `kind`: "shuffled" permutes the lengths of its segments; "random" draws places uniformly without
+    replacement; "stride" makes lengths equal up to one character. Draws depend only on `seed` and
+    the text. Lengths are in characters: two cuts inside one token become one in tokens.
     """
 
     kind: Kind
@@ -268,7 +263,7 @@ class Matched(_Derived):
         return np.cumsum(lengths[np.argsort(self._draws(text, count))])
 
     def _draws(self, text: str, count: int) -> npt.NDArray[np.uint64]:
-        """Return numbers that belong to this text: a counter, hashed."""
+        """Return hashes of a counter, which depend only on the text and the seed."""
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
         start = int.from_bytes(digest.digest(), "little") ^ ((self.seed * GOLDEN + 1) % 2**64)
         counter = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)

@@ -1,8 +1,7 @@
-"""What the fields of a document report: its file name, its language, where it comes from.
+"""Read the fields of a document: its file name, language and source.
 
-The names of the fields are those of the data sets that are in use: the Stack, StarCoder data,
-proof-pile-2, CodeSearchNet, the Pile, RedPajama, SlimPajama, Dolma, Common Pile. Fields may be
-in a field `meta` or `metadata`, which some data sets spell as JSON.
+The field names are those of the Stack, StarCoder data, proof-pile-2, CodeSearchNet, the Pile,
+RedPajama, SlimPajama, Dolma and Common Pile.
 """
 
 import json
@@ -21,15 +20,12 @@ SET_FIELDS: Final = (
 )
 KNOWN_FIELDS: Final = (*NAME_FIELDS, *LANGUAGE_FIELDS, *SUFFIX_FIELDS, *SET_FIELDS)
 NESTING_FIELDS: Final = ("meta", "metadata")
-# What is longer is no name and is not kept: a corpus may put whole texts beside the text.
+# Longer values are no names and are dropped: some corpora put whole texts into other fields.
 _LONGEST = 4096
 
 
 def texts(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields that hold text, those of a field `meta` or `metadata` in it included.
-
-    Of a list of names ([{"name": "C"}, ...], as RedPajama has it) the first counts.
-    """
+    """Return the fields that hold text, nested ones included; of a list of names, the first."""
     flat: dict[str, Any] = {}
     for field in NESTING_FIELDS:
         flat |= _mapping(meta.get(field))
@@ -38,7 +34,7 @@ def texts(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> dict[str, Any]:
-    """Return the named fields of a row, those nested in `meta` or `metadata` in their places."""
+    """Return the named fields of a row; those nested in `meta` or `metadata` stay nested."""
     kept = {key: row[key] for key in keys if _is_short(row.get(key))}
     for field in NESTING_FIELDS:
         nested = _mapping(row.get(field))
@@ -49,7 +45,7 @@ def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> d
 
 
 def language_of_fields(meta: Mapping[str, Any]) -> str | None:
-    """Return the first field that names a language."""
+    """Return the value of the first field that names a language."""
     fields = texts(meta)
     return next((fields[field] for field in LANGUAGE_FIELDS if fields.get(field)), None)
 
@@ -65,13 +61,13 @@ def path_of(name: str | None, meta: Mapping[str, Any]) -> str | None:
 
 
 def suffix_of(fields: Mapping[str, str]) -> str | None:
-    """Return the suffix of the file that a document was, with its dot: ".py"."""
+    """Return the file suffix among the fields, with its dot: ".py"."""
     found = next((fields[field] for field in SUFFIX_FIELDS if fields.get(field)), "")
     return "." + found.strip().lstrip(".").lower() if found.strip(" .") else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return a field of fields; some data sets spell it as JSON."""
+    """Return a field of fields, which some data sets write as JSON; {} for other values."""
     if isinstance(value, str) and value[:1] == "{" and len(value) <= _LONGEST:
         try:
             value = json.loads(value)
@@ -89,7 +85,7 @@ def _text(value: object) -> str:
 
 
 def _is_short(value: object) -> bool:
-    """Return whether a field may be a name: text, or a list or mapping that holds some."""
+    """Return whether a value may be a name: short text, or a short list or mapping that holds it."""
     if isinstance(value, str):
         return 0 < len(value) <= _LONGEST
     return isinstance(value, (list, tuple, dict)) and len(value) <= 100 and bool(_text(value))

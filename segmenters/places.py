@@ -1,6 +1,6 @@
-r"""Places in a text: where lines, white space, nested comments and matches end.
+r"""Places in a text: ends of lines, white space, nested comments and matches.
 
-A physical line ends with "\n", "\r\n" or "\r", and with nothing else.
+A physical line ends only with "\n", "\r\n" or "\r".
 """
 
 import re
@@ -16,25 +16,19 @@ BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 
 
 def past(pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.maxsize) -> int:
-    """Return where the match of `pattern` at a place ends; a pattern that always matches."""
+    """Return where the match of `pattern` at `place` ends; the pattern must always match."""
     match = pattern.match(text, place, end)
     assert match is not None
     return match.end()
 
 
 def after_space(text: str, places: Iterable[int]) -> Iterator[int]:
-    """Move each place behind the white space that follows it, which stays with what is before.
-
-    So a cut is right in front of a character that is not white space.
-    """
+    """Move each place past the white space after it, which stays with the text before."""
     return (past(SPACE, text, place) for place in places)
 
 
 def nested_end(text: str, place: int, pattern: re.Pattern[str]) -> int:
-    """Return the end of the nest that opens at `place`; the end of the text if it never closes.
-
-    `pattern` has the groups `open` and `close`; whatever else it matches is skipped.
-    """
+    """Return where a nest closes, by the groups `open` and `close`, else the end of the text."""
     depth = 0
     for match in pattern.finditer(text, place):
         if match.lastgroup == "open":
@@ -47,14 +41,14 @@ def nested_end(text: str, place: int, pattern: re.Pattern[str]) -> int:
 
 
 def utf8(text: str) -> npt.NDArray[np.uint8]:
-    """Return the bytes of the text, lone surrogates as if they were characters."""
+    """Return the UTF-8 bytes of the text; lone surrogates are encoded like other characters."""
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 
 def characters(
     places: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], text: str
 ) -> npt.NDArray[np.int64]:
-    """Count places in the bytes of the text, each where a character starts, in characters."""
+    """Convert byte offsets of the text, each at the start of a character, to character offsets."""
     if len(data) == len(text):
         return places
     inside = np.flatnonzero((data & 0xC0) == 0x80)  # bytes that do not start a character
@@ -62,7 +56,7 @@ def characters(
 
 
 def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return where physical lines of text in UTF-8 end, in bytes."""
+    """Return where physical lines end, in bytes of UTF-8."""
     ends = np.flatnonzero(data == _LF) + 1
     returns = np.flatnonzero(data == _CR) + 1
     if not len(returns):
@@ -73,6 +67,6 @@ def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 
 
 def character_ends(text: str) -> npt.NDArray[np.int64]:
-    """Return where physical lines end, in characters; a last line without an end is left out."""
+    """Return where physical lines end, in characters; an unfinished last line is left out."""
     data = utf8(text)
     return characters(line_ends(data), data, text)

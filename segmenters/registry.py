@@ -1,11 +1,10 @@
-"""What names stand for: of segmenters, and of the languages, files and data sets of documents.
+"""The names of segmenters, and of the languages, files and data sets of documents.
 
-Segmenters are named by their class, which is looked up when one is made, so that this file is below
-all of them. Routes, the kinds of documents that `Auto` knows, and programming languages are rows of
-one table each: suffixes of files, whole file names, what data sets of code call the language (names
-of GitHub's linguist), and data sets that hold nothing else (those of the Pile's 22 sets, RedPajama,
-SlimPajama, Dolma, proof-pile-2 and Common Pile). All names are in lower case. Contents are not
-looked at, except for the first line of a script ("#!/bin/sh").
+Classes are looked up by name when a segmenter is made, so this file is below all of them. Routes
+(the kinds of documents that `Auto` knows) and programming languages are rows of one table each:
+suffixes, file names, names of the language in data sets of code (those of GitHub's linguist), and
+data sets of only that kind (of the Pile, RedPajama, SlimPajama, Dolma, proof-pile-2 and Common
+Pile). All names are in lower case.
 """
 
 import difflib
@@ -19,8 +18,8 @@ from typing import Any, Final
 
 from segmenters.base import Segmenter
 
-_RULES: Final = {"backend": "rules"}  # the cuts of spaCy, which starts slowly
-# Class and parameters by name: those of conf/segmenter, or of a class in other words.
+_RULES: Final = {"backend": "rules"}  # the same cuts as spaCy, which starts slowly
+# Class and parameters of each name: the names of conf/segmenter and some more.
 SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
     "auto": ("Auto", {"granularity": "logical"}),
@@ -48,18 +47,18 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 # Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
 _KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
-# Languages of code whose segments are steps of proofs.
+# Languages of code whose segments are steps of proofs, so that `Lines` does not cut them.
 PROOFS: Final = ("coq", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq")
 
 
 def segmenter_class(name: str) -> type[Segmenter]:
-    """Return the class of a name of SEGMENTERS."""
+    """Return the class that SEGMENTERS names."""
     kind: type[Segmenter] = getattr(import_module("segmenters"), SEGMENTERS[name][0])
     return kind
 
 
 def make(name: str, **parameters: Any) -> Segmenter:
-    """Return the segmenter of a name of SEGMENTERS; `parameters` come before those named there."""
+    """Return the segmenter that SEGMENTERS names; `parameters` override those in it."""
     given = {**SEGMENTERS[name][1], **parameters}
     if isinstance(given.get("of"), str):
         given["of"] = make(given["of"])
@@ -68,13 +67,13 @@ def make(name: str, **parameters: Any) -> Segmenter:
 
 @lru_cache(maxsize=64)
 def of_kind(kind: str) -> Segmenter:
-    """Return the segmenter for a kind of text, of a route or of a part of a document."""
+    """Return the segmenter for a route or for the kind of a document's part."""
     return make(_KINDS.get(kind, kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """What asks for a route or means a language, each word by word."""
+    """Words that mean a route or a language, separated by white space."""
 
     suffixes: str = ""
     files: str = ""
@@ -115,8 +114,8 @@ _LANGUAGES: Final = {
 }
 LANGUAGES: Final = tuple(sorted(_LANGUAGES))
 
-# Not a route: what a source holds must be looked into, repositories hold all kinds; papers too,
-# those of the Pile went through pandoc and are Markdown with formulas, others are LaTeX.
+# Not routes: the text decides. Repositories hold all kinds; papers of the Pile went through pandoc
+# and are Markdown with formulas, others are LaTeX.
 LOOKED_INTO, PAPERS = "looked into", "papers"
 _ROUTES: Final = {
     "arithmetic": _Row(),
@@ -211,26 +210,26 @@ _ALIASES: Final = _by(_LANGUAGES, "names")
 _BY_SUFFIX, _BY_FILE, _BY_NAME = (_by(_ROUTES, field) for field in ("suffixes", "files", "names"))
 _BY_SET: Final = {_NOT_A_NAME.sub("", name): route for name, route in _by(_ROUTES, "sets").items()}
 _SEPARATOR = re.compile(r"[/:]|_(?=head|middle|tail|en_|all\b)")
-# Codes of natural languages by ISO 639, or names of both kinds.
+# ISO 639 codes of natural languages that are also names of programming languages.
 _BOTH: Final = frozenset(("cs", "pl", "sh", "sl", "ml", "mk", "kt", "hs", "ts", "tr", "ro", "io"))
 _SCRIPT = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([a-z]+)")
 
 
 def language_of(path: str | PurePath) -> str | None:
-    """Return the language of a file of this name; None if the name does not show it."""
+    """Return the language that a file name shows, or None."""
     name = PurePath(path).name.lower()
     return _LANGUAGE_BY_FILE.get(name) or _LANGUAGE_BY_SUFFIX.get(PurePath(name).suffix)
 
 
 def known_language(name: str) -> str | None:
-    """Return the language of this name or alias, in any case, as a data set may call it."""
+    """Return the language of a name or alias in any case, or None."""
     known = name.strip().lower()
     known = _ALIASES.get(known, known)
     return known if known in LANGUAGES else None
 
 
 def language_named(name: str) -> str:
-    """Return the language; raise ValueError, with the nearest name, for one that is not known."""
+    """Return the language of a name; raise ValueError, with the nearest name, if it is unknown."""
     if found := known_language(name):
         return found
     near = difflib.get_close_matches(name.strip().lower(), (*LANGUAGES, *_ALIASES), n=1)
@@ -247,16 +246,16 @@ def language_of_script(text: str) -> str | None:
 
 
 def route_of_file(path: PurePath) -> str | None:
-    """Return the route that a file name in lower case asks for, whole or by its suffix."""
+    """Return the route of a file name in lower case, by the whole name or by its suffix."""
     found = _BY_FILE.get(path.name) or _BY_SUFFIX.get(path.suffix)
     return found or ("code" if language_of(path.name) else None)
 
 
 def route_of_language(name: str, *, is_code: bool) -> str | None:
-    """Return the route that the name of a programming language asks for, as a data set spells it.
+    """Return the route of a programming language by its name in a data set.
 
-    Codes of natural languages ("en") ask for nothing, and where a code is also the name of a
-    programming language ("cs", "pl"), it counts only if the kind of the document is code.
+    Codes of natural languages ("en") have none, and a code that is also a programming language
+    ("cs", "pl") counts only if the kind of the document is code.
     """
     known = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     if not known or (known in _BOTH and not is_code and name.islower()):
@@ -265,7 +264,7 @@ def route_of_language(name: str, *, is_code: bool) -> str | None:
 
 
 def route_of_set(name: str) -> str | None:
-    """Return the route of a data set by its letters and digits, `LOOKED_INTO` or `PAPERS`."""
+    """Return the route of a data set, `LOOKED_INTO` or `PAPERS`; only letters and digits count."""
     known = name.lower()
     plain = (_NOT_A_NAME.sub("", word) for word in (known, _SEPARATOR.split(known)[0]))
     return next((route for word in plain if (route := _BY_SET.get(word))), None)
