@@ -1,7 +1,6 @@
-"""What a section holds: words, tables and figures, before they become a page or a terminal.
+"""The parts of a section: words, tables and figures, before they become a page or terminal output.
 
-Every text is plain text here. The template (page.html.j2) escapes it, and rich is never given it
-as markup; so no name of a model or a source can become either.
+Every text is plain: the page's template escapes it, and rich never gets it as markup.
 """
 
 import math
@@ -23,7 +22,7 @@ Write = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. small: lines below. style: of the model that it names. meter: a bar."""
+    """A table cell. small: lines below. style: of the named model. meter: a bar, from 0 to 1."""
 
     text: str
     small: tuple[str, ...] = ()
@@ -39,8 +38,8 @@ Line = Sequence[Cell | str]
 class Table:
     """Rows under a head; the first column names them, and a row of one cell is a heading.
 
-    groups: an upper row of headings, each over a number of columns. words: cells hold text.
-    title: what it is called on the terminal, where a table without one is not shown.
+    groups: headings above the head, each with the number of columns below it. words: cells hold
+    text. title: on the terminal, where a table without a title is not shown.
     """
 
     head: Sequence[str]
@@ -57,14 +56,14 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """What is below the table; a dagger is explained."""
+        """Return the lines below the table, with an explanation of the dagger if there is one."""
         broken = any(DAGGER in line for row in self.cells for cell in row
                      for line in (cell.text, *cell.small))  # fmt: skip
         return [line for line in (self.note, EXPLAINED if broken else "") if line]
 
 
 class Words(NamedTuple):
-    """A paragraph; look: lead, note or facts; bold: how it begins."""
+    """A paragraph. look: lead, note or facts. bold: its first words."""
 
     text: str
     look: str = ""
@@ -76,28 +75,28 @@ class Heading(NamedTuple):
 
 
 class Items(NamedTuple):
-    """A list, or with pairs a list of terms and what is said of them."""
+    """A list of texts, or with pairs a list of terms and their explanations."""
 
     items: Sequence[str] = ()
     pairs: Sequence[tuple[str, str]] = ()
 
 
 class Figure(NamedTuple):
-    """A drawing, with its table beside it where the page is wide enough."""
+    """A drawing, with its table next to it if the page is wide enough."""
 
     drawing: Drawing
     table: Table | None = None
 
 
 class Grid(NamedTuple):
-    """Drawings side by side under their captions; look: maps or charts."""
+    """Drawings side by side under their captions. look: maps or charts."""
 
     drawings: Sequence[tuple[str, Drawing]]
     look: str = "maps"
 
 
 class Scale(NamedTuple):
-    """The colours of shares."""
+    """The colour scale of shares."""
 
 
 class Details(NamedTuple):
@@ -108,7 +107,7 @@ class Details(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A text in its segments: for each its tooltip, and its pieces with whether each is drawn."""
+    """A text as segments: a tooltip each, and pieces, with whether each stands for white space."""
 
     caption: str
     segments: Sequence[tuple[str, Sequence[tuple[str, bool]]]]
@@ -119,7 +118,7 @@ Block = Words | Heading | Items | Table | Figure | Grid | Scale | Details | Pass
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page. nav: what its link is called, if not by the title."""
+    """A part of the page. nav: the text of its link, if it is not the title."""
 
     anchor: str
     title: str
@@ -128,7 +127,7 @@ class Section:
 
     @property
     def tables(self) -> list[Table]:
-        """All tables, those beside figures too."""
+        """Return all tables, including those next to figures."""
         held = [block.table if isinstance(block, Figure) else block for block in self.blocks]
         return [table for table in held if isinstance(table, Table)]
 
@@ -140,19 +139,19 @@ class Section:
 
 
 def best_of(values: Iterable[float], pick: Callable[..., float], write: Write) -> str | None:
-    """Return the best finite value as it is written: what is written alike is a tie."""
+    """Return the best of several finite values as it is written: values written alike are ties."""
     finite = [value for value in values if math.isfinite(value)]
     return write(pick(finite)) if len(finite) > 1 else None
 
 
 def span(low: float, high: float, write: Write) -> str:
-    """Return an interval, or nothing where an end is not finite."""
+    """Return an interval as text, or "" if an end is not finite."""
     both = math.isfinite(low) and math.isfinite(high)
     return f"{write(low)}{DASH}{write(high)}" if both else ""
 
 
 def terminal_tables(sections: Iterable[Section]) -> list[RichTable]:
-    """Return the tables that have a title, for the terminal; those of one title and head as one."""
+    """Return the tables with a title for the terminal; those with one title and head are merged."""
     made: dict[tuple[str, ...], RichTable] = {}
     for table in (table for section in sections for table in section.tables if table.title):
         title, _, part = table.title.partition(": ")

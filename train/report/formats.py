@@ -1,7 +1,4 @@
-"""How numbers are written for people: few digits, always the same way.
-
-The CSV and the JSON hold the numbers as they were measured.
-"""
+"""Number formats for people: few digits. CSV and JSON hold the numbers as measured."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,7 +11,7 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 
 def short(value: float) -> str:
-    """Return about three significant digits; a dagger where there is no finite value."""
+    """Return about three significant digits; a dagger if the value is not finite."""
     if not math.isfinite(value):
         return DAGGER
     size = abs(value)
@@ -31,7 +28,7 @@ def tick(value: float) -> str:
 
 
 def rounded(values: Sequence[float]) -> list[str]:
-    """Return numbers of one scale, all with the decimals that one of them needs."""
+    """Return numbers of one scale, all with as many decimals as the longest of them needs."""
     labels = [tick(value) for value in values]
     decimals = max((len(label.partition(".")[2]) for label in labels), default=0)
     whole = any("e" in label for label in labels)
@@ -45,17 +42,17 @@ def times(ratio: float) -> str:
 
 
 def fixed(value: float, decimals: int = 3) -> str:
-    """Return a fixed number of decimals; a dagger where there is no finite value."""
+    """Return a fixed number of decimals; a dagger if the value is not finite."""
     return f"{value:,.{decimals}f}" if math.isfinite(value) else DAGGER
 
 
 def percent(value: float, decimals: int = 0) -> str:
-    """Return a share as a percentage; a dagger where there is no finite value."""
+    """Return a share as a percentage; a dagger if the value is not finite."""
     return f"{100 * value:.{decimals}f}%" if math.isfinite(value) else DAGGER
 
 
 def change(ratio: float) -> str:
-    """Return a ratio as a signed percentage: 0.9 is a minus of 10%."""
+    """Return a ratio as a signed percentage: 0.9 -> -10.0%."""
     if not math.isfinite(ratio):
         return DAGGER
     if ratio >= 10:
@@ -66,12 +63,12 @@ def change(ratio: float) -> str:
 
 
 def count(value: float) -> str:
-    """Return a whole number with its thousands apart."""
+    """Return a whole number with thousands separators."""
     return f"{value:,.0f}" if math.isfinite(value) else DAGGER
 
 
 def amount(value: float) -> str:
-    """Return a large count in words of size: 1.5 M, 320 k."""
+    """Return a large count with a unit: 1.5 M, 320 k."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * size or (value >= size and unit != "k"):
             scaled = value / size
@@ -80,7 +77,7 @@ def amount(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds, minutes or hours, whichever reads best."""
+    """Return seconds, minutes or hours, whichever is easiest to read."""
     if not math.isfinite(seconds):
         return DAGGER
     if seconds < 120:
@@ -89,7 +86,7 @@ def duration(seconds: float) -> str:
 
 
 def spread(values: Iterable[float], write=amount) -> str:
-    """Return one value if all are written alike, otherwise the smallest to the largest."""
+    """Return one text if all values are written alike, else the smallest to the largest."""
     ordered = sorted(value for value in values if math.isfinite(value))
     if not ordered:
         return DAGGER

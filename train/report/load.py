@@ -1,13 +1,12 @@
 """Run folders and a data folder, read into one table of rows.
 
     RUN/evaluation.jsonl    what `bipe evaluate` and `bipe scrolls` measured (train/evals/rows.py)
-    RUN/environment.json    where
+    RUN/environment.json    the machine it was measured on
     RUN/config.yaml, metrics.csv, model/                     the trained run (fit/trained_run.py)
     DATA/statistics.json and manifest.json of `bipe prepare` segments of each source
     segment_statistics.json of `bipe evaluate statistics`    segments against document length
 
-Everything is checked here, so what is behind trusts what it gets. Keys that the report does not
-need are ignored: a newer writer may add some. A run that nobody evaluated is shown by its training.
+Everything is checked here. Unknown keys are ignored: a newer version may write more.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from train.report.table import Results, as_table
 
 GROWTH = "bipe-segment-statistics/1"
 _MOST = 2**63 - 1
-_SHOWN = 80  # characters of an offending value that an error repeats
+_SHOWN = 80  # characters of an invalid value in an error
 _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a text"),
     int | None: ((int, NoneType), "a whole number"),
@@ -45,8 +44,8 @@ def load(
 ) -> Results:
     """Return the results of runs, in their order.
 
-    data: a prepared folder. counted: the file of `bipe evaluate statistics`. Raises UserError for
-    an input that is missing or breaks its format; the message names file, key and cure.
+    data: a prepared folder. counted: the file of `bipe evaluate statistics`. Raises UserError for a
+    missing or invalid input; the message names file, key and cure.
     """
     unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
     runs = [read_run(folder) for folder in unique]
@@ -81,7 +80,6 @@ def _measured(path: Path) -> Iterator[Row]:
 
 
 def _of_training(run: TrainedRun) -> Iterator[Row]:
-    """Return what a run cost; nothing of what was not noted."""
     notes = run.notes
     for measure, unit, value in (
         ("parameters", "", run.parameters),
@@ -114,7 +112,7 @@ def load_growth(file: Path) -> Mapping[str, Any]:
 
 
 def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
-    """Return what is stated of each source, with the edges of its bins, and its rows."""
+    """Return the facts on each source, with the edges of the histograms, and its rows."""
     cure = f"bipe prepare writes it into the data folder {folder}"
     manifest = _Entry.root(folder / "manifest.json", cure=cure)["sources"]
     statistics = _Entry.root(folder / "statistics.json", cure=cure)
@@ -144,14 +142,12 @@ def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
 
 
 def _require_lengths(entry: _Entry, bins: int) -> None:
-    """Require a distribution of tokens per segment."""
     entry.has(_LENGTHS)
     if len(entry["histogram"].counts()) != bins:
         raise entry["histogram"].fault(f"a list of {bins} counts")
 
 
 def _require_buckets(entry: _Entry, bins: int) -> None:
-    """Require the distributions of documents of some lengths."""
     for bucket in entry.each():
         bucket.has(_BUCKET)
         if bucket["to"].value is not None:
@@ -160,7 +156,7 @@ def _require_buckets(entry: _Entry, bins: int) -> None:
 
 
 def _rows_of_bucket(held: Mapping[str, Any], edges: Sequence[int], source: str) -> Iterator[Row]:
-    """Return the rows of documents of some lengths: `length` is where these begin."""
+    """Yield the rows of a bin of document lengths; their `length` is its lower edge."""
     low, high = held["from"], held["to"]
     span = f"{low} tokens and more" if high is None else f"{low} to {high - 1} tokens"
     row = Row(source=source, measure="", value=None, length=low, note=f"documents of {span}")
@@ -170,7 +166,7 @@ def _rows_of_bucket(held: Mapping[str, Any], edges: Sequence[int], source: str) 
 
 
 def _rows_of(held: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
-    """Return the rows of a distribution of tokens per segment, like a row in all else."""
+    """Yield the rows of a distribution of tokens per segment; other fields are those of `row`."""
     if not held:
         return
     for measure, unit, value in (
@@ -197,7 +193,6 @@ class _Entry:
 
     @classmethod
     def root(cls, file: Path, *, cure: str) -> _Entry:
-        """Return the mapping that a file must hold."""
         try:
             value = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as fault:
@@ -215,26 +210,23 @@ class _Entry:
         return replace(self, key=f"{self.key}{name}.", value=self.value[name])
 
     def each(self) -> list[_Entry]:
-        """Return the values of a mapping or of a list."""
         if isinstance(self.value, dict):
             return [self[name] for name in self.value]
         return [replace(self, key=f"{self.key}{place}.", value=value)
                 for place, value in enumerate(self.a(list))]  # fmt: skip
 
     def has(self, kinds: Mapping[str, type]) -> None:
-        """Require these keys with values of these kinds."""
         for key, kind in kinds.items():
             self[key].a(kind)
 
     def counts(self) -> list[int]:
-        """Return a list of at least one whole number."""
         held = [entry.a(int) for entry in self.each()]
         if not held:
             raise self.fault("a list of at least one whole number")
         return held
 
     def a(self, kind: type) -> Any:
-        """Return the value if it is of a kind; a float may be whole."""
+        """Return the value if it is of a kind; a float may be whole, and no int is negative."""
         wanted = (int, float) if kind is float else kind
         right = isinstance(self.value, wanted) and not isinstance(self.value, bool)
         if right and not (isinstance(self.value, int) and not 0 <= self.value <= _MOST):
@@ -243,7 +235,6 @@ class _Entry:
         raise self.fault(words.get(kind, "a whole number of at least 0"))
 
     def fault(self, rule: str) -> ReportError:
-        """Return the error that says which rule this value breaks."""
         key = self.key.rstrip(".") or "the file"
         return ReportError(
             f"{self.file}: {key} must be {rule}, was: {self.value!r:.{_SHOWN}}; {self.cure}"

@@ -1,12 +1,10 @@
 """The report as files: a page, its numbers as CSV and JSON, its figures as PDF and PNG.
 
-The page is one HTML file without scripts, pictures or anything from elsewhere. Its content security
-policy forbids all of them, so that a text which slipped through as markup could still load and run
-nothing. Every text is escaped by the template, and characters that would hide or reorder the text
-around them are made visible.
+The page is one HTML file without scripts or external resources; its content security policy forbids
+both, in case a text became markup by mistake. The template escapes every text, and characters that
+would hide or reorder the text around them are made visible.
 
-Everything is made before the first byte is written, and each file is written whole, the page last:
-a reader never sees half a file, and a page always has its numbers.
+Each file is written whole, and the page last, so that a page always has its numbers.
 """
 
 import functools
@@ -40,7 +38,7 @@ _EXTRA = ("model", "label", "family")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """Where the report was written."""
+    """The paths of the report."""
 
     html: Path
     csv: Path
@@ -51,10 +49,10 @@ class ReportFiles:
 def write_report(
     results: Results, *, out: Path, title: str, command: str = "", formats: Sequence[str] = ()
 ) -> tuple[ReportFiles, list[Section]]:
-    """Write the report, and return where it is and what it shows.
+    """Write the report, and return its paths and sections.
 
-    out: the page's own name if it ends in .html, otherwise a folder that gets report.html. command:
-    what makes the report again. formats: of the figures beside the page, of pdf and png.
+    out: the page itself if it ends in .html, otherwise a folder that gets report.html. command: to
+    make the report again. formats: of the separate figures, among pdf and png.
     """
     out = Path(out)
     html = out if out.suffix == ".html" else out / "report.html"
@@ -86,7 +84,7 @@ def page(shown: Sequence[Section], *, title: str, stamp: str = "", command: str 
 
 
 def statistics_page(counted: Mapping[str, Any]) -> str:
-    """Return what `bipe evaluate statistics` counted as a document of its own."""
+    """Return the results of `bipe evaluate statistics` as an HTML document."""
     return page([growth(counted)], title="Segments of prepared data")
 
 
@@ -106,7 +104,7 @@ def _template() -> jinja2.Template:
 
 
 def swatch(style: Style) -> Markup:
-    """Return a short piece of a model's line, to be beside its name."""
+    """Return a short sample of a model's line, to be shown next to its name."""
     colour, dashes = f"var(--{style.role})", ' stroke-dasharray="5 4"' if style.dashed else ""
     fill = "var(--paper)" if style.dashed else colour
     shape = {
@@ -131,7 +129,7 @@ def _stamp(results: Results) -> str:
 
 
 def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
-    """Give each drawing a name of its own that can be a file's and an XML id's."""
+    """Give each drawing a unique name that is valid in file names and as an XML id."""
     seen: Counter[str] = Counter()
     for drawing in drawings:
         name = re.sub(r"[^a-z0-9]+", "_", drawing.name.lower()).strip("_")[:80] or "figure"
@@ -142,7 +140,7 @@ def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
 
 
 def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:
-    """Write the figures into a folder that then holds nothing else of an older report."""
+    """Write the figures into a folder, and remove other figures of an older report."""
     folder.mkdir(exist_ok=True)
     wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as part:
@@ -173,7 +171,7 @@ def all_rows(results: Results) -> pd.DataFrame:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """Return the rows as CSV; numbers are written so that they read back equal."""
+    """Return the rows as CSV; numbers read back equal."""
     return str(table.to_csv(index=False, lineterminator="\n"))
 
 

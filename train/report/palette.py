@@ -1,13 +1,12 @@
-"""Colours and marks: which model looks how, on the page and on paper.
+"""Colours and marks: how each model looks, on the page and on paper.
 
 A family of encodings has one hue; its flat form is dashed with hollow marks, its bilevel form
 solid with filled marks. Models that would still look alike differ in the shape of their marks.
 Hues follow Okabe and Ito (2008, https://jfly.uni-koeln.de/color/), darkened on white and lightened
-on black until they can be read as text; labels and marks never rest on colour alone.
+on black until they can be read as text.
 
-Every colour has a role and a value in the light and in the dark theme. Figures are drawn in the
-light values, of which no two roles share one: so they can be replaced by the CSS variables of
-their roles, and one drawing serves both themes.
+Every colour has a role, with a light and a dark value. Figures are drawn in light values, each of
+one role only, so that it can be replaced by the role's CSS variable.
 """
 
 from collections import Counter
@@ -26,7 +25,7 @@ _BASE = {
     "bar": ("#8b95a1", "#77828f"),
     "tint-0": ("#d5ebe5", "#1d4038"),
     "tint-1": ("#f4ead4", "#453a20"),
-    # each at least 4.5 : 1 against its paper
+    # contrast with the paper at least 4.5 : 1
     "hue-0": ("#0067a5", "#63b7ec"),  # blue
     "hue-1": ("#bf4a00", "#f2935a"),  # vermilion
     "hue-2": ("#00755a", "#35c49f"),  # bluish green
@@ -42,7 +41,7 @@ SHAPES = ("circle", "square", "diamond", "triangle")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How one model is drawn, in every figure and beside its name in every table."""
+    """The look of one model, in every figure and next to its name in every table."""
 
     hue: int
     dashed: bool = False
@@ -54,11 +53,11 @@ class Style:
 
 
 def styles(models: Sequence[tuple[str, str, bool]]) -> dict[str, Style]:
-    """Return the style of each model, given as label, family, and whether it is bilevel."""
+    """Return the style of each model, given as (label, family, whether it is bilevel)."""
     families = [family.lower() for _, family, _ in models]
     alike = Counter(zip(families, (bilevel for *_, bilevel in models), strict=True))
     if max(alike.values(), default=0) > len(SHAPES):
-        families = [label for label, *_ in models]  # one encoding in many forms: a colour for each
+        families = [label for label, *_ in models]  # many forms of one encoding: a hue each
     hues = {name: _FIRST_HUES[name] for name in families if name in _FIRST_HUES}
     free = [hue for hue in range(HUES) if hue not in hues.values()] or list(range(HUES))
     strangers = dict.fromkeys(name for name in families if name not in hues)
@@ -74,7 +73,7 @@ def styles(models: Sequence[tuple[str, str, bool]]) -> dict[str, Style]:
 
 
 def ordered_styles(names: Sequence[str]) -> dict[str, Style]:
-    """Return a style for each of some names that are no models: a hue each, then a shape each."""
+    """Return a style for each name that is not a model: another hue each, then another shape."""
     return {
         name: Style(hue=place % HUES, shape=SHAPES[place // HUES % len(SHAPES)])
         for place, name in enumerate(dict.fromkeys(names))
@@ -82,7 +81,7 @@ def ordered_styles(names: Sequence[str]) -> dict[str, Style]:
 
 
 def heat_step(share: float) -> int:
-    """Return the step of the heat scale for a share; one outside 0 .. 1 takes the nearest end."""
+    """Return the step of the heat scale for a share, clamped to 0 .. 1."""
     return round(HEAT_STEPS * min(1.0, max(0.0, share)))
 
 
@@ -109,7 +108,7 @@ def _heat() -> dict[str, tuple[str, str]]:
         light, dark = (_mix(*ends, step / HEAT_STEPS) for ends in _HEAT)
         inks = [max(_INKS, key=lambda ink: contrast(ink, cell)) for cell in (light, dark)]
         made[f"heat-{step}"] = (light, dark)
-        # Inks of one look, and yet no two of one value: the last digits count the steps.
+        # Inks that look the same but have different values: the last digit counts the steps.
         made[f"heat-ink-{step}"] = (f"{inks[0][:-1]}{'fedcba98765'[step]}", inks[1])
     return made
 

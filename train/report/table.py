@@ -1,9 +1,8 @@
-"""The table of all rows, and what is made of it: arms, means over seeds, comparisons by seed.
+"""The table of all rows, and what is made of it: arms, means over seeds, comparisons per seed.
 
-An arm is the runs that differ by their seed alone (fit/trained_run.py). Its mean is that of
-everything that all of its runs have: perplexities geometrically, all else arithmetically, trials
-and problems as sums; what one seed lacks the mean lacks too. Arms are compared seed by seed,
-because runs of one seed have the same batches and the same weights to start from.
+An arm is the runs that differ only by their seed (fit/trained_run.py). Its means are over what all
+of its runs have: geometric for perplexities, sums for trials and problems, else arithmetic. Arms
+are compared seed by seed, since runs of one seed have the same batches and initial weights.
 """
 
 import math
@@ -24,8 +23,8 @@ from train.fit.trained_run import TrainedRun, group_by_arm, stem
 from train.report.palette import Style, styles
 
 COLUMNS = tuple(field.name for field in fields(Row))
-_ABOUT = ("label", "model", "family", "bilevel")  # beside the fields of a row
-# Of a mean: all of a place but what tells runs apart, and what is averaged over.
+_ABOUT = ("label", "model", "family", "bilevel")  # in addition to the fields of a row
+# The place of a mean: without what identifies a run, and what is averaged over.
 _AT = tuple(name for name in PLACE if name not in ("run", "arm", "seed", "number"))
 _SUMS = ("trials", "problems", "training_skipped_steps", "scrolls_predictions")
 _GEOMETRIC = ("perplexity",)
@@ -33,7 +32,7 @@ _GEOMETRIC = ("perplexity",)
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """Runs that differ by their seed alone, in the order of their seeds."""
+    """Runs that differ only by their seed, in the order of their seeds."""
 
     label: str
     runs: Sequence[TrainedRun]
@@ -54,10 +53,10 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """What a report is made of.
+    """The content of a report; sources, growth: of the data (load.py).
 
-    table: one row a number, with the arm's label in `arm`, the run's own in `label`, and model,
-    family and bilevel; rows of the data have no run. sources, growth: of the data (load.py).
+    table: one row per number, with the arm's label in `arm`, the run's own in `label`, and model,
+    family and bilevel; rows of the data have no run.
     """
 
     runs: Sequence[TrainedRun]
@@ -68,7 +67,7 @@ class Results:
 
     @cached_property
     def arms(self) -> list[Arm]:
-        """The arms in the order of their first runs, without those that are only of SCROLLS."""
+        """Return the arms in the order of their first runs, without those of SCROLLS only."""
         groups = dict(zip(arm_labels(self.runs), group_by_arm(self.runs), strict=True))
         task = self.table.measure.str.startswith("scrolls_")
         only = set(self.table[task].arm) - set(self.table[~task & self._evaluated].arm)
@@ -78,19 +77,18 @@ class Results:
 
     @property
     def _evaluated(self) -> pd.Series:
-        """Which rows are of an evaluation."""
+        """Return a mask of the rows that come from an evaluation."""
         costs = self.table.measure.str.startswith("training_")
         return ~(costs | self.table.measure.isin(("parameters", "clamped_share")))
 
     @property
     def unmeasured(self) -> list[str]:
-        """The labels of the arms of which nothing was measured."""
+        """Return the labels of the arms without any evaluation."""
         measured = set(self.table[self._evaluated].arm)
         return [arm.label for arm in self.arms if arm.label not in measured]
 
     @property
     def labels(self) -> list[str]:
-        """The labels of the runs."""
         return [label for _, label in run_labels(self.runs)]
 
     @cached_property
@@ -99,13 +97,13 @@ class Results:
 
     @cached_property
     def means(self) -> pd.DataFrame:
-        """One row an arm and place: its mean with its interval; also means over depths."""
+        """Return one row per arm and place, the mean with its interval; also means over depths."""
         rows = self.table[self.table.number.isna() & self.table.arm.isin(self.looks)]
         sizes = {arm.label: len(arm.runs) for arm in self.arms}
         return over_seeds(pd.concat([rows, over_depths(rows)]), sizes)
 
     def cells(self, *measures: str, **at: Any) -> pd.DataFrame:
-        """Return the means of some measures at a place; None is where a field does not apply."""
+        """Return the means of some measures at a place; None: the field does not apply."""
         held = [self._by_measure[name] for name in measures if name in self._by_measure]
         found = pd.concat(held) if len(held) > 1 else held[0] if held else self.means[:0]
         kept = np.ones(len(found), bool)
@@ -119,12 +117,12 @@ class Results:
 
     @property
     def trained_at(self) -> int | None:
-        """The training row in tokens; None where models differ in it."""
+        """Return the training row length in tokens; None if models differ in it."""
         different = {arm.row_length for arm in self.arms}
         return different.pop() if len(different) == 1 else None
 
     def pairs(self) -> list[tuple[Arm, Arm]]:
-        """Return the flat and the bilevel arm of each family that has one of each."""
+        """Return the flat and the bilevel arm of each family that has exactly one of each."""
         groups: dict[str, dict[bool, list[Arm]]] = {}
         for arm in self.arms:
             first = arm.runs[0]
@@ -133,7 +131,7 @@ class Results:
                 if len(group.get(False, ())) == len(group.get(True, ())) == 1]  # fmt: skip
 
     def ratios(self, arm: Arm, other: Arm) -> pd.DataFrame:
-        """Return the perplexity of an arm over another's, of the seeds that both have.
+        """Return the perplexity of an arm over that of another, for the seeds that both have.
 
         Columns: source, length, value (geometric mean), low and high (95%), seeds.
         """
@@ -167,7 +165,7 @@ def as_table(
 
 
 def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
-    """Return the label of the arm and that of the run itself: its folder where an arm has more."""
+    """Return (arm, own label) of each run; the latter is its folder if the arm has several runs."""
     groups = zip(arm_labels(runs), group_by_arm(runs), strict=True)
     held = {id(run): (label, len(group)) for label, group in groups for run in group}
     arms = [held[id(run)] for run in runs]
@@ -177,11 +175,7 @@ def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
 
 
 def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
-    """Return the label of each arm, in the order of `group_by_arm`.
-
-    A run that was fine-tuned on a task is called by its folder, so that it leaves the model's name
-    to the run that was pretrained.
-    """
+    """Return the label of each arm of `group_by_arm`: the model, or the folder if fine-tuned."""
     named = []
     for first, *more in group_by_arm(runs):
         folder = first.folder.resolve()
@@ -191,7 +185,7 @@ def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
 
 
 def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
-    """Return the names; where they are equal, as much of the folders as tells them apart."""
+    """Return the names; equal ones are replaced by as much of their folders as differs."""
     labels = [visible(name) for name, _ in named]
     parts = [[*map(visible, path.resolve().parts)] for _, path in named]
     for depth in range(1, max(map(len, parts), default=0) + 1):
@@ -204,7 +198,7 @@ def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
 
 
 def over_depths(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over depths of each run, as rows without a depth; of trials the sum."""
+    """Return each run's means over depths, or sums of trials, as rows without a depth."""
     deep = rows[rows.depth.notna() & (rows.task != "")]
     keys = [name for name in deep.columns if name not in ("depth", "value", "low", "high", "note")]
     groups = deep.groupby(keys, dropna=False, sort=False)
@@ -215,7 +209,7 @@ def over_depths(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
-    """Return one row an arm and place: of a single run as it is, of several the mean.
+    """Return one row per arm and place: of a single run as it is, of several the mean.
 
     sizes: runs of each arm. low and high of a mean are Student's 95% interval over seeds.
     """
@@ -237,7 +231,7 @@ def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
 
 
 def _means(groups: Any) -> pd.DataFrame:
-    """Return the mean of x in each group with its interval; not finite where any x is not."""
+    """Return the mean of x in each group with its interval; NaN if any x is not finite."""
     made = groups.agg(value=("x", _mean), half=("x", _half), total=("value", "sum"),
                       seeds=("x", "size"), note=("note", "first")).reset_index()  # fmt: skip
     return made.assign(low=made.value - made.half, high=made.value + made.half)

@@ -1,11 +1,8 @@
-"""Figures: matplotlib drawings, as SVG in the page and as PDF and PNG beside it.
+"""Figures: matplotlib drawings, as SVG in the page and as PDF and PNG files.
 
-    lines.py     lines with their labels at the ends
-    cells.py     heat maps, and histograms above each other
-
-The SVG keeps its text as text, names colours by the CSS variables of the page, so that one drawing
-serves both themes, and has tooltips without a script. Equal numbers give equal bytes: no date, no
-random name, no setting of the user's own matplotlib.
+The SVG keeps text as text and has tooltips without scripts. Its colours are CSS variables of the
+page, so that one drawing serves both themes. Equal numbers give equal bytes: there is no date, no
+random name, and no influence of the user's matplotlib settings.
 """
 
 import io
@@ -33,7 +30,7 @@ _STYLE: Any = [
         "svg.fonttype": "none",
         "svg.hashsalt": "bipe",
         "pdf.fonttype": 42,
-        "text.parse_math": False,  # a name with dollar signs is a name
+        "text.parse_math": False,  # dollar signs in names are no formulas
         "lines.scale_dashes": False,
         "font.size": 12,
     },
@@ -47,17 +44,14 @@ _GROUP = re.compile(r'<g id="([^"]*)">')
 
 @contextmanager
 def our_style() -> Iterator[None]:
-    """Draw by our own settings, whatever the user's are."""
+    """Draw with our own settings, whatever the user's are."""
     with matplotlib.style.context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
 class Drawing:
-    """A figure that is being drawn. name: of its files. title: what a screen reader reads.
-
-    Coordinates are pixels of the page from the top left corner, unless a transform is given.
-    """
+    """A figure that is being drawn, in pixels of the page from the top left corner."""
 
     def __init__(self, *, name: str, title: str, width: float, height: float) -> None:
         self.name, self.title = name, title
@@ -70,7 +64,7 @@ class Drawing:
     def text(
         self, x: float, y: float, words: str, *, role: str = "ink", tip: str = "", **look: Any
     ) -> None:
-        """Write words whose base line starts at a place; ha=right and center move them."""
+        """Write words to the right of (x, y), on their base line, unless `ha` moves them."""
         shown = " ".join(visible(words).split())
         made = self.figure.text(x, y, shown, color=colour(role), transform=self.pixels, **look)
         self._tip(made, tip)
@@ -78,7 +72,7 @@ class Drawing:
     def line(
         self, xs: Sequence[float], ys: Sequence[float], *, role: str, tip: str = "", **look: Any
     ) -> None:
-        """Draw a line through points; a value that is not a number is a gap."""
+        """Draw a line through points; NaN is a gap."""
         look = {"transform": self.pixels, "linewidth": 1.0, "solid_capstyle": "butt", **look}
         made = Line2D(xs, ys, color=colour(role), clip_on=False, **look)
         self.figure.add_artist(made)
@@ -94,7 +88,7 @@ class Drawing:
         )  # fmt: skip
 
     def box(self, corner: Pixels, size: Pixels, *, role: str, tip: str = "", **look: Any) -> None:
-        """Fill a rectangle from its top left corner."""
+        """Fill a rectangle; `corner` is its top left one."""
         look = {"facecolor": colour(role), "linewidth": 0, **look}
         made = Rectangle(corner, *size, transform=self.pixels, clip_on=False, **look)
         self.figure.add_artist(made)
@@ -106,7 +100,7 @@ class Drawing:
         with our_style():
             self.figure.savefig(file, format="svg", metadata={"Date": None})
         body = file.getvalue().partition('<g id="figure_1">')[2].rpartition("</svg>")[0]
-        # Names that a document may hold once only: groups lose theirs, marks get the drawing's.
+        # Ids must be unique in the page: groups lose theirs, marks get the drawing's as a prefix.
         body = _GROUP.sub(self._group, "<g>" + body)
         body = re.sub(r'(id="|xlink:href="#|url\(#)', rf"\1{self.name}-", body)
         body = re.sub(r"#[0-9a-f]{6}\b(?=[;\"])", _variable, body.replace("xlink:href", "href"))
@@ -119,7 +113,7 @@ class Drawing:
         )
 
     def save(self, path: Path) -> None:
-        """Write the drawing in the light theme; the suffix is the format: .pdf or .png."""
+        """Write the drawing in the light theme, as .pdf or .png according to the suffix."""
         dates: dict[str, Any] = {"CreationDate": None} if path.suffix == ".pdf" else {}
         with our_style():
             self.figure.savefig(

@@ -1,11 +1,8 @@
 """Heat maps with the number in each cell, and histograms above each other on one axis.
 
-Heat map: columns are lengths, rows are depths with the start of the document on top. A vertical
-rule after the training length separates what was trained from what is extrapolated; the colour
-only helps the eye.
-
-Histograms: every bin is equally wide and its edges are written, whatever their spacing. Heights are
-shares of a row's own total, on one scale for all rows, so that shapes compare by eye.
+In a heat map columns are lengths and rows are depths, with the start of the document on top. In
+histograms all bins are equally wide, whatever their edges; heights are shares of a row's own total,
+on one scale for all rows, so that shapes can be compared.
 """
 
 import math
@@ -29,7 +26,7 @@ _TICK_SPACE = 34
 def heat_map(
     shares: Mapping[tuple[int, float], float], *, name: str, title: str, trained: int | None
 ) -> Drawing:
-    """Draw shares by length in tokens and depth; a depth that is not a number stands for all."""
+    """Draw shares by (length in tokens, depth); a NaN depth is the mean over depths."""
     lengths = sorted({length for length, _ in shares})
     depths = list(dict.fromkeys(depth for _, depth in shares))
     column = (MAP_WIDTH - _LEFT) / len(lengths)
@@ -71,7 +68,7 @@ def _cell(made: Drawing, share: float, *, x: float, y: float, width: float, tip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """One row: `shares` run along the bins and sum to 1."""
+    """One row of bins; `shares` sum to 1."""
 
     label: str
     detail: str
@@ -82,7 +79,7 @@ class Histogram:
 def histograms(
     rows: Sequence[Histogram], *, name: str, title: str, edges: Sequence[float]
 ) -> Drawing:
-    """Draw rows over bins with these edges in tokens, of which the last may be infinite."""
+    """Draw rows over bins with these edges in tokens; the last edge may be infinite."""
     tall = 52 if len(rows) < 6 else 30
     height = _HEAD + len(rows) * (tall + _GAP) + _FOOT
     width = (_END - _START) / (len(edges) - 1)
@@ -126,7 +123,7 @@ def _bars(
 
 
 def place(value: float, edges: Sequence[float]) -> float:
-    """Return where a value lies in bins: 2.5 is the middle of the third; ends hold all outside."""
+    """Return the position of a value in bins, clamped: 2.5 is the middle of the third bin."""
     index = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
     low, high = edges[index], edges[index + 1]
     inside = 0.5 if math.isinf(high) else (value - low) / (high - low)

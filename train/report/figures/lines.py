@@ -1,9 +1,8 @@
-"""A line chart with its labels at the ends of the lines, and no legend.
+"""A line chart with labels at the ends of the lines instead of a legend.
 
-A value that is not finite breaks its line and leaves a dagger at the top of the plot. Vertical
-guides mark lengths that matter (the training length), a horizontal one a level (chance). Lengths
-are on a log2 axis; values on a linear axis with round ticks, or on a log10 axis once the largest is
-`LOG_RATIO` times the smallest, since a linear axis would press every good model onto the bottom.
+A value that is not finite breaks its line and leaves a dagger at the top. Lengths are on a log2
+axis; values on a linear axis, or on a log10 axis if the largest is `LOG_RATIO` times the smallest,
+since a linear axis would press every good model onto the bottom.
 """
 
 import math
@@ -23,17 +22,17 @@ from train.report.palette import Style, colour
 WIDTH, HEIGHT = 640, 310
 LOG_RATIO = 10
 _LEFT, _TOP, _BOTTOM = 52, 44, 44
-_LETTER = 6.6  # pixels of an average letter at the labels' size, an estimate on the wide side
+_LETTER = 6.6  # pixels of an average letter of a label, rather too many
 _LONGEST_LABEL = 24  # letters
 _LABEL_SPACE = 14  # pixels between labels
 _TICK_SPACE = 40  # pixels between ticks of an axis of lengths
-_MOST_MARKS = 16  # points of a line beyond which marks would hide it
-_LARGEST, _SMALLEST = 1e300, 1e-300  # what is beyond them would overflow on the way to pixels
+_MOST_MARKS = 16  # with more points, marks would hide their line
+_LARGEST, _SMALLEST = 1e300, 1e-300  # values beyond overflow when converted to pixels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line: its points run in the order of x and may hold values that are not finite."""
+    """One line: its points are in the order of x; values may be not finite."""
 
     label: str
     style: Style
@@ -47,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """A labelled line across the plot at one value of x or of y."""
+    """A labelled line across the plot at one value of x (a training length) or of y (chance)."""
 
     at: float
     label: str
@@ -55,10 +54,10 @@ class Guide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """The chart to be drawn.
+    """A chart.
 
     x_scale: log2 with ticks at the `lengths` or at `octaves`, or `linear`. guides are vertical,
-    level is horizontal. write: of values; `percent` gives an axis of shares, from 0 to 1.
+    level is horizontal. write: formats values; `percent` gives an axis of shares, from 0 to 1.
     """
 
     name: str
@@ -72,7 +71,6 @@ class Lines:
     write: Callable[[float], str] = short
 
     def draw(self) -> Drawing:
-        """Return the drawing."""
         with our_style():
             made = Drawing(name=self.name, title=self.title, width=WIDTH, height=HEIGHT)
             longest = max((len(one.label) for one in self.series), default=0)
@@ -191,14 +189,14 @@ class Lines:
 
 
 def drawable(value: float) -> bool:
-    """Return whether a value has a place on an axis."""
+    """Return whether a value is finite and small enough to be drawn."""
     return abs(value) <= _LARGEST
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Return a few round numbers, the first at or below `low`, the last at or above `high`."""
+    """Return a few round numbers that enclose `low` and `high`."""
     size = max(abs(low), abs(high))
-    if high - low <= 1e-9 * size or size < _SMALLEST:  # one value, as far as a figure can show
+    if high - low <= 1e-9 * size or size < _SMALLEST:  # indistinguishable in a figure
         pad = size * 0.1 if size >= _SMALLEST else 1.0
         low, high = low - pad, high + pad
     marks = list(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
@@ -207,7 +205,7 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers by their decades, with `low` and `high` where no such one is beyond."""
+    """Return round numbers of several decades that enclose `low` and `high`."""
     low, high = max(low, _SMALLEST), max(high, _SMALLEST)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     units = (1, 2, 5) if last - first <= 4 else (1,)
@@ -224,7 +222,7 @@ def _enclosing(marks: Sequence[float], low: float, high: float) -> list[float]:
 
 
 def _apart(ticks: Sequence[float], places: Sequence[float]) -> list[float]:
-    """Return the ticks that have room; the last one always has."""
+    """Return the ticks that have room, always with the last one."""
     kept: list[tuple[float, float]] = []
     for at, place in sorted(zip(ticks, places, strict=True), reverse=True):
         if not kept or kept[-1][1] - place >= _TICK_SPACE:
@@ -240,27 +238,23 @@ def _set_ticks(axis: Axis, ticks: Sequence[float], labels: Iterable[str], **look
 
 
 def _place(made: Drawing, axes: Axes, x: float, y: float) -> tuple[float, float]:
-    """Return where a point of the axes is in pixels."""
     return tuple((axes.transData + made.pixels.inverted()).transform((x, y)).tolist())
 
 
 def shortened(label: str) -> str:
-    """Return the label, cut where it would leave the figure; its tooltip has the whole of it."""
+    """Return the label, cut if it would leave the figure; its tooltip has all of it."""
     cut = label[: _LONGEST_LABEL - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
     return label if len(label) <= _LONGEST_LABEL else cut
 
 
 def spread(places: Sequence[float], *, low: float, high: float) -> list[float]:
-    """Return sorted places moved apart to `_LABEL_SPACE` pixels inside low .. high, a little each.
-
-    Where they cannot all fit, they share the room evenly.
-    """
+    """Return sorted places moved `_LABEL_SPACE` pixels apart, or less if low .. high is short."""
     if len(places) > 1 and (len(places) - 1) * _LABEL_SPACE > high - low:
         step = (high - low) / (len(places) - 1)
         return [low + index * step for index in range(len(places))]
 
     def start(group: Sequence[float]) -> float:
-        """Return where a group begins that sits around the mean of the places it asked for."""
+        """Return the start of a group centred on the mean of its wanted places."""
         span = (len(group) - 1) * _LABEL_SPACE
         return min(max(sum(group) / len(group) - span / 2, low), high - span)
 

@@ -1,14 +1,6 @@
-"""The sections of the page, in their order: each is a filter of the rows, and figures of them.
+"""The sections of the page, in their order: each selects rows and draws figures of them.
 
-    summary.py    what is seen; training; protocol, configuration and limits
-    curves.py     perplexity, over seeds, in bits; loss by position
-    tasks.py      arithmetic, passkeys and other probes; models whose length was extended
-    scrolls.py    scores of SCROLLS
-    data.py       segments of the data, and their growth with documents
-    published.py  numbers of papers
-
-A section that has nothing to show is None. A measure that none of them knows appears in `others`,
-without a line of code here.
+A section without anything to show is None. `others` shows measures that no section knows.
 """
 
 from train.report.content import Block, Section, Table, Words
@@ -42,7 +34,7 @@ def sections(results: Results) -> list[Section]:
 
 
 def others(results: Results) -> Section | None:
-    """Show measures that no section knows: against what they were measured at, or as a table."""
+    """Show measures that no section knows, as a chart against what varies, else as a table."""
     held = results.means
     known = held.measure.isin(_KNOWN) | held.measure.str.startswith(_KNOWN_BEGINNINGS)
     blocks: list[Block] = []

@@ -1,8 +1,4 @@
-"""Curves: perplexity against length, over seeds and in bits per byte; loss by position.
-
-`Curves` is what they share, and what other sections draw with: values of models against one
-quantity, as a chart and as a table. A section is a filter of the rows and such a figure.
-"""
+"""Perplexity against length, over seeds and in bits per byte; loss by position."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -41,16 +37,15 @@ from train.report.palette import Style
 from train.report.sections.published import published_perplexities
 from train.report.table import Arm, Results
 
-_MOST_BARS = 6  # lines, and half the points of a line, beyond which intervals would hide them
+_MOST_BARS = 6  # with more lines, or twice as many points, intervals would hide the lines
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Values of lines against one quantity.
+    """Values of lines against one quantity, as a chart and as a table.
 
-    cells: rows of `Results.means`. x, line: the columns that hold the quantity and the line. name:
-    of the chart's files. small: what is below a value in the table, beside its interval. title: of
-    the table, on the terminal. bars: whether the chart has intervals of single runs too.
+    cells: rows of `Results.means`. x, line: the columns of the quantity and of the line. small:
+    returns texts below a value in the table. bars: also draw the intervals of single runs.
     """
 
     cells: pd.DataFrame
@@ -71,23 +66,21 @@ class Curves:
 
     @cached_property
     def at(self) -> dict[tuple[str, float], Any]:
-        """The rows by line and x."""
+        """Return the rows by line and x."""
         rows = self.cells.dropna(subset=[self.x]).itertuples()
         return {(getattr(row, self.line), float(getattr(row, self.x))): row for row in rows}
 
     @property
     def columns(self) -> list[float]:
-        """The values of x that were measured."""
         return sorted({x for _, x in self.at})
 
     @property
     def names(self) -> list[str]:
-        """The lines that were measured, in their order."""
+        """Return the measured lines, in the order of `styles`."""
         held = {name for name, _ in self.at}
         return [name for name in self.styles if name in held]
 
     def draw(self) -> Drawing:
-        """Return the chart."""
         return Lines(
             name=self.name, title=f"{self.y_name} against {self.x_name}",
             series=[self._series(name) for name in self.names], x_name=self.x_name,
@@ -106,7 +99,7 @@ class Curves:
         return Series(label=name, style=self.styles[name], points=points, bars=bars)
 
     def rows(self) -> list[list[Cell]]:
-        """Return a row for each line, a cell for each column; the best of a column is bold."""
+        """Return a row per line with a cell per column; the best of a column is bold."""
         made = [[Cell(name, style=self.styles[name])] for name in self.names]
         for x in self.columns:
             values = [row.value for (_, at), row in self.at.items() if at == x]
@@ -123,23 +116,22 @@ class Curves:
         return Cell(text, small=tuple(filter(None, below)), best=text == best)
 
     def table(self, first: str, *, more: Sequence[Line] = (), note: str = "") -> Table:
-        """Return the table; first is the heading of its names, more are rows below."""
+        """Return the table. first: the heading of the line names. more: rows below."""
         head = [first, *(count(x) if x.is_integer() else short(x) for x in self.columns)]
         return Table(head, [*self.rows(), *more], note=note, title=self.title)
 
     def figure(self, first: str, **told: Any) -> Figure:
-        """Return the chart beside its table."""
         return Figure(drawing=self.draw(), table=self.table(first, **told))
 
 
 def guides(arms: Sequence[Arm]) -> list[Guide]:
-    """Return a line at each training length."""
+    """Return a guide at each training length."""
     lengths = sorted({arm.row_length for arm in arms if arm.row_length})
     return [Guide(at=length, label=f"trained at {count(length)}") for length in lengths]
 
 
 def to_trained(results: Results, cells: pd.DataFrame) -> Callable[[Any], list[str]]:
-    """Return how a row's value is written over that at its arm's own training length."""
+    """Return a function that writes a value over that at its arm's own training length."""
     trained = {arm.label: arm.row_length for arm in results.arms}
     at = {(row.arm, row.length): row.value for row in cells.itertuples()}
     base = {name: at.get((name, length), math.nan) for name, length in trained.items()}
@@ -206,7 +198,6 @@ def _perplexity(results: Results, source: str) -> Figure:
 
 
 def _against(results: Results, pairs: Sequence[tuple[Arm, Arm]]) -> Table | None:
-    """Return how models compare with others, seed by seed; bold where equality is left out."""
     columns = sorted(results.cells("perplexity").length.dropna().unique().tolist())
     rows: list[Line] = []
     for other, arm in pairs:
@@ -226,7 +217,7 @@ def _change(ratio: Any) -> Cell:
 
 
 def seeds(results: Results) -> Section | None:
-    """Compare models with several seeds with the first of them."""
+    """Compare the models that have several seeds with the first of them."""
     several = [arm for arm in results.arms if arm.several]
     table = _against(results, [(several[0], arm) for arm in several[1:]]) if several else None
     if table is None:
@@ -241,7 +232,7 @@ def seeds(results: Results) -> Section | None:
 
 
 def bits(results: Results) -> Section | None:
-    """Show bits per byte: the same measurement, comparable between tokenizers and sources."""
+    """Show bits per byte, which are comparable between tokenizers and sources."""
     cells = results.cells("bits_per_byte")
     tables = [Curves(own, results.looks, write=fixed).table(str(source))
               for source, own in cells.groupby("source", sort=False)]  # fmt: skip
@@ -251,7 +242,7 @@ def bits(results: Results) -> Section | None:
 
 
 def positions(results: Results) -> Section | None:
-    """Show the loss at each place of the longest documents."""
+    """Show the loss at each position of the longest documents."""
     cells = results.cells("nll_by_position")
     if cells.empty:
         return None
@@ -270,7 +261,7 @@ def _positions(results: Results, source: str) -> Figure:
     tokens = results.cells("tokens_by_position", source=source)[[*keys, "value"]]
     cells = results.cells("nll_by_position", source=source)
     cells = cells.merge(tokens.rename(columns={"value": "tokens"}), on=keys, how="left")
-    # A bin in which no token was scored is no gap: there was nothing to measure.
+    # Drop bins without a scored token: there was nothing to measure, so they are no gap.
     cells = cells[cells.tokens != 0]
     cells = cells.assign(middle=(cells.start + cells.stop) / 2, tokens=cells.tokens.fillna(1.0))
     longest = int(cells.length.max())
@@ -290,7 +281,7 @@ def _positions(results: Results, source: str) -> Figure:
 
 
 def octaves(trained: int, length: int) -> list[tuple[int, int]]:
-    """Return windows of positions: to the training length, then each twice as wide, to `length`."""
+    """Return windows of positions: the training length, then each twice as wide, to `length`."""
     windows, low, high = [], 0, trained
     while low < length:
         windows.append((low, min(high, length)))
@@ -299,7 +290,7 @@ def octaves(trained: int, length: int) -> list[tuple[int, int]]:
 
 
 def window_means(cells: pd.DataFrame, windows: Sequence[tuple[int, int]]) -> pd.DataFrame:
-    """Return the token-weighted loss in windows; a bin is of the window that holds its middle."""
+    """Return the token-weighted loss in windows; the middle of a bin decides its window."""
     starts = pd.cut(cells.middle, [low for low, _ in windows] + [windows[-1][1]], right=False,
                     labels=[low for low, _ in windows]).astype("float64")  # fmt: skip
     weighed = cells.assign(start=starts, total=cells.value * cells.tokens).dropna(subset=["start"])

@@ -1,9 +1,7 @@
-"""The data: tokens per segment by document length, a cut passage, and growth (figure 1).
+"""The data: tokens per segment by document length, a cut passage, and growth.
 
-The histograms repeat figure 1 of He et al. (2024, arXiv 2401.16421) on the data at hand: what a
-bilevel encoding relies on is that segments keep their lengths while documents grow, so that longer
-documents have more segments and not longer ones. What `bipe evaluate statistics` counted puts that
-in numbers; its page needs no model.
+The histograms repeat figure 1 of He et al. (2024, arXiv 2401.16421) on other data: bilevel
+encodings rely on longer documents having more segments, not longer ones.
 """
 
 import itertools
@@ -21,14 +19,14 @@ from train.report.palette import ordered_styles
 from train.report.table import Results
 
 GROWTH = "Segments against length"
-_SAMPLE = 1400  # characters shown, up to the end of a segment
-_LINES = 24  # and lines
+_SAMPLE = 1400  # characters shown at most, up to the end of a segment
+_LINES = 24  # lines shown at most
 _BLANKS = re.compile(r"(\n|\t|^ +| +$|(?<= ) +(?= )|  +)")
 _DRAWN = {"\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}", "\t": "\N{RIGHTWARDS ARROW}"}
 
 
 def segments(results: Results) -> Section:
-    """Show one part for each source, or a sentence where no data set was given."""
+    """Show one part for each source, or a sentence if no data set was given."""
     if not results.sources:
         return Section("segments", "Segments", [Words("No prepared data set was given.")])
     words = (
@@ -97,7 +95,7 @@ def _buckets(buckets: Sequence[Mapping[str, Any]]) -> Table:
 def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
     text, cuts = sample["text"], sample["cuts"]
     whole = [end <= _SAMPLE and text.count("\n", 0, end) <= _LINES for end in cuts]
-    shown = max(1, sum(whole[1:]))  # both only grow along the text
+    shown = max(1, sum(whole[1:]))  # `end` and its lines grow, so the true ones are first
     document, split = sample.get("document"), sample.get("split")
     caption = (
         f"A passage of {document or 'a document'} ({name}, {split} split): {count(shown)} segments "
@@ -106,7 +104,7 @@ def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
     )
     pieces = []
     for place, (low, high) in enumerate(itertools.pairwise(cuts[: shown + 1])):
-        # One segment may be the whole document, so it is cut at the sample's size all the same.
+        # A single segment may be the whole document, so it is cut as well.
         own = [*_drawn(text[low : min(high, low + _SAMPLE)])]
         own += [("\N{HORIZONTAL ELLIPSIS}", True)] if high - low > _SAMPLE else []
         tip = f"segment {place}: characters {count(low)} to {count(high)} ({count(high - low)})"
@@ -115,7 +113,7 @@ def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
 
 
 def _drawn(text: str) -> Iterator[tuple[str, bool]]:
-    """Return the pieces of a text, and whether each is drawn for white space."""
+    """Yield the pieces of a text, and whether each is a drawing of white space."""
     for piece in filter(None, _BLANKS.split(text)):
         if piece in _DRAWN:
             yield _DRAWN[piece], True
@@ -188,7 +186,6 @@ def _source(name: str, held: Mapping[str, Any], edges: Sequence[float]) -> list[
 
 
 def _distances(distance: Mapping[str, Any]) -> Table:
-    """Return the matrix of distances, with what chance gives below the diagonal."""
     bins = distance["bins"]
     pairs = {tuple(pair["bins"]): pair for pair in distance["pairs"]}
 

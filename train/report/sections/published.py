@@ -1,8 +1,7 @@
 """Numbers of papers to compare ours with, from targets.json, each with its provenance.
 
-Provenance: "paper", quoted from the paper of the method or from an article on it; "later", from
-another paper that ran the method again; "unread", known to be published and not seen, so that its
-place stays blank. What nobody has checked in its source is not in the file.
+Provenance: "paper", quoted from the method's paper or from an article on it; "later", from another
+paper that ran the method again; "unread", known to be published but not seen, so left blank.
 """
 
 import functools
@@ -25,7 +24,7 @@ PROVENANCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """value: what is stated; below: only that it is less than this; said: what is no number.
+    """A published number: `value`, an upper bound `below`, or in words `said`.
 
     model: None for every model without a target of its own. unit: "share", from 0 to 1, or none.
     data: a source of text, or a benchmark. trained_at, length: tokens. width: of the paper's model.
@@ -55,7 +54,7 @@ class Target:
             raise ValueError(f"targets.json: unread has no value, all else has one: {self}")
 
     def __str__(self) -> str:
-        """Return what is published; nothing where it is unread."""
+        """Return the published number as text; "" if it is unread."""
         write = percent if self.unit == "share" else tick
         if self.value is not None:
             return write(self.value)
@@ -71,7 +70,7 @@ def targets() -> dict[str, tuple[Target, ...]]:
 
 
 def target_of(experiment: str, model: str) -> Target | None:
-    """Return what a paper states of a model by name, or of all that it does not name."""
+    """Return the target of a model, or of all models without their own; None if there is none."""
     own = {target.model: target for target in targets()[experiment]}
     return own.get(model, own.get(None))
 
@@ -83,17 +82,16 @@ def sources_of(experiment: str) -> str:
 
 
 def published_mean(model: str) -> Cell | str:
-    """Return the mean of SCROLLS published of a model by its run's name: bipe_rope is BiPE-RoPE."""
+    """Return the published SCROLLS mean of a model by its run's name: bipe_rope is BiPE-RoPE."""
     named = {target.model.lower(): target for target in targets()["scrolls"] if target.model}
     found = named.get(model.lower().replace("_", "-"))
     return "" if found is None else Cell(str(found), small=(found.provenance,))
 
 
 def comparable(*, data: str, model: str, trained_at: int | None) -> dict[int, Target]:
-    """Return perplexities by length that were published of a model on a source of this name.
+    """Return the perplexities by length published of a model that was trained at the same length.
 
-    Only where the model was trained at the same length: other numbers say nothing about it. Names
-    of sources are compared by their letters and digits: pg19 is PG-19.
+    Sources are compared by the letters and digits of their names: pg19 is PG-19.
     """
     return {
         target.length: target
@@ -109,7 +107,7 @@ def _plain(name: str) -> str:
 
 
 def published_perplexities(results: Results, source: str, lengths: Sequence[float]) -> list[Line]:
-    """Return a row for each model of which something is published here, blank where nothing is."""
+    """Return a row for each model with a published number here; other cells are blank."""
     rows: dict[str, Line] = {}
     for arm in results.arms:
         found = comparable(data=source, model=arm.model, trained_at=arm.row_length)
@@ -135,7 +133,6 @@ def published(results: Results) -> Section:
 
 
 def _rows(held: Sequence[Target]) -> list[list[str]]:
-    """Return one row for all the lengths of one model on one source."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for target in held:
         width = "" if target.width is None else f" (width {target.width})"

@@ -19,7 +19,7 @@ _MEANS = {"mean": "mean", "mean_without_quality": "mean without QuALITY"}
 
 
 def scrolls(results: Results) -> Section | None:
-    """Show scores by task with their spread over seeds, lengths of outputs, what was cut."""
+    """Show the scores and the outputs of each split."""
     rows = scrolls_rows(results)
     if rows.empty:
         return None
@@ -39,7 +39,7 @@ def scrolls(results: Results) -> Section | None:
 
 
 def scrolls_rows(results: Results) -> pd.DataFrame:
-    """Return the rows of SCROLLS with the model that was scored: its folder without task, seed."""
+    """Return the rows of SCROLLS with the model in `scored`: its folder without task and seed."""
     rows = results.table[results.table.measure.str.startswith("scrolls_")]
     tasks = {row.label: row.task for row in rows.itertuples()}
     folders = {}
@@ -59,7 +59,7 @@ def _ordered_tasks(rows: pd.DataFrame) -> list[str]:
 
 
 def _scores(rows: pd.DataFrame, split: str) -> Table:
-    """Return a row for each task, a column for each model: a model has up to seven tasks."""
+    """Return a row per task and a column per model, since there are up to seven tasks."""
     models = in_order(rows, "scored")
     scores = rows[rows.measure == "scrolls_score"]
     held = {key: group.value.tolist() for key, group in scores.groupby(["task", "scored"])}
@@ -118,7 +118,7 @@ def _by_seed(scores: pd.DataFrame) -> Table:
 
 
 def _outputs(rows: pd.DataFrame) -> Table:
-    """Return lengths of outputs of the first seed, and counts over all seeds."""
+    """Return the lengths of outputs of the first seed, and counts over all seeds."""
     lines: list[Line] = []
     for model, own in rows.groupby("scored", sort=False):
         lines += [[str(model)], *([task, *_output(own[own.task == task])]

@@ -1,8 +1,6 @@
-"""The top and the end of the page: what was trained, what is seen, how it was measured.
+"""The start and the end of the page: what was trained, observations, how it was measured.
 
-The sentences are computed from the numbers. They name the lowest and the highest, say by how much,
-and say so when a model diverged or does not beat guessing. They hold no adjective of praise and no
-explanation.
+The sentences are computed from the numbers; they neither praise nor explain.
 """
 
 import json
@@ -57,7 +55,7 @@ _LIMITS = (
 
 
 def headline(results: Results) -> Section | None:
-    """Show one sentence on the training, the observations, one table."""
+    """Show one sentence on the training, the observations, and one table."""
     if not results.arms:
         return None
     seen = [(source, _on_source(results, source)) for source in _sources(results)]
@@ -73,7 +71,6 @@ def _sources(results: Results) -> list[str]:
 
 
 def _trained_on(results: Results) -> str:
-    """Return what was trained, on what, for how long, and on which machine it was evaluated."""
     arms = results.arms
     models = _NUMBERS[len(arms)] if len(arms) < len(_NUMBERS) else count(len(arms))
     plural, each = ("s", "each ") if len(arms) > 1 else ("", "")
@@ -104,7 +101,7 @@ def _machine(found: Mapping[str, Any]) -> str:
 
 
 def _ends(results: Results, source: str) -> list[float]:
-    """Return the training length, or the shortest, and the longest."""
+    """Return the common training length, or else the shortest length, and the longest."""
     lengths = sorted(results.cells("perplexity", source=source).length.dropna().unique().tolist())
     near = results.trained_at if results.trained_at in lengths else lengths[0]
     return list(dict.fromkeys((float(near), lengths[-1])))  # type: ignore[arg-type]
@@ -152,7 +149,7 @@ def _have(names: Sequence[str], one: str = "has", many: str = "have") -> str:
 
 
 def _asked(results: Results) -> list[float]:
-    """Return the most operators of training, and the most that were asked for."""
+    """Return the most operators within training, and the most overall."""
     asked = results.cells("answer", task="arithmetic").operators.unique().tolist()
     trained = results.cells("trained_operators", task="arithmetic").operators.max()
     return sorted({in_distribution(asked, trained), max(asked)}) if asked else []
@@ -245,7 +242,7 @@ def _table(results: Results) -> Table:
 
 
 def training(results: Results) -> Section | None:
-    """Show the loss against tokens seen, beside steps, time and what went wrong."""
+    """Show the loss against tokens seen, next to steps, time and faults."""
     if not results.arms:
         return None
     cells = results.cells("training_loss")
@@ -329,7 +326,7 @@ def _protocols(results: Results) -> list[Block]:
 
 
 def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
-    """Return tables of dotted keys: one value where all agree, a column for each run elsewhere."""
+    """Return tables of dotted keys: one with values that all share, one with a column per run."""
     flats = [_flat(held) for held in found.values()]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     rows = [[key, *(flat.get(key, DASH) for flat in flats)] for key in keys]
@@ -346,7 +343,6 @@ def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
 
 
 def _flat(held: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return the values of nested mappings as text by dotted keys; lists stay whole."""
     flat: dict[str, str] = {}
     for name, value in held.items():
         if isinstance(value, Mapping) and value:

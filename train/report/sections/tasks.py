@@ -27,14 +27,14 @@ from train.report.sections.curves import Curves, guides, in_order, protocols
 from train.report.sections.published import sources_of, target_of
 from train.report.table import Arm, Results
 
-OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are no probe of their own
+OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are not probes, or have a section
 _STRETCHED = "Length extension without training"
 _LEVELS = {"token": "place in the document, tokens", "segment": "segment of the document",
            "inter": "segment of the document", "intra": "place in the segment, tokens"}  # fmt: skip
 
 
 def retrieval(results: Results) -> Section | None:
-    """Show what a model can still find, which perplexity alone does not show."""
+    """Show what a model can still find, which perplexity does not show."""
     held = results.cells("accuracy", task="passkey")
     if held.empty:
         return None
@@ -76,7 +76,6 @@ def probes(results: Results) -> Section | None:
 
 
 def _probe(results: Results, task: str) -> list[Block]:
-    """Return the protocol, a heat map for each model, and the means over depths."""
     found = results.cells("accuracy", task=task)
     blocks: list[Block] = [Words(text, look="note") for text in protocols(found)[:1]]
     for measure, called in (("accuracy", ""), ("written", ", written by the model")):
@@ -120,7 +119,6 @@ def _map(arm: Arm, cells: pd.DataFrame, name: str, called: str) -> tuple[str, An
 
 
 def _at(results: Results, measure: str, task: str) -> dict[tuple[str, float], float]:
-    """Return the means over depths of a measure by arm and length."""
     cells = results.cells(measure, task=task, depth=None)
     return {(row.arm, row.length): row.value for row in cells.itertuples()}
 
@@ -153,7 +151,7 @@ def _uncertainty(results: Results, task: str, *, chance: float, losses: bool) ->
 
 
 def above_chance(results: Results, task: str, length: float) -> list[str]:
-    """Return the arms whose share found is more than two standard errors of guessing above it."""
+    """Return the arms whose share found exceeds guessing by more than two standard errors."""
     trials, chances = (_at(results, measure, task) for measure in ("trials", "chance"))
 
     def clear(arm: str, share: float) -> bool:
@@ -210,12 +208,12 @@ def arithmetic(results: Results) -> Section | None:
 
 
 def in_distribution(operators: Sequence[float], trained: float) -> float:
-    """Return the most operators that were trained on and asked for, or the fewest asked for."""
+    """Return the most operators asked for within training, or else the fewest asked for."""
     return max((each for each in operators if each <= trained), default=min(operators))
 
 
 def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[Block]:
-    """Return answers at the most operators of training against the width, where widths differ."""
+    """Return answers against the width at the most trained operators, if widths differ."""
     widths = {arm.label: float(arm.runs[0].model.get("width", math.nan)) for arm in results.arms}
     models = {arm.label: arm.model for arm in results.arms}
     if len({widths[name] for name in answers.arm}) < 2:
@@ -234,7 +232,7 @@ def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[B
 
 
 def stretch(results: Results) -> Section | None:
-    """Show a figure and table for each model and source, then what was retrieved."""
+    """Show a figure and table for each model and source, then the retrieval."""
     held = results.means[results.means.variant != ""]
     blocks: list[Block] = []
     for arm in results.arms:
@@ -274,7 +272,7 @@ def _stretched(results: Results, arm: Arm, own: pd.DataFrame) -> list[Block]:
 
 
 def variant_styles(names: Sequence[str]) -> dict[str, Style]:
-    """Return a hue for each method; tokens are dashed, segments and no unit solid."""
+    """Return a hue per method; dashed if it counts tokens, else solid."""
     methods = ordered_styles([name.partition(" (")[0] for name in names])
     return {
         name: replace(methods[name.partition(" (")[0]], dashed=name.endswith("(tokens)"))
