@@ -107,8 +107,8 @@ def resolved(command: str, config: DictConfig) -> dict[str, Any]:
 def opened(word: str) -> str:
     """Return an override that sets a nested key whether or not the YAML contains it.
 
-    Hydra needs "++" for a key that the YAML lacks; check.py, which knows the signatures, decides
-    whether the key exists. stretch=null, which is no choice of a group, becomes ~stretch.
+    Hydra needs "++" for a key that the YAML lacks (check.py checks that it exists), and ~stretch
+    for stretch=null.
     """
     name, _, value = word.partition("=")
     if value == "null":

@@ -166,8 +166,7 @@ def strategy_name(stretch: Mapping[str, Any]) -> str:
 def _report_long_documents(rows: LMDataModule, *, steps: int, before: Any) -> float:
     """Return the share of tokens from documents of at least a row; warn if there are none.
 
-    Documents in a row do not attend to each other: only long ones have positions that are new to
-    the checkpoint. before: its row length.
+    Documents in a row do not attend to each other: only long ones have positions that are new.
     """
     found = rows.statistics(steps=steps)
     read = sum(each.read * (1 - each.padding) for each in found)

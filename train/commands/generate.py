@@ -238,8 +238,7 @@ class Screen:
 class Text:
     """The text of one row, from the bytes of its tokens: whole characters, up to a stop string.
 
-    A token may end inside a character, and text may turn out to begin a stop string: both are held
-    back until the next tokens decide. The stop string itself is left out.
+    Text is held back while a character is incomplete or a stop string, itself left out, may begin.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:

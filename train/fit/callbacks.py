@@ -109,9 +109,8 @@ class _EachStep(lightning.Callback):
 class MetricsFile(_EachStep):
     """Appends a line to metrics.csv every few optimizer steps, whatever the loggers.
 
-    A validation loss is in the line of the step before the validation, written for it if need be.
-    A resumed run drops the lines after the step from which it resumes, so that the file reads as
-    if the run had never stopped; `seconds` is then the total time of all parts.
+    A validation loss is in the line of the step before the validation. A resumed run drops the
+    lines after the step where it resumes, so that the file reads as if it had never stopped.
     """
 
     def __init__(self, *, path: str | os.PathLike[str], every: int = 10) -> None:

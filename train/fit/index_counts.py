@@ -57,7 +57,7 @@ class IndexCounts:
             torch.maximum(maximum[level], here, out=maximum[level])
 
     def state(self, device: torch.device) -> dict[str, Any]:
-        """Return the summed counts of all ranks, on the host; every rank has to call it."""
+        """Return the summed counts of all ranks, on the host. Call it on every rank."""
         counts, maximum = (x.to(device, copy=True) for x in self._on(device))
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(counts)
@@ -84,8 +84,7 @@ class IndexCounts:
     def summary(self, device: torch.device) -> dict[str, dict[str, int]]:
         """Return the number of counted tokens and the percentiles of each level, for the notes.
 
-        A percentile is the smallest index that this share of all tokens does not exceed, rounded up
-        by at most 1 part in 4096 from 8192 on. Every rank has to call this.
+        Percentiles from 8192 on are rounded up by at most 1 part in 4096. Call it on every rank.
         """
         return {name: _summary(**level) for name, level in self.state(device).items()}
 

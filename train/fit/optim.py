@@ -70,10 +70,7 @@ def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> S
 def _schedule(
     shape: Callable[[float], float], *, warmup: int, begin: int, steps: int, floor: float
 ) -> Schedule:
-    """Return warm-up from 0 to 1, then from step `begin` the shape down to `floor`.
-
-    shape: maps the progress from `begin` to `steps`, 0 to 1, to a height above `floor`, 1 to 0.
-    """
+    """Return warm-up from 0 to 1, then from step `begin` the shape, 1 to 0, above `floor`."""
     _require("schedule.warmup", warmup, warmup >= 0, "at least 0")
     _require("schedule.floor", floor, 0 <= floor <= 1, "from 0 to 1")
 

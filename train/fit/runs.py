@@ -102,10 +102,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def first_row_length(notes: Mapping[str, Any]) -> int | None:
-    """Return the row length, in tokens, of a model's first training, before any `bipe extend`.
-
-    Lengths are multiples of it, so that a model and its extensions are measured alike.
-    """
+    """Return a model's row length in tokens before any `bipe extend`: its lengths are multiples."""
     found = notes.get("first_row_length") or notes.get("row_length")
     return None if found is None else int(found)
 
@@ -226,8 +223,8 @@ def decisive(
 ) -> dict[str, Any]:
     """Return the part of a configuration that decides what is trained.
 
-    A run is resumed only if this part is equal, and runs are grouped over seeds by it
-    (trained_run.py). The data is not part of it: the loader and the model's notes check that.
+    A run is resumed only if this part is equal, and trained_run.py groups runs over seeds by it. It
+    leaves out the data, which the loader and the model's notes check.
     """
     kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
     if isinstance(rows := kept.get("rows"), dict):

@@ -133,8 +133,7 @@ def read_run(folder: Path) -> TrainedRun:
 def group_by_arm(found: Iterable[TrainedRun]) -> list[list[TrainedRun]]:
     """Group runs that differ only by their seed, in the order of each first run; members by seed.
 
-    If several runs of an arm have the same seed, those whose folder names differ only by the seed
-    form a group.
+    If runs of an arm share a seed, those whose folder names differ only by the seed are a group.
     """
     groups: dict[tuple[str, str], list[TrainedRun]] = {}
     listed = list(found)
