@@ -69,7 +69,7 @@ class Extend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrolls:
-    """How `bipe scrolls` makes examples, which weights it keeps, and how it decodes."""
+    """The options of `bipe scrolls`: making of examples, choice of weights, and decoding."""
 
     examples: str
     source: str | None
@@ -87,7 +87,7 @@ class Scrolls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probing:
-    """What all probes of `evaluate.probes` share (evals/probes); lengths in tokens."""
+    """The options of all probes in `evaluate.probes` (evals/probes); lengths in tokens."""
 
     source: str | None
     lengths: Lengths | None
@@ -133,7 +133,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
-    """What `bipe evaluate` measures; lengths in training rows. measurements: own ones, by name."""
+    """The options of `bipe evaluate`; lengths in training rows. measurements: own ones, by name."""
 
     runs: str | list[str]
     lengths: Lengths
@@ -154,7 +154,7 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Which prepared text `bipe evaluate statistics` counts, and where it writes the numbers."""
+    """The options of `bipe evaluate statistics`: the text to count, and the file of the numbers."""
 
     out: str
     sources: Annotated[list[str], Once] | None
@@ -165,7 +165,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """What `bipe generate` continues, and how."""
+    """The options of `bipe generate`: what to continue, and how."""
 
     run: str
     checkpoint: str | int | None
@@ -185,7 +185,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What `bipe report` reads and where it writes."""
+    """The options of `bipe report`: what to read, and where to write."""
 
     runs: str | list[str]
     out: str

@@ -1,4 +1,4 @@
-"""What a run reports while it trains: the numbers of a step, metrics.csv, the progress bar."""
+"""Callbacks that report a training: the numbers of a step, metrics.csv, the progress bar."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def first_row_length(notes: Mapping[str, Any]) -> int | None:
-    """Return a model's row length in tokens before any `bipe extend`: its lengths are multiples."""
+    """Return the row length, in tokens, of the first training: the unit of evaluation lengths."""
     found = notes.get("first_row_length") or notes.get("row_length")
     return None if found is None else int(found)
 
