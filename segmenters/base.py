@@ -45,7 +45,11 @@ class SegmenterError(ValueError):
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
-    """Return the cuts of a text from its ends, in any order; SegmenterError for one outside of it."""
+    """Return the cuts of a text from the ends of its segments; `length` is in characters.
+
+    Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
+    end outside of the text.
+    """
     array = np.asarray(ends if isinstance(ends, np.ndarray) else list(ends), dtype=np.int64)  # type: ignore[arg-type]
     if array.size and not (array[1:] > array[:-1]).all():
         array = np.unique(array)
@@ -160,7 +164,10 @@ def require_choice(name: str, value: object, known: Iterable[str]) -> None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Machine(ABC):
-    """Cuts a text that arrives in pieces; its fields are the whole state, `size` in characters."""
+    """Cuts a text that arrives in pieces; `size` counts the characters read.
+
+    The fields are the whole state: machines in the same state are equal, and can be pickled.
+    """
 
     size: int = 0
 
@@ -218,7 +225,7 @@ class Window(Machine):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class SpacedMachine(Machine):
-    """Machine whose steps keep the white space after them; `ended`: that of a step is being read."""
+    """Machine whose steps keep the white space after them; `ended`: a step is in such space."""
 
     ended: bool = False
 

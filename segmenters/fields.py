@@ -85,7 +85,7 @@ def _text(value: object) -> str:
 
 
 def _is_short(value: object) -> bool:
-    """Return whether a value may be a name: short text, or a short list or mapping that holds it."""
+    """Return whether a value may be a name: short text, or a short list or mapping with some."""
     if isinstance(value, str):
         return 0 < len(value) <= _LONGEST
     return isinstance(value, (list, tuple, dict)) and len(value) <= 100 and bool(_text(value))
