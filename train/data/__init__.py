@@ -1,7 +1,7 @@
 """From documents to batches: readers, tokenizers, shards, packing, order and the data module.
 
-The names that a configuration builds are here, under `train.data`. Each is imported when it is
-asked for, so that preparing data does not load torch and reading a shard no tokenizer.
+These are the names that configurations use. Each is imported on first use, so that preparing data
+does not load torch.
 """
 
 from importlib import import_module

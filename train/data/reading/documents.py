@@ -1,12 +1,12 @@
-"""Documents: the one noun that readers yield and `prepare` consumes, and the door they pass.
+"""Documents, which readers yield and `prepare` consumes, and the cleaning that all of them pass.
 
-At the door text becomes clean Unicode: bytes that are not UTF-8 and lone surrogates (which JSON
-can spell and no tokenizer can encode) become U+FFFD and are counted. Nothing else is changed:
-line ends, blank lines and indentation are what segmenters cut by. The one exception is asked for
-by name: `unwrap` joins the lines of hard-wrapped prose.
+Text becomes valid Unicode: bytes that are not UTF-8 and lone surrogates (which JSON can spell and
+no tokenizer can encode) become U+FFFD and are counted. Nothing else changes, because segmenters cut
+at line ends, blank lines and indentation; only `unwrap`, on request, joins the lines of
+hard-wrapped prose.
 
-A source is read in parts, each by one worker. How it is divided depends on the corpus alone, never
-on the number of workers, so that any number of them writes the same bytes.
+A source is read in parts, each by one worker. The division depends only on the corpus, never on the
+number of workers, so that any number of them writes the same bytes.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ NOTHING = "no document was found. Check its path and its filters."
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
-# So many parts at most where sizes allow it: enough to keep workers busy to the end, and little
-# is lost with one of them.
+# The maximum number of parts where sizes allow it: enough to keep workers busy to the end, and
+# little is lost with one part.
 PARTS = 64
 SMALLEST, LARGEST = 2_000_000, 256_000_000  # bytes
 
@@ -40,10 +40,9 @@ Sized = TypeVar("Sized")
 class Document:
     """A text with its name.
 
-    kind: what the text is ("prose", "code", "proof"), for segmenters that route by it.
-    id: unique in its source; the split of a document is a hash of it.
-    source: where it was read from.
-    replaced: number of characters that the door replaced by U+FFFD.
+    kind: of the text ("prose", "code", "proof"), for choosing a segmenter. id: unique in its
+    source; its hash decides the split. source: where it was read from. replaced: number of
+    characters replaced by U+FFFD.
     """
 
     text: str
@@ -58,22 +57,22 @@ class Document:
 class Part:
     """A piece of a source.
 
-    where: what its reader needs to find it again, as JSON-able values; empty for the whole.
-    size: bytes as they are stored; None where only reading would tell.
+    where: JSON-able values by which its reader finds it; empty for the whole source. size: stored
+    bytes; None if unknown before reading.
     """
 
     where: Mapping[str, Any] = field(default_factory=dict)
     size: int | None = None
 
     def digest(self) -> str:
-        """Return a name that any change of the part changes."""
+        """Return a hash of the part."""
         return hashlib.sha256(json.dumps([self.where, self.size]).encode()).hexdigest()
 
 
 class Bad(DataError):
-    """A file or row that holds no document: raised, or yielded in its place where it is left out.
+    """A file or row without a document: raised, or yielded in its place if it is skipped.
 
-    where: file and line, or row. rule: what is wrong with it, of a small number of kinds.
+    where: file and line, or row. rule: the kind of fault, one of a few, for counting.
     """
 
     def __init__(self, *, where: str, rule: str, detail: str) -> None:
@@ -81,19 +80,17 @@ class Bad(DataError):
         self.where, self.rule, self.detail = where, rule, detail
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # It travels between processes, and default pickling knows one argument only.
+        # Workers pickle it, and the default for exceptions passes only positional arguments.
         return partial(Bad, where=self.where, rule=self.rule, detail=self.detail), ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """An iterable of documents; every pass over it yields the same ones in the same order.
+    """An iterable of documents; each pass yields the same ones in the same order.
 
-    kind: kind of all its documents.
-    source: name that documents carry; the reader's own by default.
-    licence: of the text, for the manifest.
-    limit: stop after that many documents.
-    unwrap: join single line ends inside paragraphs (hard-wrapped prose).
+    kind: of all its documents. source: name that documents carry; by default the class name.
+    licence: of the text, for the manifest. limit: maximum number of documents. unwrap: join the
+    lines of hard-wrapped prose.
     """
 
     kind: str = "prose"
@@ -113,27 +110,26 @@ class Reader:
             raise DataError(f"{self.label()}: {NOTHING}")
 
     def read(self) -> Iterator[Document | Bad]:
-        """Yield all documents, without regard to `limit`, and what was left out.
+        """Yield all documents, regardless of `limit`, and each `Bad` that is skipped.
 
-        A reader has this method of its own, or `parts` and `read_part`.
+        A reader implements this, or `parts` and `read_part`.
         """
         for part in self.parts():
             yield from self.read_part(part)
 
     def parts(self) -> list[Part]:
-        """Return the pieces that can be read apart, in the order of their documents."""
+        """Return the pieces that can be read independently, in the order of their documents."""
         return [Part()]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
-        """Yield the documents of a part, as `read` does."""
         return self.read()
 
     def division(self) -> list[Part]:
-        """Return the parts to prepare: one where a limit counts over all of them."""
+        """Return the parts to prepare: one if there is a limit, which counts over all parts."""
         return self.parts() if self.limit is None else [Part()]
 
     def take(self, part: Part) -> Iterator[Document | Bad]:
-        """Yield what a worker reads of a part of the division."""
+        """Yield what a worker reads of one part of `division`."""
         return self.read_part(part) if self.limit is None else self._limited(self.read())
 
     def _limited(self, items: Iterator[Document | Bad]) -> Iterator[Document | Bad]:
@@ -145,7 +141,7 @@ class Reader:
                 return
 
     def state(self) -> Any:
-        """Return JSON-able values that change when the corpus does, while a run is interrupted."""
+        """Return JSON-able values that change with the corpus, to notice it in a continued run."""
         return None
 
     def check(self) -> None:
@@ -156,13 +152,13 @@ class Reader:
         return type(self).__name__
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides which documents come out."""
+        """Return everything that decides which documents are read."""
         return {"reader": type(self).__name__, **_plain(asdict(self))}
 
     def document(
         self, text: str, *, id: str, replaced: int = 0, meta: Mapping[str, Any] | None = None
     ) -> Document:
-        """Pass a text through the door."""
+        """Make a document of a text, cleaned and, if asked for, unwrapped."""
         text, surrogates = clean(text)
         return Document(
             text=unwrap(text) if self.unwrap else text,
@@ -176,10 +172,10 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class TolerantReader(Reader):
-    """A reader of files or rows that may hold no document.
+    """A reader of files or rows, some of which may hold no document.
 
-    on_bad: "error" at the first that holds none (it cannot be read, is cut short, is no JSON,
-    lacks the text), or "skip" and count it.
+    on_bad: "error" at the first that cannot be read, is cut short, is not JSON or lacks the text,
+    or "skip" and count it.
     """
 
     on_bad: OnBad = "error"
@@ -189,15 +185,15 @@ class TolerantReader(Reader):
             raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
 
     def left_out(self, bad: Bad) -> Bad:
-        """Return what is bad to be left out, or raise it."""
+        """Return `bad` to be skipped and counted, or raise it."""
         if self.on_bad == "error":
             raise bad
-        return bad.with_traceback(None)  # which would keep the text
+        return bad.with_traceback(None)  # a traceback would keep the text in memory
 
 
 @contextmanager
 def bad_where(where: str, *, rule: str) -> Iterator[None]:
-    """Turn a DataError of the block into one of the document there."""
+    """Turn a DataError in the block into a `Bad` of the document at `where`."""
     try:
         yield
     except Bad:
@@ -207,15 +203,15 @@ def bad_where(where: str, *, rule: str) -> Iterator[None]:
 
 
 def clean(text: str) -> tuple[str, int]:
-    """Replace lone surrogates by U+FFFD; also return how many there were."""
+    """Replace lone surrogates with U+FFFD; also return their number."""
     return _SURROGATE.subn(REPLACEMENT, text)
 
 
 def decode(data: bytes, *, errors: str, offset: int = 0) -> tuple[str, int]:
-    """Decode UTF-8; also return the number of characters that replace bad bytes.
+    """Decode UTF-8 without a byte order mark; also return the number of replaced characters.
 
-    errors: "replace", or "fail" to raise DataError with the offset of the first bad byte, which
-    is `offset` plus its place in `data`. A byte order mark at the start is dropped.
+    errors: "replace" bad bytes, or "fail": raise DataError with the offset of the first one.
+    offset: of `data` in its file, for that message.
     """
     if errors not in ("replace", "fail"):
         raise DataError(f"encoding_errors must be replace or fail, was: {errors}")
@@ -234,7 +230,7 @@ def decode(data: bytes, *, errors: str, offset: int = 0) -> tuple[str, int]:
 
 
 def unwrap(text: str) -> str:
-    """Join the lines of each paragraph by a space; blank lines and indented lines stay.
+    """Join the lines of each paragraph with a space; blank lines and indented lines stay.
 
     >>> unwrap("It was\\na dark night.\\n\\nRain fell.")
     'It was a dark night.\\n\\nRain fell.'
@@ -243,18 +239,18 @@ def unwrap(text: str) -> str:
 
 
 def part_size(total: int) -> int:
-    """Return the bytes that a part of a corpus of `total` bytes should have."""
+    """Return the size in bytes of each part of a corpus of `total` bytes."""
     return min(max(total // PARTS, SMALLEST), LARGEST)
 
 
 def grouped(items: Iterable[tuple[Sized, int]], *, size: int) -> Iterator[tuple[list[Sized], int]]:
-    """Put neighbours together until they have `size`; yield groups with their sizes."""
+    """Put neighbouring items together until a group has `size`; yield groups with their sizes."""
     group: list[Sized] = []
     held = 0
     for item, own in items:
         group.append(item)
         held += own
-        del item  # it may be large, and whoever takes the group lets go of it
+        del item  # it may be large, and the caller frees the group
         if held >= size:
             yield group, held
             group, held = [], 0
@@ -263,7 +259,7 @@ def grouped(items: Iterable[tuple[Sized, int]], *, size: int) -> Iterator[tuple[
 
 
 def ranges(number: int, *, each: int) -> Sequence[tuple[int, int]]:
-    """Return the numbers from 0 to `number` in ranges of `each`."""
+    """Split the numbers from 0 to `number` into ranges (start, stop) of `each`."""
     return [(start, min(start + each, number)) for start in range(0, number, max(1, each))]
 
 

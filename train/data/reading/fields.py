@@ -1,16 +1,16 @@
-"""Rows of a corpus: which are read, which field is the text, and which fields are kept beside it.
+"""Rows of a corpus: which ones are read, which field is the text, and which fields are kept.
 
-The `filter` of readers; every condition must hold:
+The `filter` of readers; all conditions must hold:
 
     {"meta.pile_set_name": ["ArXiv", "Github"],        one of these values
      "stars": {"at_least": 10, "at_most": 1000},       a range
      "path": {"matches": "\\.py$", "not": ["setup.py"]}}
 
-A field is dotted for a field inside a field; a null is in no range and matches nothing.
+A dotted name is a nested field; a null is in no range and matches nothing.
 
-Of the other fields only those are kept that are asked for, so that a row costs no more memory than
-its text: by default those by which a segmenter is chosen (`segmenters.fields`), in the row or
-in its `meta`. Of a Parquet file only the columns of these fields are read.
+Other fields are kept only on request, so that a row takes no more memory than its text; by default
+those that choose a segmenter (`segmenters.fields`), in the row or in its `meta`. Only the columns
+of these fields are read from Parquet files.
 """
 
 import re
@@ -35,9 +35,9 @@ _TESTS: dict[str, Callable[[Any, Any], Any]] = {
 class Rows(TolerantReader):
     """A reader of rows: objects with fields.
 
-    text_key, id_key: fields, dotted for nested ones; without id_key a document is named by its
-    place. meta_keys: fields that documents keep for segmenters that choose by them; by default
-    those that `Auto` knows. filter: which rows are read.
+    text_key, id_key: dotted for nested fields; without id_key, the place names the document.
+    meta_keys: fields to keep for choosing a segmenter; by default those that `Auto` knows. filter:
+    see the module.
     """
 
     text_key: str = "text"
@@ -50,7 +50,7 @@ class Rows(TolerantReader):
         super().check()
 
     def row(self, row: Any, *, where: str, id: str, replaced: int = 0) -> Document | Bad | None:
-        """Return the document of a row, why there is none, or None for one not asked for."""
+        """Return the document of a row, a `Bad` that is skipped, or None if the filter drops it."""
         try:
             if not isinstance(row, dict):
                 detail = f"must be an object with keys, was: {type(row).__name__}"
@@ -73,7 +73,7 @@ class Rows(TolerantReader):
 
 
 def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") -> Any:
-    """Return the value of a key, dotted for a key inside a value: ``meta.pile_set_name``."""
+    """Return the value of a field, dotted if nested: ``meta.pile_set_name``. Raises DataError."""
     if key in row:
         return row[key]
     value: Any = row
@@ -88,13 +88,13 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
 def fields_of(
     row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the fields of these names, those in `meta` or `metadata` in their places."""
+    """Return the named fields of a row; those in `meta` or `metadata` stay nested there."""
     names = [key for key in (KNOWN_FIELDS if keys is None else keys) if key != text_key]
     return kept_fields(row, names)
 
 
 def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
-    """Return the columns of an Arrow schema that hold these fields, dotted if nested."""
+    """Return the columns of an Arrow schema that hold the named fields, dotted if nested."""
     from pyarrow import types
 
     wanted = frozenset(KNOWN_FIELDS if keys is None else keys)
@@ -105,13 +105,13 @@ def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
         elif column.name in NESTING_FIELDS and types.is_struct(column.type):
             names = [child.name for child in column.type]
             found += [f"{column.name}.{name}" for name in names if name in wanted]
-        elif column.name in NESTING_FIELDS:  # spelled as JSON
+        elif column.name in NESTING_FIELDS:  # a JSON string
             found.append(column.name)
     return found
 
 
 def check_conditions(conditions: Conditions | None) -> None:
-    """Raise DataError, naming the key, for conditions that cannot be asked."""
+    """Raise DataError with the key of an invalid condition."""
     for field, condition in (conditions or {}).items():
         if not isinstance(condition, Mapping):
             _require_list(f"filter.{field}", condition)
@@ -137,7 +137,7 @@ def check_conditions(conditions: Conditions | None) -> None:
 
 
 def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
-    """Return whether every condition holds for a row; DataError names a field that is missing."""
+    """Return whether all conditions hold for a row; DataError names a missing field."""
     return all(
         _holds(dig(row, field, where=f"{where}: ", parameter="filter"), condition)
         for field, condition in (conditions or {}).items()

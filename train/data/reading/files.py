@@ -1,9 +1,8 @@
-"""Readers of files: text, JSON lines (also packed) and Parquet, on disks and at addresses.
+"""Readers of files: text, JSON lines (also compressed) and Parquet, on disks and at addresses.
 
-A path is a file, a folder, a glob, a zip archive, or an address (storage.py). Files come in sorted
-order and ids are relative to the folder, so that a corpus gives the same documents wherever it
-lies. Bytes that are not UTF-8 follow `encoding_errors` (Parquet holds text, not bytes, and has no
-such option); what holds no document at all follows `on_bad`.
+Files are read in sorted order and ids are relative to the folder, so that a corpus gives the same
+documents wherever it is stored. `encoding_errors` is for bytes that are not UTF-8 (Parquet holds
+text, not bytes); `on_bad` is for files and rows without a document.
 """
 
 import json
@@ -32,9 +31,9 @@ from train.disk.manifest import redacted
 
 @dataclass(frozen=True, kw_only=True)
 class Files(TolerantReader):
-    """What all readers of files share.
+    """Base of all readers of files.
 
-    path, pattern: see `storage.listed`; the pattern is for folders and archives.
+    path, pattern: see `storage.listed`; the pattern applies to folders and archives.
     """
 
     path: str | Path
@@ -69,11 +68,11 @@ class Files(TolerantReader):
             yield from self.guarded(File(*file), where)
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-        """Return where pieces of about `size` bytes of a large file are, with their bytes."""
+        """Return the pieces of a large file: arguments of `read_file`, and bytes (about `size`)."""
         return []
 
     def guarded(self, file: File, where: dict[str, Any]) -> Iterator[Document | Bad]:
-        """Read a file or a piece of it; what cannot be read is a fault, or one `Bad`."""
+        """Yield the documents of a file or a piece of it, with faults handled by `on_bad`."""
         try:
             yield from self.read_file(file, **where)
         except Bad as bad:
@@ -83,11 +82,10 @@ class Files(TolerantReader):
             yield self.left_out(Bad(where=str(file), rule="cannot be read", detail=detail))
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
-        """Yield the documents of a file."""
         raise NotImplementedError
 
     def files(self) -> list[File]:
-        """Return the files of the corpus, sorted; DataError if there are none."""
+        """Return the sorted files of the corpus; DataError if there are none."""
         return listed(str(self.path), pattern=self.pattern)
 
     def check(self) -> None:
@@ -109,8 +107,8 @@ class Files(TolerantReader):
 class TextFiles(Files):
     """One document per file.
 
-    encoding_errors: "replace" bytes that are not UTF-8 by U+FFFD and count them, or "fail", which
-    `on_bad` may turn into leaving the document out.
+    encoding_errors: "replace" bytes that are not UTF-8 with U+FFFD and count them, or "fail", a
+    fault for `on_bad`.
     """
 
     pattern: str = "**/*.txt"
@@ -127,9 +125,9 @@ class TextFiles(Files):
 
 @dataclass(frozen=True, kw_only=True)
 class JSONL(Rows, Files):
-    """One document per line, an object; files that end in .gz, .bz2, .xz or .zst are unpacked.
+    """One document per line, an object; .gz, .bz2, .xz and .zst files are unpacked.
 
-    Without id_key a document is named by file and line.
+    Without id_key, a document is named by file and line.
     """
 
     pattern: str = "**/*.jsonl*"
@@ -152,7 +150,7 @@ class JSONL(Rows, Files):
     def parse(
         self, held: list[bytes], *, id: str, where: str, offset: int
     ) -> Document | Bad | None:
-        """Return the document of a line, taken out of its list; None for an empty line."""
+        """Pop a line from its list and return its document; None for an empty line."""
         line = held.pop()
         with bad_where(where, rule="not UTF-8"):
             text, replaced = decode(line, errors=self.encoding_errors, offset=offset)
@@ -161,7 +159,7 @@ class JSONL(Rows, Files):
             return None
         try:
             row = json.loads(text)
-        except (ValueError, RecursionError) as fault:  # also a number of 5000 digits, 1000 brackets
+        except (ValueError, RecursionError) as fault:  # also for 5000 digits or 1000 brackets
             what = f"for Python: {fault}"
             if isinstance(fault, json.JSONDecodeError):
                 what = f"{fault.msg}, column {fault.colno}"
@@ -172,7 +170,7 @@ class JSONL(Rows, Files):
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet(Rows, Files):
-    """One document per row, read in batches; only the columns asked for are read."""
+    """One document per row, read in batches and only the needed columns."""
 
     pattern: str = "**/*.parquet"
     batch_rows: ClassVar[int] = 256
@@ -183,7 +181,7 @@ class Parquet(Rows, Files):
             with self.table(file) as table:
                 metadata = table.metadata
                 groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        except (OSError, Bad):  # the worker that reads it reports it
+        except (OSError, Bad):  # reported by the worker that reads the file
             return []
         weights = [file.size * rows // max(1, sum(groups)) for rows in groups]
         first = 0
@@ -212,14 +210,14 @@ class Parquet(Rows, Files):
                     number += 1
 
     def rows_at_once(self, metadata: Any) -> int:
-        """Return `batch_rows`, or fewer where rows are large, so that memory is bounded."""
+        """Return `batch_rows`, or fewer if rows are large, to bound memory."""
         groups = map(metadata.row_group, range(metadata.num_row_groups))
         mean = max((g.total_byte_size // max(1, g.num_rows) for g in groups), default=0)
         return max(1, min(self.batch_rows, self.batch_bytes // max(1, mean)))
 
     @contextmanager
     def table(self, file: File) -> Iterator[Any]:
-        """Open a file; Bad if it is not Parquet."""
+        """Open a Parquet file; raise Bad if it is not one."""
         import pyarrow as arrow
         import pyarrow.parquet as parquet
 

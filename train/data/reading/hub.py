@@ -1,7 +1,7 @@
-"""Reader of Hugging Face data sets, streamed or downloaded; local files through it as well.
+"""Reader of Hugging Face data sets, streamed or downloaded, and of local files through `datasets`.
 
-`datasets` serves as a reader only and is imported when a document is asked for. Data sets that
-are a script do not load since datasets 4; the error says how to name their files instead.
+`datasets` is only a reader here, and is imported on first use. Since version 4 it loads no scripts;
+the error explains how to name their files instead.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +22,9 @@ _SCRIPT_CURE = (
 
 @dataclass(frozen=True, kw_only=True)
 class HuggingFace(Rows):
-    """One document per row of ``datasets.load_dataset``, which takes path, name and so on.
+    """One document per row of ``datasets.load_dataset``, which gets path, name and so on.
 
-    Without id_key a document is named by split and row, or by split, file and row where several
-    files are streamed.
+    Without id_key, a document is named by split and row, and by file too if several are streamed.
     """
 
     path: str
@@ -40,13 +39,13 @@ class HuggingFace(Rows):
         return f"HuggingFace path={self.path}"
 
     def check(self) -> None:
-        """Refuse a script before anything is built; what is on the hub is seen at the first row."""
+        """Raise DataError for a local script; one on the hub is found at its first row."""
         if self.path.endswith(".py"):
             raise DataError(f"path={self.path}: {_SCRIPT_CURE}")
         super().check()
 
     def parts(self) -> list[Part]:
-        """Return the files of a streamed data set, or ranges of rows of another."""
+        """Return the files of a streamed data set, or ranges of rows of a downloaded one."""
         self.check()
         opened = self.open()
         if self.streaming:
@@ -78,7 +77,7 @@ class HuggingFace(Rows):
                     yield found
 
     def open(self) -> Any:
-        """Open the data set by `datasets`; DataError names the path where that fails."""
+        """Open the data set; DataError names the path if that fails."""
         import datasets
 
         with self.explained():
@@ -93,7 +92,7 @@ class HuggingFace(Rows):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Give faults of `datasets` in the block the path and the cure."""
+        """Turn errors of `datasets` in the block into DataError with the path and the fix."""
         import datasets
 
         try:
@@ -112,7 +111,7 @@ class HuggingFace(Rows):
 
 
 def _plain_files(files: Any) -> Any:
-    """Return dicts and lists, for which `datasets` tests, in place of a configuration's types."""
+    """Return plain dicts and lists: `datasets` rejects the types of a configuration."""
     if isinstance(files, Mapping):
         return {str(key): _plain_files(value) for key, value in files.items()}
     if isinstance(files, Sequence) and not isinstance(files, str):

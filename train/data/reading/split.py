@@ -1,7 +1,7 @@
-"""Which split a document is in: a hash of its id, or what the user chose.
+"""The split of each document: a hash of its id, or the user's choice.
 
-The hash knows nothing of the order or the number of documents, so that a corpus may grow and no
-document moves from one split to another. Where documents are few and long (books), name the ids.
+The hash does not depend on the order or number of documents, so documents keep their split when a
+corpus grows. Where documents are few and long (books), name the ids.
 """
 
 import hashlib
@@ -17,11 +17,9 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Shares of documents for validation and test; the rest trains.
+    """Shares of documents for validation and test; the rest is for training.
 
-    salt: another one draws another split.
-    ids: ids of documents by split, which go there whatever their hash; documents not named follow
-    their hash.
+    salt: change it to draw other splits. ids: document ids by split, which override the hash.
     """
 
     validation: float = 0.02
@@ -35,11 +33,11 @@ class Split:
                 raise DataError(f"split.{name} must be from 0 to 1, was: {getattr(self, name)}")
         if self.validation + self.test > 1:
             raise DataError("split.validation and split.test must not exceed 1 together")
-        _ = self.named  # raises for what cannot be
+        _ = self.named  # raises for invalid ids
 
     @cached_property
     def named(self) -> dict[str, str]:
-        """The split of each id that `ids` names."""
+        """Split of each id in `ids`."""
         named: dict[str, str] = {}
         for split, ids in self.ids.items():
             if split not in SPLITS:
@@ -50,7 +48,6 @@ class Split:
         return named
 
     def of(self, id: str) -> str:
-        """Return the split of a document."""
         if id in self.named:
             return self.named[id]
         digest = hashlib.blake2b(f"{self.salt}\0{id}".encode(), digest_size=8).digest()

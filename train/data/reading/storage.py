@@ -1,14 +1,14 @@
-"""Where files lie and how they are opened: a disk, an address that fsspec knows, a zip archive.
+"""Where files are and how they are opened: on disks, at addresses of fsspec, in zip archives.
 
-An address is anything with "://": s3://, gs://, hf://, https://, memory://, and chains such as
-zip://inner.jsonl::s3://bucket/a.zip. What a protocol needs besides the address (keys, anonymous
-access) is fsspec's own configuration. Compressed files are unpacked by their suffix, and one that
-ends too early is a fault, never a short file.
+An address contains "://": s3://, gs://, hf://, https://, memory://, and chains such as
+zip://inner.jsonl::s3://bucket/a.zip. Keys and other options of a protocol are configured in fsspec.
+Compressed files are unpacked according to their suffix; one that ends too early is a fault, never a
+short file.
 
-Large files are read by lines in pieces. A plain file is cut at line ends, and the number of each
-piece's first line is counted beforehand, since documents are named by their lines. A packed file
-can only be read from its start: each piece unpacks the whole and keeps its own lines, which costs
-little beside tokenizing them.
+Large files are read in pieces. A plain file is cut at line ends, and the line number of each piece
+is counted first, since documents are named by their lines. A compressed file can only be read from
+its start: each piece unpacks the whole file and keeps its own lines, which costs little next to
+tokenizing.
 """
 
 import bz2
@@ -42,16 +42,16 @@ _UNPACKERS: dict[str, Any] = {
     ".zst": (zstd.open, "zstandard"),
 }
 _CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
-PACKED_PIECES = 8
-_BLOCK = 1 << 22
+PACKED_PIECES = 8  # few, because each unpacks the whole file
+_BLOCK = 1 << 22  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class File:
     """A file of a corpus.
 
-    path: as it is opened. name: below the folder of the corpus, which ids are made of. size: bytes
-    as stored. changed: a mark that differs when the content was changed, where there is one.
+    path: as opened. name: relative to the corpus folder; ids are made of it. size: bytes as stored.
+    changed: differs after a change of the content (a time or an ETag); empty if unknown.
     """
 
     path: str
@@ -64,12 +64,12 @@ class File:
 
     @property
     def packed(self) -> bool:
-        """Whether its bytes can only be read from the start."""
+        """Whether the file is compressed, and so can only be read from its start."""
         return suffix(self.path) in _UNPACKERS
 
 
 def listed(path: str, *, pattern: str) -> list[File]:
-    """Return the files of a path, sorted by name: a file, a folder, a glob, or a zip archive.
+    """Return the files of a file, a folder, a glob or a zip archive, sorted by name.
 
     Raises DataError if there are none.
     """
@@ -93,7 +93,7 @@ def listed(path: str, *, pattern: str) -> list[File]:
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
-    """Open a file, unpacked; OSError where it cannot be read, Bad if it is cut short or damaged."""
+    """Open and unpack a file; OSError if it cannot be read, Bad if it is cut short or damaged."""
     with raw(file) as packed:
         if not file.packed:
             yield packed
@@ -103,14 +103,14 @@ def opened(file: File) -> Iterator[IO[bytes]]:
                 yield unpacked
         except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as fault:
             if isinstance(fault, OSError) and fault.errno is not None:
-                raise  # of the disk; gzip and bz2 give none to what is not theirs
+                raise  # an error of the disk; gzip and bz2 set no errno for bad data
             detail = f"not a whole {_UNPACKERS[suffix(file.path)][1]} file: {fault}"
             raise Bad(where=str(file), rule="cut short", detail=detail) from None
 
 
 @contextmanager
 def raw(file: File) -> Iterator[IO[bytes]]:
-    """Open a file as it is stored, seekable."""
+    """Open a file as stored, seekable."""
     if "://" not in file.path:
         with Path(file.path).open("rb") as stored:
             yield stored
@@ -128,9 +128,10 @@ def raw(file: File) -> Iterator[IO[bytes]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Which lines of a file: those of the bytes from start to stop, and of them every n-th.
+    """Lines of a file: those in bytes start to stop, and of them every `turns`-th.
 
-    line: number of the first, from 1. turn, turns: lines whose number is `turn` modulo `turns`.
+    line: number of the first line, from 1. turn: keep the lines whose number modulo `turns` is
+    this.
     """
 
     start: int = 0
@@ -141,19 +142,19 @@ class Span:
 
 
 def suffix(path: str) -> str:
-    """Return the last suffix of a path or an address, without its query."""
+    """Return the last suffix of a path or an address in lower case, without its query."""
     name = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
     return "." + name.rpartition(".")[2].lower() if "." in name else ""
 
 
 def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-    """Return pieces of about `size` bytes, as fields of a `Span`, with the stored bytes of each."""
+    """Return pieces of about `size` bytes: the fields of a `Span` and the stored bytes of each."""
     if file.packed:
         turns = min(PACKED_PIECES, -(-file.size // size))
         return [(asdict(Span(turn=turn, turns=turns)), file.size // turns) for turn in range(turns)]
     try:
         starts = list(_starts(file, size=size))
-    except OSError:  # the worker that reads it reports it
+    except OSError:  # reported by the worker that reads the file
         return []
     return [
         (asdict(Span(start=start, stop=stop, line=line)), stop - start)
@@ -164,16 +165,16 @@ def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
 def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
     """Yield number (from 1), offset (bytes) and, in a list, the bytes of each line of a span.
 
-    Who takes the line out of its list holds it alone: a line may be a large part of the memory.
-    Lines end at "\\n" alone: other line separators are legal inside JSON strings. A packed file
-    that is cut short raises Bad in one of its pieces, and simply ends in the others.
+    A caller that pops the line from its list holds the only reference: a line may be very large.
+    Lines end only at "\\n", because JSON strings may contain other line separators. A packed file
+    that is cut short raises Bad in its first piece only.
     """
     try:
         with opened(file) as lines:
             if span.start:
                 lines.seek(span.start)
             offset, number = span.start, span.line
-            for line in lines:  # by no enumerate, which would keep the line
+            for line in lines:  # enumerate would keep a reference to the line
                 if span.stop is not None and offset >= span.stop:
                     return
                 held, size = [line], len(line)
@@ -192,7 +193,6 @@ def _local(path: Path, name: str) -> File:
 
 
 def _remote(path: str, *, pattern: str) -> list[File]:
-    """Return what fsspec finds at an address."""
     from fsspec.core import url_to_fs
 
     where = redacted(path)
@@ -216,7 +216,7 @@ def _remote(path: str, *, pattern: str) -> list[File]:
 
 
 def _address(system: Any, path: str, name: str) -> str:
-    """Return the address of a file in a listing of `path`, with its chain and user name."""
+    """Return the address of a file found under `path`, with its chain and user name."""
     first, chained, rest = path.partition("::")
     if chained:
         return f"{first.partition('://')[0]}://{name}{chained}{rest}"
@@ -228,7 +228,7 @@ def _address(system: Any, path: str, name: str) -> str:
 def _in_archive(path: str, pattern: str) -> list[File]:
     try:
         entries = _archive(path, _state(path)).find("", detail=True)
-    except Exception as fault:  # zipfile has errors of its own, fsspec those of its protocols
+    except Exception as fault:  # zipfile and the protocols of fsspec have errors of their own
         raise DataError(
             f"path={redacted(path)}: not a zip archive: {redacted(str(fault))}"
         ) from None
@@ -246,7 +246,7 @@ def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
 
 
 def _matching(files: list[File], path: str, *, root: str, pattern: str) -> list[File]:
-    """Return the files below a root whose names there match a pattern. Raises DataError."""
+    """Return the files whose names below `root` match a pattern; DataError if there are none."""
     from fsspec.utils import glob_translate
 
     inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
@@ -258,7 +258,7 @@ def _matching(files: list[File], path: str, *, root: str, pattern: str) -> list[
 
 
 def _state(path: str) -> tuple[int, int]:
-    """Return what distinguishes an archive on disk from the one that was there before."""
+    """Return time and size of an archive on disk, so that a changed one is opened again."""
     try:
         found = Path(path.removeprefix("file://")).stat()
     except OSError:
@@ -268,14 +268,14 @@ def _state(path: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _archive(path: str, state: tuple[int, int]) -> Any:
-    """Open an archive and read its table of contents, once."""
+    """Open an archive; cached, so that its table of contents is read only once."""
     from fsspec.implementations.zip import ZipFileSystem
 
     return ZipFileSystem(fo=path)
 
 
 def _starts(file: File, *, size: int) -> Iterator[tuple[int, int]]:
-    """Yield offset and number of the first line of each piece."""
+    """Yield the offset and the line number at which each piece starts."""
     yield 0, 1
     line, at, goal = 1, 0, size
     with raw(file) as stored:
