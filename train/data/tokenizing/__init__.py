@@ -1,1 +1,1 @@
-"""Text -> ids, and the character by which each token joins a segment."""
+"""Text -> ids, and for each token the character that decides its segment."""

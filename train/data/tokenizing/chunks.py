@@ -1,23 +1,23 @@
-"""Where a text may be cut so that the ids of the parts are the ids of the whole.
+"""Where a text may be cut so that the parts have the ids of the whole.
 
-The places follow from the structure of a tokenizer, read in its definition (tokenizer.json), and
-so hold for texts that nobody tried; a tokenizer whose structure proves nothing has no rule, and a
-reason. What is proved, of a cut between two characters a|b:
+The places follow from the structure of a tokenizer, as its definition (tokenizer.json) gives it,
+and so hold for texts that were never tested; a tokenizer whose structure proves nothing has no
+rule, only a reason. Proofs for a cut between two characters a|b:
 
-- Splitting expressions. All alternatives must be known. None of them runs over a cut between a
-  letter and a space with a letter behind it, or between a letter or digit and a mark that can only
-  begin a piece, and none looks further than one character beyond its run. Line ends: where white
-  space is taken by `\\s+(?!\\S)` alone (GPT-2), the last line end of a run is a piece of its own
-  before a visible character: cut before it. Where `\\s*[\\r\\n]+` comes first (cl100k, o200k), runs
-  end with their last line end: cut after it, but not before "/", which o200k appends to line ends.
-- White space (BERT, Whitespace, Metaspace with splitting): every space begins a new piece.
-- BPE that does not split (SentencePiece): merges make pieces of the vocabulary only, so that no
-  merge crosses a|b if no piece holds a followed by b. Unigram that does not split has no rule: its
-  sums of scores are rounded otherwise in parts, which decides ties.
+- Splitting expressions: all alternatives must be known. None of them crosses a cut between a letter
+  and a space followed by a letter, or between a letter or digit and a mark that can only begin a
+  piece, and none looks more than one character beyond its run. Line ends: where only `\\s+(?!\\S)`
+  takes white space (GPT-2), the last line end of a run before a visible character is a piece of its
+  own: cut before it. Where `\\s*[\\r\\n]+` comes first (cl100k, o200k), runs end with their last
+  line end: cut after it, but not before "/", which o200k appends to line ends.
+- White space (BERT, Whitespace, Metaspace with splitting): each space begins a new piece.
+- BPE without splitting (SentencePiece): merges only make pieces of the vocabulary, so no merge
+  crosses a|b if no piece holds a followed by b. Unigram without splitting has no rule: sums of
+  scores round differently in parts, and rounding decides ties.
 
 Parts after the first are encoded without the space that a tokenizer puts before a text
-(`continued`). Splitters that come before these (digits, punctuation) leave letters, spaces and
-line ends together, but cut elsewhere: with them, letters must be on both sides.
+(`continued`). Other splitters before these (digits, punctuation) keep letters, spaces and line ends
+together but cut elsewhere; with them, letters must be on both sides.
 """
 
 import copy
@@ -28,7 +28,7 @@ from typing import Any
 
 from segmenters.align import SPACE_MARK
 
-# Letters in every version of Unicode, of the scripts met most; \p{L} is not known to `re`.
+# Letters of common scripts, in every version of Unicode; `re` does not know \p{L}.
 LETTER = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0391-\u03a1\u03a3-\u03a9\u03b1-\u03c9"
     "\u0410-\u044f\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0905-\u0939\u3041-\u3096\u30a1-\u30fa"
@@ -37,7 +37,7 @@ LETTER = (
 _WORD = f"(?<=[{LETTER}])(?= [{LETTER}])"
 # Not "'", which begins contractions.
 _MARK = f'(?<=[{LETTER}0-9])(?=[(),.;:=<>{{}}\\[\\]"\u3001\u3002\uff0c])'
-# Before and after the line end that a visible character follows.
+# Before and after a line end that is followed by a visible character.
 _BEFORE, _AFTER, _AFTER_NO_SLASH = r"(?=\n\S)", r"(?<=\n)(?=\S)", r"(?<=\n)(?=[^\s/])"
 _BEFORE_LETTER, _AFTER_LETTER = f"(?=\n[{LETTER}])", f"(?<=\n)(?=[{LETTER}])"
 
@@ -72,7 +72,7 @@ GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|
 # Splitters that never cut between letters, spaces and line ends.
 _NEUTRAL = {"Digits", "Punctuation"}
 _SPACED = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
-# Normalisers that work character by character, or by what a space or line end never joins.
+# Normalisers that work by character, or by groups that never hold a space or line end.
 _LOCAL = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Prepend"}
 _LOCAL_BUT_LINES = {"BertNormalizer", "Nmt", "Precompiled", "Strip"}
 EDGE_SPACES = r"\A +"
@@ -81,7 +81,7 @@ _REPLACED_RUNS = {" {2,}", " +", EDGE_SPACES, r" +\z"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRule:
-    """name: of the places, None where there are none; reason: why they are exact, or missing."""
+    """Where texts may be cut. name: None if nowhere. reason: why the cuts are exact, or missing."""
 
     name: str | None
     reason: str
@@ -89,11 +89,11 @@ class ChunkRule:
 
 
 class _Unproved(Exception):
-    """Nothing follows from the structure."""
+    """The structure proves no place to cut."""
 
 
 def chunk_rule(definition: dict[str, Any]) -> ChunkRule:
-    """Return the rule of a tokenizer's definition, the content of its tokenizer.json."""
+    """Return the rule for a tokenizer's definition, the content of its tokenizer.json."""
     try:
         marks = _require_plain_additions(definition)
         lines = _require_local(definition["normalizer"])
@@ -103,10 +103,10 @@ def chunk_rule(definition: dict[str, Any]) -> ChunkRule:
 
 
 def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[str]:
-    """Parts of a text of at least so many characters each, but for the last.
+    """Yield parts of a text, each but the last of at least `at_least` characters.
 
-    A part that would be longer than `at_most` is cut there, at a line end or space if one is near:
-    a bound on memory, where ids may differ from those of the whole.
+    A part longer than `at_most` is cut there to bound memory, at a line end or space if one is
+    near; its ids may then differ from those of the whole.
     """
     start = 0
     while len(text) - start > at_least:
@@ -121,7 +121,7 @@ def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[
 
 
 def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
-    """Return the last line end or space shortly before `end` and behind `start`, else `end`."""
+    """Return the last line end or space shortly before `end`, or else `end`."""
     for mark in "\n ":
         found = text.rfind(mark, max(start + 1, end - back), end - 1)
         if found > 0:
@@ -130,7 +130,7 @@ def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
 
 
 def continued(definition: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the tokenizer of later parts: nothing is put before; None if it is the same."""
+    """Return the definition for later parts, which prepends nothing; None if it is the same."""
     made = copy.deepcopy(definition)
     made["normalizer"] = _without_prefix(made["normalizer"])
     for place, step in enumerate(steps_of(made["pre_tokenizer"], "pretokenizers")):
@@ -142,7 +142,7 @@ def continued(definition: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def steps_of(part: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """Return the parts of a (nested) sequence, themselves and not copies."""
+    """Return the steps of a (nested) sequence: themselves, not copies."""
     if part is None:
         return []
     if part["type"] == "Sequence":
@@ -161,9 +161,9 @@ def _without_prefix(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkRule:
-    """Return the rule of the first step that decides about spaces, which splits at them.
+    """Return the rule of the first step that splits at spaces.
 
-    marks, lines: whether marks and line ends come to it as they are.
+    marks, lines: whether marks and line ends reach it unchanged.
     """
     steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
     for place, step in enumerate(steps):
@@ -196,7 +196,7 @@ def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkR
 
 
 def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) -> ChunkRule:
-    """alone: nothing else has changed or cut the text before."""
+    """Return the rule of an expression; alone: nothing has changed or cut the text before."""
     found = _alternatives(expression)
     unknown = [part for part in found if part not in _KNOWN]
     if unknown or not expression:
@@ -218,7 +218,7 @@ def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) ->
 
 
 def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> ChunkRule:
-    """spaces: whether they come to the model as SPACE_MARK; lines: whether line ends come to it."""
+    """Return the rule of a model; spaces, lines: whether they reach it (spaces as SPACE_MARK)."""
     if model["type"] != "BPE":
         raise _Unproved(f"a {model['type']} model without splitting weighs whole texts")
     affixes = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
@@ -230,7 +230,7 @@ def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> Chunk
     if spaces and SPACE_MARK in pieces and not any(map(across.search, pieces)):
         places.append(_WORD)
         names.append("before space")
-    # An unknown line end would be one unknown piece with what follows.
+    # An unknown line end would form one unknown piece with what follows.
     known = "\n" in pieces or (model["byte_fallback"] and "<0x0A>" in pieces)
     ends = ("\n", "<0x0A>")
     alone = not any(end in piece and piece != end for piece in pieces for end in ends)
@@ -243,10 +243,7 @@ def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> Chunk
 
 
 def _require_plain_additions(definition: dict[str, Any]) -> bool:
-    """Raise _Unproved if added tokens that are looked for in texts reach over spaces or line ends.
-
-    Returns whether they leave marks alone, too.
-    """
+    """Return whether added tokens leave marks alone; _Unproved if they cross spaces or lines."""
     active = [token for token in definition["added_tokens"] if not token["special"]]
     for token in active:
         content = token["content"]
@@ -265,7 +262,7 @@ def _require_plain_additions(definition: dict[str, Any]) -> bool:
 
 
 def _require_local(normaliser: dict[str, Any] | None) -> bool:
-    """Raise _Unproved if what happens to a character depends on others; are line ends kept?"""
+    """Return whether line ends are kept; _Unproved if changes of a character depend on others."""
     lines_kept = True
     for step in steps_of(normaliser, "normalizers"):
         kind = step["type"]
@@ -283,7 +280,7 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
 
 
 def _alternatives(expression: str) -> list[str]:
-    """Return the alternatives of an expression, at its top level."""
+    """Return the top-level alternatives of an expression."""
     parts, depth = [""], 0
     # An escaped character, a class of characters, or a character.
     for token in re.findall(r"(?s)\\.|\[(?:\\.|[^]\\])*\]|.", expression):

@@ -1,13 +1,13 @@
-"""How tokens are placed in the text: by a table of bytes per id, or by offsets that were tried.
+"""How tokens are placed in the text: by a table of bytes per id, or by tested offsets.
 
 Tables: byte-level BPE, and SentencePiece vocabularies whose normaliser only marks spaces, spell a
-text byte by byte. Normalisers of characters (NFC, lower-casing) leave ASCII its length: with them
-the table serves ASCII alone.
+text byte by byte. Normalisers of characters (NFC, lower-casing) keep the length of ASCII text, so
+with them the table serves ASCII only.
 
-Offsets of fast tokenizers refer to the text as it was before normalisation, through a map that
-the `tokenizers` library keeps; such maps have had faults. The sample holds what has broken them:
-compositions, ligatures, scripts, emoji, runs of white space. A tokenizer that fails cannot be
-mapped exactly, and is refused with the first token that is out of place.
+Offsets of fast tokenizers refer to the text before normalisation, through a map in the `tokenizers`
+library that has had faults. The sample holds what has broken it: compositions, ligatures, scripts,
+emoji, runs of white space. A tokenizer that fails is refused, with the first token that is out of
+place.
 """
 
 import re
@@ -42,23 +42,23 @@ _BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Spelling:
-    """table: bytes per id; ascii_only: it holds for ASCII alone; before: see `prefix`."""
+    """A table of bytes per id. ascii_only: it holds only for ASCII. before: see `prefix`."""
 
     table: ByteTable
     ascii_only: bool
     before: str | None
 
     def prefix(self, text: str) -> int:
-        """Return the bytes that the tokenizer writes before a text: a space, or none."""
+        """Return the number of bytes that the tokenizer writes before a text: a space, or none."""
         if self.before in (None, "always"):
             return int(self.before == "always")
         return int(not text.startswith((" ", SPACE_MARK) if self.before == "metaspace" else " "))
 
 
 def spelling(definition: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Spelling | None:
-    """Return the table of a tokenizer (the content of its tokenizer.json).
+    """Return the table of a tokenizer, or None if its pieces do not spell text.
 
-    vocabulary: {piece: id}, added tokens included. None if pieces spell no text.
+    definition: content of its tokenizer.json. vocabulary: {piece: id}, with added tokens.
     """
     model = definition["model"]
     affixes = ("continuing_subword_prefix", "end_of_word_suffix")
@@ -91,7 +91,7 @@ def spelling(definition: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Sp
 
 
 def unknown_piece(definition: Mapping[str, Any]) -> str | None:
-    """Return the piece that replaces what the vocabulary does not hold."""
+    """Return the piece that replaces what is not in the vocabulary."""
     model = definition["model"]
     if model["type"] == "Unigram":
         return None if model["unk_id"] is None else model["vocab"][model["unk_id"]][0]
@@ -99,7 +99,7 @@ def unknown_piece(definition: Mapping[str, Any]) -> str | None:
 
 
 def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the offsets of the sample's tokens; None if nothing is."""
+    """Return what is wrong with the offsets of the sample's tokens, or None."""
     text = OFFSET_SAMPLE
     encoding = fast.encode(text, add_special_tokens=False)
     try:
@@ -113,11 +113,11 @@ def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> s
         last = max(last, start)
         covered[start:end] = [True] * (end - start)
         shown = _shown(piece, definition) if start < end else None
-        # A character may be spelled by several (a ligature), which tokens then share.
+        # Normalisation may spell a character (a ligature) by several, which tokens then share.
         if shown is not None and shown not in _normalised(fast, text, start, end):
             place = f"{text[start:end]!r} (characters {start} to {end})"
             return f"{piece!r} does not spell {place}, where its offsets lead"
-    for found in re.finditer(r"\S+", text):  # each word that is kept must begin inside of a token
+    for found in re.finditer(r"\S+", text):  # a word with ids must share characters with a token
         start, end = found.span()
         if not any(covered[start:end]) and fast.encode(found[0], add_special_tokens=False).ids:
             return f"{found[0]!r} (characters {start} to {end}) belongs to no token"
@@ -132,7 +132,7 @@ def _normalised(fast: tokenizers.Tokenizer, text: str, start: int, end: int) -> 
 
 
 def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:
-    """Return the characters of a piece; None where it is no whole characters."""
+    """Return the characters of a piece, or None if it is not whole characters."""
     if piece == unknown_piece(definition) or _BYTE_PIECE.fullmatch(piece):
         return None
     if "ByteLevel" in str(definition["pre_tokenizer"]):
@@ -144,7 +144,7 @@ def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:
 
 
 def _spaces_are_marked(marking: list[dict[str, Any]], own: list[dict[str, Any]]) -> bool:
-    """Return whether every space, and nothing else, is changed, into one mark."""
+    """Return whether spaces become one mark each and nothing else changes."""
     if any(step not in (_MARKS_SPACES, _PREPENDS) for step in marking):
         return False
     if [step["type"] for step in own] == ["Metaspace"]:

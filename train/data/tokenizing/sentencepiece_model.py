@@ -1,12 +1,12 @@
 """SentencePiece models (tokenizer.model, spm.model) -> fast tokenizers with exact offsets.
 
-A model file is a protocol buffer, of which the pieces, the kind of model and the normalisation are
-read here. BPE: a piece may be merged from any two pieces that spell it, best score first. Unigram:
-pieces with their scores. The conversion is held against SentencePiece's own algorithm for BPE (a
-slow twin, `merge`), and where the `sentencepiece` package is installed, against it; a model whose
-ids differ on the sample is refused, as is one whose structure has no fast form. Known to differ
-are, with a compiled normalisation (nmt_nfkc), several combining marks on one letter; with Unigram,
-spellings of special tokens ("</s>") inside a text, which may be other pieces of the same text.
+A model file is a protocol buffer; pieces, type of model and normalisation are read here. BPE: a
+piece may be merged from any two pieces that spell it, best score first. Unigram: pieces with their
+scores. The conversion is checked on a sample against the `sentencepiece` package or, if that is not
+installed, for BPE against a slow implementation (`merge`). A model whose ids differ, or that has no
+exact fast form, is refused. Known differences: with a compiled normalisation (nmt_nfkc), several
+combining marks on one letter; with Unigram, spellings of special tokens ("</s>") inside a text,
+which may become other pieces of the same text.
 
 Sources: sentencepiece_model.proto; Kudo and Richardson 2018.
 """
@@ -30,9 +30,9 @@ from train.errors import DataError
 _UNIGRAM, _BPE = 1, 2
 _KINDS = {3: "WORD", 4: "CHAR"}
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
-# Of marks on marks, compiled normalisation keeps the first alone in the `tokenizers` library.
+# Of several combining marks, compiled normalisation in `tokenizers` keeps only the first.
 _STACKED = re.compile("[\u0300-\u036f]{2,}")
-# The twin takes quadratic time: short lines, and not all of them.
+# The slow implementation takes quadratic time: short lines, and not all of them.
 _TWIN_LINE, _TWIN_LINES = r".{1,48}", 600
 
 
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
-    """What of a model file decides ids. charsmap: compiled normalisation, empty for none."""
+    """The parts of a model file that decide ids. charsmap: compiled normalisation, or empty."""
 
     pieces: tuple[Piece, ...]
     kind: int
@@ -60,11 +60,11 @@ class Model:
 
 
 def read_model(data: bytes) -> Model:
-    """Parse a model file. Raises ValueError if it is none."""
+    """Parse a model file; raise ValueError if it is not one."""
     try:
         fields = [*_fields(data)]
         pieces = tuple(_piece(dict(_fields(value))) for number, value in fields if number == 1)
-        whole = dict(reversed(fields))  # of several, the first
+        whole = dict(reversed(fields))  # the first of repeated fields
         trainer, normaliser = (dict(_fields(whole.get(number, b""))) for number in (2, 3))
     except (IndexError, struct.error, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise ValueError(f"not a SentencePiece model: {error}") from None
@@ -83,7 +83,7 @@ def read_model(data: bytes) -> Model:
 
 
 def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
-    """Return the fast tokenizer of a model file. Raises DataError if no exact one can be made."""
+    """Return the fast tokenizer of a model file; raise DataError if none is exact."""
     data = path.read_bytes()
     try:
         model = read_model(data)
@@ -100,9 +100,9 @@ def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
 
 
 def merge(model: Model, text: str) -> list[str]:
-    """Return the pieces of normalised text by SentencePiece's BPE, slowly: the conversion's twin.
+    """Return the pieces of normalised text by SentencePiece's BPE: slow, to check the conversion.
 
-    The adjacent pair whose piece has the best score is merged first, the leftmost of equals.
+    The adjacent pair whose piece has the best score is merged first; of equals, the leftmost.
     """
     ranks = {p.text: -p.score for p in model.pieces if p.kind in (_NORMAL, _USER, _UNUSED)}
     frozen = dict.fromkeys(sorted(model.of_kind(_USER), key=len, reverse=True))
@@ -128,7 +128,7 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
     user = sorted(model.of_kind(_USER), key=len, reverse=True)
     if model.kind == _BPE:
         vocabulary = {piece.text: index for index, piece in enumerate(model.pieces)}
-        # Of equal scores, by the order of the pieces.
+        # Pieces of equal score are merged in the order of the pieces.
         order = {
             piece.text: (-piece.score, index)
             for index, piece in enumerate(model.pieces)
@@ -145,7 +145,7 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
             )
         )
         if user:
-            # A pre-token that is a piece is taken whole (ignore_merges): the symbols, untouched.
+            # ignore_merges takes a pre-token that is a piece whole, so the symbols stay untouched.
             symbols = Regex("|".join(re.sub(r"([^\w\s])", r"\\\1", text) for text in user))
             fast.pre_tokenizer = pre_tokenizers.Split(symbols, behavior="isolated")
     else:
@@ -182,7 +182,7 @@ def _normaliser(model: Model) -> normalizers.Normalizer:
 def _fault(
     fast: tokenizers.Tokenizer, model: Model, data: bytes, samples: Sequence[str]
 ) -> str | None:
-    """Return the first sample whose ids are not SentencePiece's."""
+    """Return a message about the first sample whose ids differ from SentencePiece's, or None."""
     texts = [*samples, *_probes(model)]
     try:
         import sentencepiece
@@ -229,7 +229,7 @@ def _piece(fields: dict[int, Any]) -> Piece:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield (number, value) of a protocol buffer's fields; IndexError where it is cut short."""
+    """Yield (number, value) of each protocol buffer field; IndexError if the data is cut short."""
     stream = BytesIO(data)
     while stream.tell() < len(data):
         key = _varint(stream)

@@ -1,9 +1,9 @@
 """tiktoken files (base64 of a token, its rank) -> byte-level BPE with the same ids.
 
-tiktoken merges the adjacent pair whose bytes have the lowest rank, whichever two tokens they come
-from, and takes a piece of the splitting expression that is a token whole. The fast form: merges of
-all pairs that spell a token, by its rank, and `ignore_merges`. It is held against a slow twin
-(`merge`) on the sample.
+tiktoken merges the adjacent pair whose joined bytes have the lowest rank, and takes a piece of the
+splitting expression whole if it is a token. The fast form has merges of all pairs that spell a
+token, ordered by its rank, and `ignore_merges`. It is checked on a sample against a slow
+implementation (`merge`).
 """
 
 import base64
@@ -34,7 +34,7 @@ _O200K = (
 )
 PATTERNS = {"gpt2": GPT2, "r50k": GPT2, "p50k": GPT2, "cl100k": _CL100K, "o200k": _O200K}
 END = "<|endoftext|>"
-# Where the published encodings put the end of a text.
+# Ids of the end of a text in the published encodings.
 _ENDS = {"gpt2": 50256, "r50k": 50256, "p50k": 50256, "cl100k": 100257, "o200k": 199999}
 
 Symbol = TypeVar("Symbol", str, bytes)
@@ -43,9 +43,9 @@ Symbol = TypeVar("Symbol", str, bytes)
 def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> tokenizers.Tokenizer:
     """Return the fast tokenizer of a .tiktoken file.
 
-    pattern: a name of PATTERNS, or an expression; without one, the name is looked for in the
-    file's own name (cl100k_base.tiktoken). Raises DataError for a file that is none, an unknown
-    pattern, or ids that differ.
+    pattern: a name in PATTERNS, or an expression; by default the name that the file's own name
+    contains (cl100k_base.tiktoken). Raises DataError for a bad file, an unknown pattern, or ids
+    that differ.
     """
     ranks = read_ranks(path)
     name = pattern or next((known for known in PATTERNS if known in path.name), None)
@@ -70,7 +70,7 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return {bytes of a token: rank}. Raises DataError naming the first bad line."""
+    """Return {bytes of a token: rank}; DataError names the first bad line."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():
@@ -89,7 +89,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def merge(ranks: Mapping[bytes, int], piece: bytes) -> list[int]:
-    """Return the ids of a piece of the splitting expression by tiktoken's rule, slowly."""
+    """Return the ids of one split piece by tiktoken's rule: slow, to check the conversion."""
     if piece in ranks:
         return [ranks[piece]]
     parts = [piece[place : place + 1] for place in range(len(piece))]
@@ -97,7 +97,7 @@ def merge(ranks: Mapping[bytes, int], piece: bytes) -> list[int]:
 
 
 def merged(parts: list[Symbol], rank: Callable[[Symbol, Symbol], float | None]) -> list[Symbol]:
-    """Merge the adjacent pair of the lowest rank, the leftmost of equals, until none has one."""
+    """Merge the adjacent pair of lowest rank, the leftmost of equals, until no pair has a rank."""
     while True:
         ranked = [(rank(*pair), place) for place, pair in enumerate(pairwise(parts))]
         found = [(value, place) for value, place in ranked if value is not None]
@@ -108,7 +108,7 @@ def merged(parts: list[Symbol], rank: Callable[[Symbol, Symbol], float | None]) 
 
 
 def merges(order: Mapping[Symbol, Any], ids: Mapping[Symbol, int]) -> list[tuple[Symbol, Symbol]]:
-    """Return all pairs of tokens that spell a token, by its order, then by their own ids."""
+    """Return all pairs of tokens that spell a token, sorted by its order, then by their own ids."""
     found = [
         (at, ids[left], ids[right], (left, right))
         for token, at in order.items()
@@ -119,7 +119,7 @@ def merges(order: Mapping[Symbol, Any], ids: Mapping[Symbol, int]) -> list[tuple
 
 
 def probes(tokens: Iterable[str]) -> Iterator[str]:
-    """Yield runs of characters and of tokens that overlap themselves, where equal ranks meet."""
+    """Yield texts with equal ranks: runs of one character, and tokens that overlap themselves."""
     yield from (mark * length for mark in " a=-.0\n" for length in (2, 3, 5, 7, 12, 17, 33))
     overlapping = (token for token in tokens if len(token) > 1 and token[0] == token[-1])
     for token in islice(overlapping, 300):

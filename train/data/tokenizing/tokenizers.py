@@ -1,16 +1,16 @@
-"""Tokenizers: text -> ids, and for each id the character by which it joins a segment.
+"""Tokenizers: text -> ids, and for each id the character that decides its segment.
 
-`Tokenizer` wraps a fast tokenizer and keeps two measured tricks exact:
+`Tokenizer` makes a fast tokenizer faster without changing its results:
 
-- Long texts are encoded in chunks, 2.5 to 3 times faster than whole and in bounded memory. Where a
-  text may be cut is proved from the tokenizer's structure (chunks.py) and tried on a sample.
-- A vocabulary that spells texts byte by byte gives the place of every token by a sum of byte
-  lengths, faster than offsets and free of their faults. The sum is checked for every text; where
-  it fails, and for other vocabularies, offsets serve, which must pass a sample (placing.py).
+- Long texts are encoded in chunks, 2.5 to 3 times faster than whole and in bounded memory. The
+  places to cut are proved from the tokenizer's structure (chunks.py) and tested on a sample.
+- If a vocabulary spells texts byte by byte, a sum of byte lengths places each token, faster than
+  offsets and without their faults. The sum is checked for each text; where it fails, and for other
+  vocabularies, offsets are used, which must pass a sample (placing.py).
 
-Spellings of special tokens inside a text are encoded as the characters that they are. Truncation,
-padding and dropout that a file asks for are switched off. A tokenizer travels to other processes
-by pickle; there, `one_thread` keeps it from starting threads of its own.
+Spellings of special tokens inside a text are encoded as plain characters. Truncation, padding and
+dropout of a file are switched off. A tokenizer is sent to other processes by pickle; there,
+`one_thread` keeps it from starting threads of its own.
 """
 
 import hashlib
@@ -38,9 +38,9 @@ from train.errors import DataError
 
 THREADS = "TOKENIZERS_PARALLELISM"
 CHUNK_CHARACTERS = 4096
-# Beyond, a text without a place to cut is cut all the same: a bound on memory.
+# A longer text without a place to cut is cut anyway, to bound memory.
 LONGEST_CHUNK = 1_000_000
-# How much is with the tokenizer at once: its tokens take some 200 bytes each until they are ids.
+# Encoded at once: until they are ids, tokens take some 200 bytes each.
 _SLAB_CHARACTERS = 1_000_000
 _LEFT = ["a", ".", "5", "'", "}", "\u4e2d", "\N{GRINNING FACE}", "\u00e9", "a ", "a\t", "a\r", ""]
 _SPACE = ["\n", "\n\n", " \n", "\n\n\n", "\r\n", "\t\n", "\n \n", "\u00a0\n", "\n\r\n", "\u3000\n"]
@@ -57,7 +57,7 @@ SAMPLES = (SAMPLE, _WITHIN, OFFSET_SAMPLE, " " + _WITHIN)
 
 
 class _Part(NamedTuple):
-    """A piece of text number `text` of a batch that begins at character `start` of it."""
+    """A piece of text number `text` of a batch, from its character `start` on."""
 
     text: int
     start: int
@@ -67,8 +67,8 @@ class _Part(NamedTuple):
 class Tokenizer:
     """A fast tokenizer with an end-of-document token.
 
-    fast: a `tokenizers.Tokenizer`; eos: the piece that ends a document. Raises DataError for a
-    tokenizer whose tokens cannot be mapped to the characters of the text.
+    eos: the piece that ends a document. Raises DataError if the tokens cannot be mapped to the
+    characters of the text.
     """
 
     rule: ChunkRule
@@ -76,7 +76,7 @@ class Tokenizer:
 
     def __init__(self, *, fast: tokenizers.Tokenizer, eos: str) -> None:
         definition = json.loads(fast.to_str())
-        # Without what would make encoding lossy or random.
+        # These would make encoding lossy or random.
         definition["truncation"] = definition["padding"] = None
         if "dropout" in definition["model"]:
             definition["model"]["dropout"] = None
@@ -92,7 +92,7 @@ class Tokenizer:
     def _set(self, definition: str, eos: str) -> None:
         self.json, self.eos = definition, eos
         self._definition = json.loads(definition)
-        # What is added around texts is not used, and a post-processor may trim offsets.
+        # Nothing is added around texts here, and a post-processor may trim offsets.
         bare = self._definition | {"post_processor": None}
         later = continued(bare)
         self.fast = _open(bare)
@@ -112,7 +112,7 @@ class Tokenizer:
         return self.json, self.eos, self.rule, self.spelling is not None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over a tokenizer from another process, which has passed its tests there."""
+        """Restore a tokenizer that has passed its tests in another process."""
         definition, eos, rule, has_table = state
         self._set(definition, eos)
         self.rule = rule
@@ -128,19 +128,19 @@ class Tokenizer:
                 found[part.text][0].append(ids)
                 found[part.text][1].append(anchors + np.int32(part.start))
         made = []
-        while found:  # each list is let go once it is joined
+        while found:  # each list is freed once it is joined
             both = found.pop()
             made.append((_joined(both[0]), _joined(both[1])))
         return made[::-1]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; special tokens appear as they are spelled."""
+        """Return the text of ids, with special tokens as they are spelled."""
         return self.fast.decode([int(id) for id in ids], skip_special_tokens=False)
 
     def pieces(self) -> tuple[bytes, ...]:
         """Return the bytes of text of each id; empty for special tokens.
 
-        Of vocabularies that do not spell texts, what an id adds behind a word.
+        If the vocabulary does not spell texts: the bytes that an id adds after a word.
         """
         own = self.spelling or spelling(self._definition, self.fast.get_vocab())
         if own is not None:
@@ -159,7 +159,7 @@ class Tokenizer:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the hash of the whole definition, and what is derived from it."""
+        """Return the hash of the definition, and values that follow from it."""
         return {
             "sha256": hashlib.sha256(self.json.encode()).hexdigest(),
             "vocab_size": self.vocab_size,
@@ -177,7 +177,7 @@ class Tokenizer:
                 start += len(chunk)
 
     def _encode(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return ids and anchors of parts, counted from their own beginnings."""
+        """Return ids and anchors of parts, counted from the start of each part."""
         if self.spelling is None:
             return self._by_offsets(parts)
         rows = self._run(parts, offsets=False)
@@ -201,7 +201,7 @@ class Tokenizer:
         ]
 
     def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
-        """Return the ids of each part, or its whole encoding if offsets are wanted."""
+        """Return the ids of each part, or with `offsets` its whole encoding."""
         later = [part.start > 0 and self._later is not self.fast for part in parts]
         found = []
         for fast, wanted in ((self.fast, False), (self._later, True)):
@@ -224,9 +224,9 @@ class Tokenizer:
         return made
 
     def _as_characters(self, part: _Part) -> tuple[np.ndarray, np.ndarray]:
-        """Encode a part whose characters would become special tokens, each taken apart."""
+        """Encode a part that spells special tokens, with each spelling split in two."""
         ids, anchors, start = [], [], 0
-        # Behind the first character of each spelling, so that none is whole.
+        # Cut after the first character of each spelling, so that none is whole.
         places = [found.start() + 1 for found in self._spelled.finditer(part.content)]
         for end in [*places, len(part.content)]:
             content = part.content[start:end]
@@ -258,7 +258,7 @@ class Tokenizer:
         return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 
     def _table_agrees(self) -> bool:
-        """Return whether table and offsets give the same anchors for the samples' ASCII."""
+        """Return whether table and offsets give equal anchors for the ASCII of the samples."""
         parts = [_Part(0, 0, "".join(filter(str.isascii, text))) for text in SAMPLES]
         pairs = zip(self._encode(parts), self._by_offsets(parts), strict=True)
         return all(map(np.array_equal, a, b) for a, b in pairs)
@@ -272,7 +272,7 @@ class Tokenizer:
 
 
 def one_thread() -> None:
-    """Keep tokenizers of this process from starting threads: for a worker among others."""
+    """Keep tokenizers from starting threads in this process: one worker takes one core."""
     os.environ[THREADS] = "false"
 
 

@@ -1,14 +1,13 @@
-"""Where a tokenizer comes from: trained on the corpus, or loaded from the user's files.
+"""Where a tokenizer comes from: trained on the corpus, or loaded from files.
 
-`TrainBPE` is a byte-level BPE; by default with the GPT-2 splitting expression, except that every
-digit is a token of its own (numbers of any length are spelled alike) and no space is put before
-the text. The same documents give the same vocabulary.
+`TrainBPE` trains a byte-level BPE, by default with the GPT-2 splitting expression, except that each
+digit is one token (so numbers of any length are spelled alike) and no space is put before the text.
+The same documents give the same vocabulary.
 
-`LoadTokenizer` takes any tokenizer whose tokens can be placed in the text exactly, and refuses
-others with the reason: tokenizer.json; SentencePiece models; tiktoken ranks; GPT-2's vocab.json
-with merges.txt; BERT's vocab.txt; or a Hugging Face folder with one of these. What
-tokenizer_config.json adds or overrides counts, as it does in transformers: added tokens,
-add_prefix_space, do_lower_case and its kin.
+`LoadTokenizer` loads any tokenizer whose tokens can be placed in the text exactly: tokenizer.json;
+SentencePiece models; tiktoken ranks; GPT-2's vocab.json with merges.txt; BERT's vocab.txt; or a
+Hugging Face folder with one of these. As in transformers, tokenizer_config.json may add tokens and
+override add_prefix_space, do_lower_case and the like.
 """
 
 import hashlib
@@ -34,10 +33,10 @@ _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
 _SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
 _BYTES = 256
-# Opens about so many characters per source to train on.
+# Yields texts to train on, about so many characters per source.
 Texts = Callable[[int | None], Iterable[str]]
 _PART_CHARACTERS = 100_000
-# In a folder, the first of these that is there.
+# In a folder, the first of these that exists is loaded.
 _NAMES = (
     *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
     *("spm.model", "vocab.json", "vocab.txt"),
@@ -56,14 +55,12 @@ _BERT_FLAGS = {
 class TrainBPE:
     """Train a byte-level BPE on the training split.
 
-    vocab_size: pieces, the 256 bytes and the special tokens included; a small corpus may not have
-    pairs enough to reach it.
-    min_frequency: how often a pair must occur to be merged.
-    sample_characters: how much of each source the training reads; None reads all of it.
-    split: the expression that no piece crosses: gpt2 (words with the space before them), or cl100k
-    (words with any mark before them, marks with line ends behind them).
-    digits: single (each alone), or groups of up to three.
-    special_tokens: further ones, behind the end of a document.
+    vocab_size: includes the 256 bytes and the special tokens; a small corpus may have too few pairs
+    to reach it. min_frequency: of a pair, to be merged. sample_characters: number to read per
+    source; None reads all. special_tokens: added after the end-of-document token.
+    split: no piece crosses its expression: gpt2 (words with the space before them), or cl100k
+    (words with any mark before them, marks with line ends after them).
+    digits: single (one token each), or groups of up to three.
     """
 
     vocab_size: int = 16_384
@@ -92,7 +89,6 @@ class TrainBPE:
             )
 
     def build(self, texts: Texts) -> Tokenizer:
-        """Train the tokenizer."""
         expression = PATTERNS[self.split].replace(_SPLITS[self.split], _DIGITS[self.digits])
         fast = tokenizers.Tokenizer(models.BPE())
         fast.pre_tokenizer = byte_level(expression)
@@ -108,7 +104,7 @@ class TrainBPE:
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what decides which tokenizer is built, known before it is."""
+        """Return what decides which tokenizer is built, known before building."""
         special = list(self.special_tokens)
         return {"tokenizer": "TrainBPE", **asdict(self), "special_tokens": special}
 
@@ -117,12 +113,11 @@ class TrainBPE:
 class LoadTokenizer:
     """Load a tokenizer from a file, or from the folder that holds one.
 
-    eos: the piece that ends a document; by default that of the prepared data in the folder, what
-    tokenizer_config.json names, or a known spelling.
-    normaliser: what becomes of one that changes characters: "keep" it (the ids are those that
-    models of this tokenizer know; tokens are mapped to the text as it was, but ids no longer spell
-    it: bits per byte count the bytes that they do spell), "drop" it and encode the text as it is,
-    or "refuse" such a tokenizer.
+    eos: the piece that ends a document; by default that of prepared data in the folder, the one in
+    tokenizer_config.json, or a known spelling.
+    normaliser: what to do with one that changes characters: "keep" it (ids are those that models of
+    this tokenizer know; tokens are mapped to the original text, but ids no longer spell it, so bits
+    per byte count the bytes that ids do spell), "drop" it, or "refuse" such a tokenizer.
     pattern: how tiktoken files split text: gpt2, r50k, p50k, cl100k, o200k, or an expression.
     """
 
@@ -136,7 +131,7 @@ class LoadTokenizer:
             raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
 
     def build(self, texts: Texts | None = None) -> Tokenizer:
-        """Load the tokenizer. Raises DataError."""
+        """Load the tokenizer; raise DataError if it cannot be used."""
         file = _find(Path(self.path))
         fast = _opened(file, pattern=self.pattern)
         definition = json.loads(fast.to_str())
@@ -160,7 +155,7 @@ class LoadTokenizer:
             raise DataError(f"path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what decides which tokenizer is built, known before it is."""
+        """Return what decides which tokenizer is built, known before building."""
         file = _find(Path(self.path))
         beside = (CONFIG, "merges.txt") if file.name == "vocab.json" else (CONFIG,)
         files = [file, *filter(Path.exists, map(file.parent.joinpath, beside))]
@@ -185,7 +180,7 @@ TokenizerSource = TrainBPE | LoadTokenizer
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
-    """Cut long texts before a word: memory stays bounded, and only a pair in 100,000 is lost."""
+    """Cut long texts before a word to bound memory; one pair per 100,000 characters is lost."""
     for text in texts:
         start = 0
         while (end := text.find(" ", start + _PART_CHARACTERS)) >= 0:
@@ -195,13 +190,13 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _marks_spaces(step: dict[str, Any]) -> bool:
-    """Return whether a normaliser writes one character per space, or puts one before the text."""
+    """Return whether a normaliser replaces each space by one character, or prepends text."""
     replaces = step.get("pattern") == {"String": " "} and len(step["content"]) == 1
     return replaces or step["type"] == "Prepend"
 
 
 def _find(path: Path) -> Path:
-    """Return the file that defines the tokenizer of a path. Raises DataError if there is none."""
+    """Return the file that defines the tokenizer at a path; DataError if it is not unique."""
     if not path.exists():
         raise DataError(f"path={path}: there is no such tokenizer file or folder")
     if not path.is_dir():
@@ -217,7 +212,7 @@ def _find(path: Path) -> Path:
 
 
 def _config(file: Path) -> dict[str, Any]:
-    """Return tokenizer_config.json beside a file; empty if there is none."""
+    """Return the tokenizer_config.json next to a file; empty if there is none."""
     path = file.parent / CONFIG
     if not path.exists():
         return {}
@@ -227,7 +222,7 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _prepared_end(file: Path) -> int | None:
-    """Return the id that ends documents in the prepared data beside a file, if there is any."""
+    """Return the end-of-document id of prepared data next to a file, or None."""
     try:
         return int((read_json(file.parent / "manifest.json") or {})["tokenizer"]["eos_id"])
     except (ValueError, KeyError, TypeError):
@@ -235,7 +230,7 @@ def _prepared_end(file: Path) -> int | None:
 
 
 def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
-    """Return the fast tokenizer of a file, tokenizer_config.json applied. Raises DataError."""
+    """Return the fast tokenizer of a file, with tokenizer_config.json applied. Raises DataError."""
     try:
         if ".model" in file.suffixes:
             fast = sentencepiece_model.convert(file, samples=SAMPLES)
