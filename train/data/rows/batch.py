@@ -1,9 +1,9 @@
-"""Batches: what a training step receives, and the counts that make its loss exact.
+"""Batches: the input of a training step, and the counts that make its loss exact.
 
-The loss of an optimizer step is a sum over targets divided by `step_targets`, the number of
-scored targets of the whole global batch, over all ranks and micro-batches. So it does not depend
-on how the global batch is spread, which a mean of means would. Ids are not here:
-bipe.positions derives them from the marks on the device.
+The loss of an optimizer step is a sum over targets divided by `step_targets`, the number of scored
+targets of the whole global batch, over all ranks and micro-batches. So, unlike a mean of means, it
+does not depend on how the global batch is divided. Position ids are not here: bipe.positions
+derives them from the marks on the device.
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ from torch import Tensor
 from train.data.rows.packing import Row
 
 IGNORED = -100
-_DOCUMENT = np.uint8(1)
+_DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Rows of a micro-batch. *Shape:* ``(batch, time)`` where not said otherwise.
+    """Rows of a micro-batch. *Shape:* ``(batch, time)`` unless noted.
 
     targets: -100 where the next token is padding, starts another document or is not scored.
-    padding: True where a token is padding; None if there is none.
-    carry: ``(batch, 3)``, see bipe.positions.Carry.from_columns; None if positions restart.
-    source: ``(batch)``, index into the sources.
-    packed: False promises that each row is one document without padding.
-    step: number of the optimizer step, from 0.
-    step_targets: scored targets of the whole global batch of the step.
-    rows_after: global rows that are consumed once the step is done.
-    tokens_after: inputs, in tokens, that the run has had once the step is done.
+    padding: True where a token is padding; None if there is none. carry: ``(batch, 3)``, see
+    bipe.positions.Carry.from_columns; None if positions restart. source: ``(batch)``, index into
+    the sources. packed: False promises that each row is one document without padding.
+    step: number of the optimizer step, from 0. step_targets: scored targets of its global batch.
+    rows_after, tokens_after: global rows, and inputs in tokens, consumed once the step is done.
     """
 
     tokens: Int[Tensor, "batch time"]
@@ -51,7 +48,6 @@ class Batch:
     tokens_after: int
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
-        """Return the same batch with its tensors on a device."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pinned(self) -> Batch:
@@ -77,11 +73,11 @@ def collate(
     rows_after: int,
     tokens_after: int,
 ) -> Batch:
-    """Stack rows of equal length; `continues`: whether their carries count."""
+    """Stack rows of equal length; continues: whether to keep their carries."""
     tokens = np.stack([row.tokens for row in rows])
     marks = np.stack([row.marks for row in rows])
     targets = tokens[:, 1:].copy()
-    # Documents that start are few, and found fastest in one stretch of memory.
+    # Starts of documents are few, and found fastest in one flat array.
     row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
     row, place = row[place > 0], place[place > 0]
     targets[row, place - 1] = IGNORED
@@ -94,7 +90,7 @@ def collate(
         padding = np.arange(tokens.shape[1]) >= real
         targets[padding[:, 1:]] = IGNORED
         if not padding[:, :-1].any():
-            padding = None  # no input is: only the last target
+            padding = None  # only last targets are padding, no inputs
     return Batch(
         tokens=torch.from_numpy(tokens[:, :-1].copy()),
         targets=torch.from_numpy(targets),

@@ -1,10 +1,10 @@
-"""A curriculum of row lengths: short rows first (2108.06084), without another order of the data.
+"""A curriculum of row lengths: short rows first (2108.06084), with the data in the same order.
 
-Rows are packed and shuffled at `row_length` alone. In an earlier stage each is read in equal parts,
-which are the rows of a shorter length: they have the same targets, each once, so an epoch loses
+Rows are packed and shuffled only at `row_length`. An earlier stage reads each of them in equal
+parts, as rows of a shorter length. The parts have the same targets, each once, so an epoch loses
 nothing where stages change, the n-th row stays a pure function of (seed, n), and the state stays
-one integer, rows of `row_length` consumed. A document that goes on in the next part restarts or
-continues like one that is cut by a row.
+one integer: rows of `row_length` consumed. A document that goes on in the next part restarts or
+continues like one that a row cuts.
 
     row_length 8     |a a a a a b b b|c c ...     a, b, c documents
     length 4         |a a a a|a b b b|c c ...     as many tokens per step (budget tokens)
@@ -24,7 +24,7 @@ class Stage:
     """Steps with rows of one length.
 
     first, stop: steps, from 0; the last stage never stops. length: inputs of a row, in tokens.
-    parts: rows of this length in one of `row_length`. consumes: rows of `row_length` per step.
+    parts: rows of this length per row of `row_length`. consumes: rows of `row_length` per step.
     """
 
     first: int
@@ -35,7 +35,7 @@ class Stage:
 
     @property
     def rows(self) -> int:
-        """Rows of this length in a step."""
+        """Rows of this length per step."""
         return self.consumes * self.parts
 
 
@@ -43,8 +43,9 @@ class Stage:
 class Curriculum:
     """Shorter rows in early steps.
 
-    stages: each {length: tokens, steps: optimizer steps}, rising; then rows have `row_length`.
-    budget: what a step has as much of in each stage, "tokens" (shorter rows are more) or "rows".
+    stages: each {length: tokens, steps: optimizer steps}, ascending; rows of `row_length` follow.
+    budget: what each step has the same number of, "tokens" (so more rows if they are short) or
+    "rows".
     """
 
     stages: Sequence[Mapping[str, int]] = ()
@@ -70,7 +71,7 @@ class Curriculum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """The stages of a run, by optimizer step. global_batch: rows of a step of the last stage."""
+    """The stages of a run, by optimizer step. global_batch: rows per step of the last stage."""
 
     curriculum: Curriculum = Curriculum()
     row_length: int
@@ -87,11 +88,10 @@ class Stages:
         object.__setattr__(self, "each", each)
 
     def at(self, step: int) -> Stage:
-        """Return the stage of a step."""
         return next(stage for stage in self.each if step < stage.stop)
 
     def consumed(self, steps: int) -> int:
-        """Return the rows of `row_length` that so many first steps consume."""
+        """Return how many rows of `row_length` the first `steps` steps consume."""
         return sum(
             (min(steps, stage.stop) - stage.first) * stage.consumes
             for stage in self.each
@@ -99,7 +99,7 @@ class Stages:
         )
 
     def steps(self, rows: int) -> int:
-        """Return the steps that consume so many rows of `row_length`, the last perhaps in part."""
+        """Return how many steps it takes to consume `rows` rows of `row_length`, rounded up."""
         stage = next(one for one in self.each if rows <= self.consumed(one.stop))
         return stage.first - (self.consumed(stage.first) - rows) // stage.consumes
 

@@ -1,9 +1,9 @@
 """The Lightning data module: prepared shards in, batches out, one integer of state.
 
-`consumed_rows` is set by whoever trains, to a batch's `rows_after` once its step is done; it goes
-into checkpoints, and the loader resumes there, with any number of ranks and any micro-batch. What
-would make it count other rows (seed, lengths, weights, the data itself) is refused on resume; so is
-another global batch, unless it is to be converted: rows that are consumed then stay consumed.
+Training code sets `consumed_rows` to a batch's `rows_after` once its step is done; checkpoints hold
+it, and the loader resumes there, with any number of ranks and any micro-batch. A run that would
+count other rows (seed, lengths, weights, the data itself) cannot resume, nor one with another
+global batch unless that is to be converted: rows that are consumed then stay consumed.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ log = logging.getLogger("bipe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatistics:
-    """What a run reads of one source. An epoch is every row of it once.
+    """What a run reads of one source. An epoch is each row of it once.
 
-    rows, documents, tokens: of an epoch. read: rows of the whole run. padding: share of inputs
-    that are padding. targets: share of inputs whose next token is scored. documents_per_row:
-    documents, or parts of them, in a row. long_documents: share of inputs from documents of at
-    least row_length tokens, over the rows that the run reads from.
+    rows, documents, tokens: per epoch. read: rows of the whole run. padding: share of inputs that
+    are padding. targets: share of inputs whose next token is scored. documents_per_row: also counts
+    parts of documents. long_documents: share of inputs in documents of at least row_length tokens,
+    over the rows that the run reads from.
     """
 
     source: str
@@ -51,12 +51,12 @@ class RowStatistics:
 
     @property
     def epochs(self) -> float:
-        """How often each row is read in the run."""
+        """How often the run reads each row."""
         return self.read / self.rows
 
 
 def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
-    """Count what a run of so many rows reads of each source, without reading a token."""
+    """Count what a run of `rows` global rows reads of each source, without reading tokens."""
     read = order.deal.counts(rows)
     return [
         RowStatistics(
@@ -75,7 +75,7 @@ def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
 
 
 def table(statistics: Sequence[RowStatistics]) -> list[str]:
-    """Return a line for each source under a line of headings."""
+    """Return a line of headings and a line per source."""
     width = max(len("source"), *(len(each.source) for each in statistics))
     head = f"{'source':<{width}} {'rows':>11} {'tokens':>15} {'epochs':>8}"
     head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long':>8}"
@@ -90,16 +90,14 @@ def table(statistics: Sequence[RowStatistics]) -> list[str]:
 class LMDataModule(lightning.LightningDataModule):
     """Rows of prepared data for training and validation.
 
-    folder: what `bipe prepare` wrote; or several such folders, as a list or with names.
-    row_length: inputs of a row, in tokens. global_batch: rows of an optimizer step. micro_batch:
-    rows of a device at once.
-    steps: of the run. With packing long_first, and no epochs, it reads the rows of documents of
-    at least row_length in each source, and shorter ones where those do not suffice.
-    epochs: passes over as many rows as all sources have, where steps are to follow from them;
-    drop_last: whether their last batch is left out where it is short, or filled with padding.
-    on_batch_change: whether a run may be resumed with another global_batch.
-    validation_rows: at most that many rows of each source; 0 leaves validation out.
-    verify: check every file before the first step.
+    folder: one or several that `bipe prepare` wrote, see `DataSets`. row_length: inputs of a row,
+    in tokens. global_batch: rows per optimizer step. micro_batch: rows per device at once.
+    steps: of the run. With packing long_first and without epochs, the run reads only the rows of
+    documents of at least row_length, and shorter ones if those are too few.
+    epochs: passes over the rows of all sources, if these are to decide the steps. drop_last: leave
+    out a short last batch instead of filling it with padding. on_batch_change: whether a run may
+    resume with another global_batch. validation_rows: maximum per source; 0 disables validation.
+    verify: check all files before the first step.
     """
 
     def __init__(
@@ -142,11 +140,9 @@ class LMDataModule(lightning.LightningDataModule):
 
     @property
     def vocab_size(self) -> int:
-        """Ids are below it."""
         return self.sets.vocab_size
 
     def rows(self, split: str) -> dict[str, Rows]:
-        """Return the rows of every source in a split."""
         return {
             name: Rows(
                 data=self.sets.open(name, split), row_length=self.row_length, packing=self.packing
@@ -155,7 +151,7 @@ class LMDataModule(lightning.LightningDataModule):
         }
 
     def order(self) -> RowOrder:
-        """Return the order of all training rows; packed once."""
+        """Return the order of all training rows, which are packed only once."""
         if self._order is None:
             self._order = RowOrder(
                 rows=self.rows("train"), weights=self.weights, seed=self.seed, first=self._first
@@ -163,11 +159,11 @@ class LMDataModule(lightning.LightningDataModule):
         return self._order
 
     def end_row(self) -> int | None:
-        """Return the global rows of the run; None where steps decide."""
+        """Return the number of global rows of the run; None if steps decide."""
         return None if self.epochs is None else round(self.epochs * len(self.order()))
 
     def epoch_steps(self) -> int:
-        """Return the optimizer steps that `epochs` take."""
+        """Return how many optimizer steps `epochs` take."""
         rows = self.end_row()
         if rows is None:
             raise DataError("epochs must be set to count their steps")
@@ -182,12 +178,12 @@ class LMDataModule(lightning.LightningDataModule):
         return steps
 
     def statistics(self, *, steps: int) -> list[RowStatistics]:
-        """Count what a run of so many steps reads of each source."""
+        """Count what a run of `steps` steps reads of each source."""
         rows = self.stages.consumed(steps)
         return row_statistics(self.order(), rows=min(rows, self.end_row() or rows))
 
     def check(self, *, steps: int) -> None:
-        """Refuse what a run of so many steps cannot do; warn of sources that it repeats."""
+        """Raise DataError for a run of `steps` steps that cannot work; warn of repeated sources."""
         last = self.stages.each[-1].first
         if last >= steps:
             raise DataError(
@@ -206,7 +202,7 @@ class LMDataModule(lightning.LightningDataModule):
         log.warning("%s", told)
 
     def prepare_data(self) -> None:
-        """Check every file, on one rank of each machine."""
+        """Check all files, on one rank per machine."""
         if self.verify:
             for folder, sources in self.sets.by_folder(self.source_names).items():
                 for fault in data_faults(folder, sources=sources, structure=False):
@@ -254,7 +250,7 @@ class LMDataModule(lightning.LightningDataModule):
         return batch.to(device, non_blocking=True)
 
     def teardown(self, stage: str) -> None:
-        """Leave no thread behind."""
+        """Stop the threads that read ahead."""
         if self._loader is not None:
             self._loader.close()
 
@@ -302,7 +298,7 @@ class LMDataModule(lightning.LightningDataModule):
         }
 
     def data_digest(self) -> str:
-        """Return a digest of the training data: the checksums of the files of every source."""
+        """Return a digest of the training data, from the checksums of its files."""
         digest = hashlib.sha256()
         for name in self.source_names:
             files = self.sets.open(name, "train").manifest["files"]

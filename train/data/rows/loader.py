@@ -1,9 +1,9 @@
-"""Batches of rows: for training from a number, read ahead by a thread; for validation in turn.
+"""Batches of rows: for training from any row on, read ahead by a thread; for validation in turn.
 
-The rows of a step are the next `global_batch` of the order that a RowOrder gives; micro-batch m of
-rank r takes those from m * (micro * world) + r * micro on. So a global batch is the same rows
-whatever the world size and the micro-batch, and resuming at any step needs one integer. Reading is
-mapped memory and numpy; a thread is enough, and no process is forked beside a process group.
+The rows of a step are the next `global_batch` in the order of a RowOrder; micro-batch m of rank r
+takes `micro` of them from m * (micro * world) + r * micro on. So a global batch is the same for any
+world size and micro-batch, and one integer is enough to resume at any step. Rows are read from
+mapped memory by numpy, for which a thread suffices; nothing is forked next to a process group.
 """
 
 import queue
@@ -26,14 +26,14 @@ from train.errors import DataError
 class RowLoader:
     """Micro-batches of one rank, from `start_row` to the end of step `steps`.
 
-    micro_batch: rows of a rank at once. global_batch: rows of an optimizer step over all ranks and
+    micro_batch: rows per rank at once. global_batch: rows per optimizer step over all ranks and
     micro-batches. start_row: global rows consumed before. steps: optimizer steps of the whole run,
-    those before `start_row` included. stages: of row lengths; by default all steps have the same.
-    start_step: the step that takes `start_row`; by default the one where it comes when the global
-    batch was never another. end_row: rows from here on are blank, the last batch filled up.
-    pin: copy batches to page-locked memory, from which a GPU reads while it computes.
+    including those before `start_row`. stages: of row lengths; by default only one. start_step: the
+    step that begins at `start_row`; the default assumes that the global batch never changed.
+    end_row: rows from here on are blank and fill up the last batch. pin: copy batches to
+    page-locked memory, from which a GPU reads while it computes.
 
-    `len` counts micro-batches of the whole run too: Lightning goes on counting where it stopped.
+    `len` also counts micro-batches of the whole run: Lightning continues counting where it stopped.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RowLoader:
 
     @property
     def accumulation(self) -> int:
-        """Micro-batches of a rank in an optimizer step."""
+        """Micro-batches per rank in an optimizer step."""
         return self.global_batch // (self.micro_batch * self.world)
 
     def __len__(self) -> int:
@@ -83,12 +83,12 @@ class RowLoader:
         return batches
 
     def close(self) -> None:
-        """Stop every thread that reads ahead for this loader."""
+        """Stop each thread that reads ahead for this loader."""
         for batches in list(self._open):
             batches.close()
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches, read as they are asked for."""
+        """Yield the batches, without reading ahead."""
         first = self.start_row
         for step in range(self.start_step, self.steps):
             stage = self.stages.at(step)
@@ -143,11 +143,11 @@ class RowLoader:
 class ValidationLoader:
     """Micro-batches of one rank over at most `rows_per_source` rows of each source.
 
-    The rows are the same every time, evenly spaced over each source. A batch holds rows of one
+    The rows are evenly spaced over each source and always the same. A batch holds rows of one
     source; its step counts batches over all ranks, its step_targets are its own, and it consumes no
-    rows. Every rank gets as many batches as every other, because ranks that validate in step must
-    not wait for one that is done. Where batches do not divide, the spare ones have no scored target
-    and so no weight in a token-weighted mean.
+    rows. All ranks get the same number of batches, because ranks that validate in step must not
+    wait for one that is done. Spare batches have no scored target, and so no weight in a
+    token-weighted mean.
     """
 
     def __init__(
@@ -196,13 +196,13 @@ class ValidationLoader:
         )
 
 
-_AHEAD = 4
+_AHEAD = 4  # batches
 
 
 def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
     """Read a few batches ahead in a thread, which ends with the iteration.
 
-    What the thread raises is raised here, where the batch would have come.
+    An exception in the thread is raised here, in place of the batch.
     """
     ready: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=_AHEAD)
     stopped = threading.Event()
@@ -226,7 +226,7 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
             yield found
     finally:
         stopped.set()
-        with suppress(queue.Empty):  # a thread that waits for room sees that it is to stop
+        with suppress(queue.Empty):  # lets a thread that waits for room see `stopped`
             while True:
                 ready.get_nowait()
         thread.join()

@@ -1,4 +1,4 @@
-"""Which sources a run reads, in what proportions, and how often: what a configuration asks for."""
+"""Which sources a run reads, in what proportions, and how often at most."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,12 @@ from train.errors import DataError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """sources: a weight for each, or a list of names; by default all, row for row.
+    """The sources of a run and their weights.
 
-    The name of a data set means all its sources: a weight is shared among them by their tokens.
-    temperature: weights are tokens^(1/T) instead.
-    max_epochs: of a source in a run, above which it is to "warn" or "refuse" (if_repeated).
+    sources: weights by name, or a list of names; by default all sources, weighted by their rows.
+    The name of a folder means all its sources, which share its weight by their tokens. temperature:
+    weights are tokens^(1/T) instead. max_epochs: maximum per source, above which if_repeated warns
+    or refuses.
     """
 
     sources: Mapping[str, float] | Sequence[str] | None = None
@@ -25,7 +26,7 @@ class Mixture:
     if_repeated: Literal["warn", "refuse"] = "warn"
 
     def weights(self, sets: DataSets) -> tuple[list[str], dict[str, float] | None]:
-        """Return the sources that are read, and their weights; None for row for row."""
+        """Return the sources to read and their weights; None for weights by rows."""
         weighted = isinstance(self.sources, Mapping) and bool(self.sources)
         if weighted and self.temperature is not None:
             raise DataError("rows.temperature makes the weights: make rows.sources a list, or null")
@@ -44,14 +45,13 @@ class Mixture:
 
 
 def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str, float]:
-    """Return weights proportional to tokens^(1/T): 1 is by size, higher T raises small sources.
+    """Return weights proportional to tokens^(1/T): T = 1 is by size, higher T raises small sources.
 
-    The convention of mT5 (2010.11934), whose alpha is 1/T: alpha 0.3 is T = 3.33. As T grows,
-    sources become equally likely.
+    As in mT5 (2010.11934), whose alpha is 1/T: alpha 0.3 is T = 3.33.
     """
     if not 0 < temperature < math.inf:
         raise DataError(f"rows.temperature must be above 0, was: {temperature}")
-    # Relative to the largest: powers of token counts themselves can overflow for T below 1.
+    # Relative to the largest, because powers of token counts can overflow for T below 1.
     largest = max(tokens.values())
     return {name: (count / largest) ** (1 / temperature) for name, count in tokens.items()}
 
@@ -59,7 +59,7 @@ def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str
 def require_weights(
     weights: Mapping[str, float | Fraction], *, known: Mapping[str, object]
 ) -> None:
-    """Raise DataError for a number that is no weight, or a weight of no source."""
+    """Raise DataError for an invalid weight, or the weight of an unknown source."""
     require_known(weights, known=known)
     for name, weight in weights.items():
         if not 0 <= weight < math.inf:

@@ -1,22 +1,21 @@
-"""Which row comes n-th: a pure function of (seed, n), so that the state of a loader is n.
+"""Which row is the n-th: a pure function of (seed, n), so that the state of a loader is n.
 
-Inside a source the rows of an epoch come in the order of a keyed permutation: a Feistel network
-over pairs of digits (l, r) of mixed radix, each round adding a hash of one digit to the other.
-Any n is permuted without the others, so that a billion rows cost no memory. Numbers beyond the
-last row, which are few, walk on along their cycle. The keys come from Philox (seed, epoch).
+In a source, the rows of an epoch come in the order of a keyed permutation: a Feistel network over
+pairs of digits (l, r) of mixed radix, each round adding a hash of one digit to the other. Each n is
+permuted by itself, so a billion rows need no memory. The few results beyond the last row are
+permuted again until they fit (cycle walking). The keys come from Philox (seed, epoch).
 
-Between sources the n-th row is dealt in exact proportions. Sources are the leaves of a binary tree;
-a node gives the left of its two sides floor(n p + 1/2) of its own first n rows, p being the weight
-of that side in the node, and the right side the rest: a walk from the root deals any n.
+Between sources, rows are dealt in exact proportions. Sources are the leaves of a binary tree. Of
+the first n rows of a node, floor(n p + 1/2) go to its left side, where p is that side's share of
+the node's weight, and the rest to the right side; a walk from the root deals any n.
 
-Every prefix holds the weights within two rows: |count - n w| < 2, for any number of sources.
-Proof. A node that is off by e leaves its sides off by at most p e + 1/2. The heaviest source first,
-each source goes to the lighter side, so a side of several sources weighs at most 2/3 of its node:
-if it does not hold the heaviest, it weighs at most half; else its last source came when the side
-weighed no more than the other, and is no heavier than the two before it, hence than 1/3. So at
-inner nodes e <= 2/3 e + 1/2, which never exceeds 3/2, and a leaf is off by less than 3/2 + 1/2.
+Each prefix holds the weights within two rows: |count - n w| < 2, for any number of sources. Proof.
+A node that is off by e leaves its sides off by at most p e + 1/2. Each source, heaviest first, goes
+to the lighter side. If a side holds several, its last source x came when the side had s >= x and
+the other side at least s, so its share is at most (s + x) / (2 s + x) <= 2/3. So at inner nodes e
+<= 2/3 e + 1/2, which never exceeds 3/2, and a leaf is off by less than 3/2 + 1/2.
 
-Each source walks its own epochs. Nothing depends on the world size, the micro-batch or the past.
+Each source counts its own epochs. Nothing depends on the world size, the micro-batch or the past.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ _LARGEST_SUM = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A node: its first n rows give floor(n * top / bottom + 1/2) to `left`, the rest to `right`.
+    """A node: of its first n rows, floor(n * top / bottom + 1/2) go to `left`, the rest to `right`.
 
-    A side that is one source is its index.
+    A side of one source is that source's index.
     """
 
     left: _Side | int
@@ -53,7 +52,7 @@ class _Side:
     bottom: int
 
     def given(self, numbers: Integers) -> Integers:
-        """Return the rows of `left` among the first n: n is split so that no product overflows."""
+        """Return the rows of `left` among the first n; n is split so that no product overflows."""
         whole, rest = np.divmod(numbers, self.bottom)
         return whole * self.top + (2 * rest * self.top + self.bottom) // (2 * self.bottom)
 
@@ -61,8 +60,8 @@ class _Side:
 class Deal:
     """An endless turn-taking of sources in fixed proportions.
 
-    weights: one a source, above 0, in any scale. They are kept exactly where, as fractions, they
-    have a common denominator below 2^31 (decimals, numbers of rows); else to within 2^-31.
+    weights: one per source, above 0, in any scale. They are exact if, as fractions, they have a
+    common denominator below 2^31 (decimals, numbers of rows); else to within 2^-31.
     """
 
     def __init__(self, weights: Sequence[float | Fraction]) -> None:
@@ -152,16 +151,13 @@ def permute(index: npt.ArrayLike, *, size: int, seed: int, epoch: int) -> Intege
 
 
 def _shape(size: int) -> tuple[int, int, int]:
-    """Return size, left, right: digits whose range, left * right, is the least from `size` up."""
+    """Return `size` and two radices near its root whose product is at least `size`."""
     left = math.isqrt(size - 1) + 1
     return size, left, -(-size // left)
 
 
 def _permuted(numbers: Integers, shapes: Integers, keys: Keys) -> Integers:
-    """Permute each number in a shape of its own, int64 [3, numbers], under keys of its own.
-
-    keys: uint64 [2 rounds, numbers].
-    """
+    """Permute each number: shapes int64 [3, numbers], keys uint64 [2 rounds, numbers]."""
     sizes, left, right = shapes
     numbers = _rounds(numbers, left, right, keys)
     while (outside := np.flatnonzero(numbers >= sizes)).size:
@@ -181,13 +177,13 @@ def _rounds(numbers: Integers, left: Integers, right: Integers, keys: Keys) -> I
 
 
 def _hash(numbers: Integers, key: Keys, size: Integers) -> Integers:
-    """Return a number below `size` for each number, mixed under a key."""
+    """Return a number below `size` for each number, mixed with a key."""
     return (mix(numbers.astype(np.uint64) ^ key) % size.astype(np.uint64)).astype(np.int64)
 
 
 @functools.lru_cache(maxsize=4096)
 def _keys(seed: int, epoch: int) -> Keys:
-    """Return uint64 [2 rounds]; cached, since each batch asks for those of a few epochs."""
+    """Return the keys of an epoch, uint64 [2 rounds]; cached, since batches share few epochs."""
     keys = np.random.Philox(key=[seed, epoch]).random_raw(2 * _ROUNDS)
     keys.flags.writeable = False
     return keys
@@ -196,10 +192,10 @@ def _keys(seed: int, epoch: int) -> Keys:
 class RowOrder:
     """An endless order of rows of several sources, shuffled and in exact proportions.
 
-    rows: the rows of each source, by name. weights: share of rows of each named source (any scale;
-    a source of weight 0 or not named is left out); by default each has as many shares as rows.
-    first: global rows of a run, in which each source gives its rows of long documents alone, and
-    where it is asked for more, its first rows; None: all of them, in each epoch.
+    weights: share of rows of each source, in any scale; a source of weight 0 or not named is left
+    out; by default the number of its rows. first: global rows of the run, of which each source
+    gives only its rows of long documents, or more of its first rows if those are too few; None: all
+    rows in each epoch.
     """
 
     def __init__(
@@ -219,19 +215,19 @@ class RowOrder:
         self.row_length = self.rows[0].row_length
         self.continues = self.rows[0].continues
         self.deal = Deal([shares[name] for name in self.names])
-        # One seed a source, or equal sources would come in step.
+        # One seed per source, or equal sources would be shuffled alike.
         keys = (np.random.Philox(key=[seed, index]) for index in range(len(self.names)))
         self._seeds = [int(key.random_raw()) >> 1 for key in keys]
         self.sizes = [len(each) for each in self.rows]
         if first is not None:
-            # All rows of long documents are dealt from, however few are asked for: the first ones
-            # alone would be of the very longest documents, which are of a kind of their own.
+            # All rows of long documents are used, however few are needed: the first rows hold
+            # only the very longest documents, which are not typical.
             asked = map(max, self.deal.counts(first), (each.long_rows() for each in self.rows))
             self.sizes = [min(n, max(1, k)) for n, k in zip(self.sizes, asked, strict=True)]
         self._shapes = np.array([_shape(size) for size in self.sizes], np.int64).T
 
     def __len__(self) -> int:
-        """Return the rows of an epoch: as many as all sources give together."""
+        """Return the number of rows in an epoch of all sources."""
         return sum(self.sizes)
 
     def global_rows(self, numbers: npt.ArrayLike) -> tuple[Integers, Integers]:
@@ -243,14 +239,14 @@ class RowOrder:
         flat = source.reshape(-1)
         shapes = self._shapes[:, flat]
         epoch, place = np.divmod(turn.reshape(-1), shapes[0])
-        # Few epochs of few sources meet in a batch: their keys are made once.
+        # A batch has few epochs of few sources: their keys are made once.
         walk, which = np.unique(flat + epoch * len(self.rows), return_inverse=True)
         epochs_of = [divmod(number, len(self.rows)) for number in walk.tolist()]
         keys = np.stack([_keys(self._seeds[of], at) for at, of in epochs_of], axis=1)
         return source, _permuted(place, shapes, keys[:, which]).reshape(numbers.shape)
 
     def read(self, source: int, row: int, *, part: int = 0, parts: int = 1) -> Row:
-        """Return the content of a row of a source, or of one of its equal parts."""
+        """Read a row of a source, or one of its equal parts; DataError names the row."""
         rows = self.rows[source]
         try:
             return rows.row(row, part=part, parts=parts)
@@ -261,7 +257,7 @@ class RowOrder:
             ) from fault
 
     def read_all(self, sources: Sequence[int], rows: Sequence[int]) -> list[Row]:
-        """Return the content of rows, as `read` does; those of a source are read at once."""
+        """Read rows, as `read` does; those of a source are read at once."""
         read: dict[int, list[Row]] = {}
         for source in set(sources):
             wanted = [row for of, row in zip(sources, rows, strict=True) if of == source]
@@ -273,7 +269,7 @@ class RowOrder:
         return [next(turns[source]) for source in sources]
 
     def targets(self, source: Integers, row: Integers) -> int:
-        """Return the number of scored targets of these rows of these sources."""
+        """Count the scored targets of rows, given the source of each."""
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )

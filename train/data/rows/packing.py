@@ -1,24 +1,23 @@
 """Rows of equal length over a data set, by one of four strategies.
 
-A row holds `row_length` inputs and one token more, the target of the last. Neighbouring rows of
-a split document share that token, so that every token but the first of its document is scored
-exactly once. A row is a list of spans (start, stop) of the token stream:
+A row holds `row_length` inputs and one more token, the target of the last. Neighbouring rows of a
+split document share that token, so that each token but the first of its document is scored exactly
+once. A row is a list of spans (start, stop) of the token stream:
 
     concat      documents back to back, cut every row_length: no padding but in the last row
     best_fit    whole documents in the fullest row that still has room (best fit decreasing);
-                longer ones are cut, their ends packed like documents (2404.10830)
+                longer ones are cut, their tails packed like documents (2404.10830)
     long_first  as concat, over documents sorted by length, longest first: rows hold as few
-                documents as they can, and a document shares a row with others of its length;
-                a run of less than an epoch reads, shuffled, the rows of documents of at least
-                row_length alone, or more of the first rows if those are too few
+                documents as possible, of similar lengths; a run of less than an epoch reads,
+                shuffled, only the rows of documents of at least row_length, or more of the
+                first rows if those are too few
     single      one document per row, the rest of it padding; longer ones are cut
 
-Documents are masked from each other in all of them (a span that begins inside a document is given
-the mark of a document's start), and no target crosses from one to the next. Where a row begins
-inside a document, its positions `restart`, or they `continue`: the row then carries what the
-tokens before left behind (bipe.positions.Carry). Ids are not computed here.
+Documents never see each other (a span that begins inside a document is marked as the start of one),
+and no target crosses documents. Where a row begins inside a document, positions `restart` or
+`continue`: the row then carries the state after the tokens before it (bipe.positions.Carry).
 
-A document may begin with a prompt, which is read and not scored: its first segment of one level.
+A document may begin with a prompt, which is read but not scored: its first segment of one level.
 
     prompt_level 0    (7+5)*3 | =1*3 | =3 <end>          a chain: what follows the first '='
     marks             3         2      2                 scored:  0 0 0 0 0 0 0 1 1 1 1 1 1 1
@@ -47,9 +46,9 @@ _BLOCK = 1 << 24  # tokens read at once
 class Packing:
     """How documents become rows.
 
-    strategy: see above. split_documents: whether positions "restart" or "continue" where a
-    document is cut. prompt_level: the level of segments whose first in each document is a prompt;
-    None: all tokens are scored. Documents with a prompt are never cut.
+    strategy: see the module. split_documents: whether positions "restart" or "continue" where a
+    document is cut. prompt_level: level whose first segment in each document is a prompt, and then
+    no document is cut; None: all tokens are scored.
     """
 
     strategy: str = "concat"
@@ -79,7 +78,6 @@ class Packing:
 
     @property
     def continues(self) -> bool:
-        """Whether positions go on where a document is cut."""
         return self.split_documents == "continue"
 
 
@@ -87,11 +85,10 @@ class Packing:
 class Row:
     """One row: inputs are ``tokens[:-1]``, targets ``tokens[1:]``.
 
-    tokens: int64 [row_length + 1]. marks: uint8 [row_length + 1].
-    padding: how many of the tokens, at the end, are padding.
-    carry: int64 [3]: token index, open segment and place in it, as the tokens before left them;
-    zeros where the row begins a document or positions restart.
-    scored: bool [row_length + 1], where a token is a target; None: wherever the packing lets it be.
+    tokens: int64 [row_length + 1]. marks: uint8 [row_length + 1]. padding: number of padding tokens
+    at the end. carry: int64 [3]: token index, open segment and place in it before the row; zeros
+    where the row begins a document or positions restart. scored: bool [row_length + 1], where a
+    token is a target; None: wherever the packing allows it.
     """
 
     tokens: npt.NDArray[np.int64]
@@ -102,7 +99,7 @@ class Row:
 
 
 def blank_row(length: int) -> Row:
-    """Return a row of padding, which has no target."""
+    """Return a row of padding, without targets."""
     return Row(
         tokens=np.zeros(length + 1, np.int64),
         marks=np.zeros(length + 1, np.uint8),
@@ -136,17 +133,16 @@ class Rows:
             self.packed = Stream(ends, row_length, longest_first=packing.strategy == "long_first")
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.packed)
 
     def spans(self, index: int) -> Integers:
-        """Return where the tokens of a row come from: int64 [spans, 2]."""
+        """Return the spans of the token stream that make up a row: int64 [spans, 2]."""
         if not 0 <= index < len(self):
             raise IndexError(f"row must be from 0 to {len(self) - 1}, was: {index}")
         return self.packed.spans(index)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the number of scored targets of each row, without reading the tokens."""
+        """Return the number of scored targets of each row, without reading tokens."""
         rows = np.asarray(index, np.int64)
         if self._answers is None:
             return self.packed.targets(rows).astype(np.int64)
@@ -155,28 +151,24 @@ class Rows:
         return np.array(counts, np.int64).reshape(rows.shape)
 
     def all_targets(self) -> int:
-        """Return the number of scored targets of all rows."""
         ends = self.data.document_ends
         if self._answers is None:  # every token but the first of its document
             return int(ends[-1]) - len(self.data)
         return int((ends - self._answers).sum())
 
     def long_share(self, count: int) -> float:
-        """Of the inputs of the first rows: the share from documents of at least `row_length`."""
+        """Return the share of inputs of the first rows in documents of `row_length` or more."""
         found = self.packed.long_inputs(count, at_least=self.row_length)
         return found / self.packed.inputs(count)
 
     def long_rows(self) -> int:
-        """Return how many of the first rows are whole from documents of at least `row_length`.
-
-        For long_first alone, which puts these documents before all others.
-        """
+        """Return how many first rows hold only documents of `row_length` or more (long_first)."""
         return self.packed.long_inputs(len(self), at_least=self.row_length) // self.row_length
 
     def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
         """Read a row, or one of its equal parts, each of `row_length` / parts inputs.
 
-        A part is a row of a shorter length; together, parts have the targets of the row.
+        Together, the parts have the targets of the row.
         """
         spans = self.spans(index)
         length = self.row_length // parts
@@ -202,7 +194,7 @@ class Rows:
         return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry, scored=scored)
 
     def read(self, indices: Sequence[int]) -> list[Row]:
-        """Read rows, each as `row` does; at once where they are contiguous in the file."""
+        """Read rows, as `row` does; at once if they are contiguous in the file."""
         starts = None
         if isinstance(self.packed, Stream):
             starts = self.packed.straight(np.asarray(indices, np.int64))
@@ -224,12 +216,12 @@ class Rows:
         ]
 
     def _answers_of(self, spans: Integers) -> Integers:
-        """Where the scored part of each span begins; a span is a whole document."""
+        """Return where the scored part of each span begins; each span is a whole document."""
         assert self._answers is not None
         return self._answers[self.data.document_ends.searchsorted(spans[:, 0], side="right")]
 
     def _carry(self, at: int) -> npt.NDArray[np.int64]:
-        """Token index, open segment and place in it, as the tokens before `at` leave them."""
+        """Return token index, open segment and place in it, after the tokens before `at`."""
         document = int(np.searchsorted(self.data.document_ends, at, side="right"))
         start, _ = self.data.span(document)
         if at == start:
@@ -263,7 +255,7 @@ def _answers(data: DataSet, row_length: int, *, level: int) -> Integers:
 
 
 def _cut(spans: Integers, first: int, last: int) -> Integers:
-    """Return the spans of a row from one of its tokens to another."""
+    """Return the parts of spans that lie between two tokens of their row."""
     lengths = spans[:, 1] - spans[:, 0]
     stops = np.cumsum(lengths)
     begins = stops - lengths

@@ -1,7 +1,7 @@
 """Prepared data sets as one: the sources of one folder, or of several with the same tokenizer.
 
-One folder, or a list of folders, is known by the names of its sources; a mapping gives each folder
-a name of its own, and its sources are NAME/SOURCE.
+The sources of a folder or a list of folders keep their names; a mapping names each folder, and its
+sources become NAME/SOURCE.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,7 @@ Folders = str | Path | Sequence[str] | Mapping[str, str]
 
 
 class DataSets:
-    """What `bipe prepare` wrote into one folder or more.
-
-    data: a folder, a list of folders, or a mapping from names to folders.
-    """
+    """The data that `bipe prepare` wrote into a folder, a list of folders, or {name: folder}."""
 
     def __init__(self, data: Folders) -> None:
         self.named = isinstance(data, Mapping)
@@ -42,16 +39,15 @@ class DataSets:
 
     @property
     def tokenizer(self) -> dict[str, Any]:
-        """Fingerprint of the tokenizer of all of them."""
+        """Fingerprint of the common tokenizer."""
         return dict(self.manifests[self.folder]["tokenizer"])
 
     @property
     def vocab_size(self) -> int:
-        """Ids are below it."""
         return int(self.tokenizer["vocab_size"])
 
     def counts(self, source: str, split: str) -> dict[str, int]:
-        """Return documents, tokens, segments and bytes, as the manifest counted them."""
+        """Return documents, tokens, segments and bytes, from the manifest."""
         folder, own = self._place(source)
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
@@ -72,7 +68,7 @@ class DataSets:
         return data
 
     def by_folder(self, names: Sequence[str]) -> dict[Path, list[str]]:
-        """Return the sources of these names, as each folder calls its own."""
+        """Return the sources by folder, under their names there."""
         found: dict[Path, list[str]] = {}
         for name in names:
             folder, own = self._place(name)
@@ -80,7 +76,7 @@ class DataSets:
         return found
 
     def members(self, name: str) -> list[str]:
-        """Return the source of this name, or the sources of the data set of this name."""
+        """Return the source of this name, or the sources of the folder of this name."""
         found = [each for each in self.sources if self.named and each.startswith(f"{name}/")]
         if name in self.sources or not found:
             require_known([name], known=self.sources)
@@ -103,7 +99,7 @@ class DataSets:
 
 
 def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:
-    """Raise DataError for a source that there is not, with the nearest that there is."""
+    """Raise DataError for an unknown source, with the nearest known name."""
     for name in names:
         if name not in known:
             raise DataError(f"sources.{name}: no such source; {nearest(name, known)}")

@@ -1,4 +1,4 @@
-"""The segmenter of prepared data, built again from the fingerprint that the data set holds."""
+"""The segmenter of prepared data, rebuilt from the fingerprint in its manifest."""
 
 import json
 import sys
@@ -25,8 +25,8 @@ def source_segmenter(
     """Return the segmenter of a source; without `source`, that of all sources, which must agree.
 
     Warns if the segmenter's rules have changed since the source was cut.
-    trained_on: names of the sources that a model has seen, to which that is limited. section: of
-    the configuration, whose `source` and `segmenter` are the cure of what is refused.
+    trained_on: without `source`, only these sources count. section: of the configuration; messages
+    name its keys `source` and `segmenter`.
     """
     if source is not None and source not in sets.sources:
         raise ConfigError(

@@ -1,14 +1,14 @@
 """Where the tokens of each row come from: documents back to back, or bins of whole documents.
 
-Stream and Bins give the spans of any row, and count targets, inputs and pieces without them.
+Stream and Bins return the spans of any row, and count targets, inputs and pieces without them.
 
-Bins cut a document longer than a row into full rows, which share a token with the next, and an end
-that is packed like a document. Documents are taken in windows: each window is packed for itself,
-so memory beyond the result does not grow with the corpus, and a row holds documents that are near
-in it. Best fit decreasing puts each document, longest first, into the fullest row that still has
-room. Only how much room rows have left decides, so all documents of a length and all rows of equal
-room are handled at once, as ranges: the time is that of sorting, and grows with the number of
-different lengths instead of the number of documents.
+Bins cut a document longer than a row into full rows, which share a token with the next, and a tail
+that is packed like a document. Documents are packed in windows, so that memory beyond the result
+does not grow with the corpus, and the documents of a row are near each other in it. Best fit
+decreasing puts each document, longest first, into the fullest row that still has room. Only the
+room left in rows matters, so all documents of equal length and all rows of equal room are handled
+at once, as ranges: the time is that of sorting, and grows with the number of different lengths
+instead of the number of documents.
 """
 
 from bisect import bisect_left, insort
@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 class Stream:
     """Rows of `row_length` tokens and one more, the target of the last, which the next row repeats.
 
-    ends: where each document ends, in tokens. longest_first: documents sorted by length.
+    ends: where each document ends, in tokens. longest_first: sort documents by length.
     """
 
     def __init__(self, ends: Integers, row_length: int, *, longest_first: bool) -> None:
@@ -40,11 +40,11 @@ class Stream:
         self._total = int(self._stops[-1])
 
     def __len__(self) -> int:
-        # The last token is a target only.
+        # The last token is only a target.
         return max(1, -(-(self._total - 1) // self._row_length))
 
     def spans(self, index: int) -> Integers:
-        """Where the tokens of a row come from: int64 [spans, 2]."""
+        """Return the spans of the file that make up a row: int64 [spans, 2]."""
         first = index * self._row_length
         last = min(first + self._row_length + 1, self._total)
         left = int(np.searchsorted(self._stops, first, side="right"))
@@ -56,47 +56,47 @@ class Stream:
         return spans
 
     def straight(self, rows: Integers) -> Integers | None:
-        """Where rows start in the file, if each is one whole stretch of it; else None."""
+        """Return where rows start in the file if each is one contiguous span, else None."""
         starts = rows * self._row_length
         whole = (starts >= 0) & (starts + self._row_length < self._total)
         return starts if len(self._stops) == 1 and whole.all() else None
 
     def targets(self, rows: Integers) -> Integers:
-        """Scored targets of rows: all tokens but the first, and the first of each document."""
+        """Count the scored targets of rows: all but the first token of rows and documents."""
         first = rows * self._row_length
         last = np.minimum(first + self._row_length, self._total - 1)
         opened = np.searchsorted(self._bounds, last, side="right")
         return last - first - (opened - np.searchsorted(self._bounds, first, side="right"))
 
     def pieces(self) -> int:
-        """Documents, or parts of them, over the inputs of all rows."""
+        """Count the documents, or parts of them, in the inputs of all rows."""
         last_row = len(self) - 1
         begins = np.concatenate(([0], self._bounds[:-1])) // self._row_length
         finishes = (self._bounds - 1) // self._row_length
-        inside = begins <= last_row  # not the last token, where it is a target only
+        inside = begins <= last_row  # excludes a last token that is only a target
         return int((np.minimum(finishes, last_row) - begins + 1)[inside].sum())
 
     def inputs(self, rows: int | None = None) -> int:
-        """Tokens that are an input, over the first rows, or all."""
+        """Count the tokens that are inputs, in the first `rows` rows or in all."""
         return min(self._total, (len(self) if rows is None else rows) * self._row_length)
 
     def long_inputs(self, rows: int, *, at_least: int) -> int:
-        """Count the inputs of the first rows in documents of at least so many tokens."""
+        """Count the inputs of the first rows in documents of at least `at_least` tokens."""
         lengths = np.diff(self._bounds, prepend=0)
         inside = np.clip(self.inputs(rows) - (self._bounds - lengths), 0, lengths)
         return int(inside[lengths >= at_least].sum())
 
 
-# Documents that are packed together. The rows of a window that stay open are few beside it.
+# Documents that are packed together: so many that the rows left open in a window hardly count.
 _WINDOW = 1 << 20
 
 
 class Bins:
     """Rows of spans that never cross from one document into the next.
 
-    ends: where each document ends, in tokens. together: whether documents share rows (best fit).
-    tails_first: an end that is left of a cut document opens a row, because only the first token
-    of a row can carry a position on.
+    ends: where each document ends, in tokens. together: let documents share rows (best fit).
+    tails_first: the tail of a cut document opens a row, because only the first token of a row can
+    carry a position on.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Bins:
             *pieces, rows = _pack(begins, stops - begins, row_length, together, tails_first)
             order = np.argsort(rows, kind="stable")
             starts.append(pieces[0][order])
-            lengths.append(pieces[1][order].astype(np.int32))  # a row's, at most
+            lengths.append(pieces[1][order].astype(np.int32))  # at most a row's
             counts.append(np.bincount(rows).astype(np.int32))
         self._starts, self._lengths = np.concatenate(starts), np.concatenate(lengths)
         self._first = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
@@ -127,37 +127,34 @@ class Bins:
         return len(self._filled)
 
     def spans(self, index: int) -> Integers:
-        """Where the tokens of a row come from: int64 [spans, 2]."""
         inside = slice(self._first[index], self._first[index + 1])
         starts = self._starts[inside]
         return np.stack((starts, starts + self._lengths[inside]), axis=1)
 
     def targets(self, rows: Integers) -> Integers:
-        """Scored targets of rows: all tokens but the first of each span."""
+        """Count the scored targets of rows: all tokens but the first of each span."""
         return self._filled[rows] - (self._first[rows + 1] - self._first[rows])
 
     def pieces(self) -> int:
-        """Documents, or parts of them, over all rows."""
         return len(self._starts)
 
     def inputs(self, rows: int | None = None) -> int:
-        """Tokens that are an input, over the first rows, or all; the last of a full row is none."""
+        """Count the tokens that are inputs; the last token of a full row is only a target."""
         return int(np.minimum(self._filled[:rows], self._row_length).sum(dtype=np.int64))
 
     def long_inputs(self, rows: int, *, at_least: int) -> int:
-        """Count the inputs of the first rows in documents of at least so many tokens."""
         last = self._first[rows]
         of = np.searchsorted(self._ends, self._starts[:last], side="right")
         inside = self._lengths[:last].astype(np.int64)
         full = np.flatnonzero(self._filled[:rows] > self._row_length)
-        inside[self._first[full + 1] - 1] -= 1  # the last of a full row is a target only
+        inside[self._first[full + 1] - 1] -= 1  # the last token of a full row is only a target
         return int(inside[np.diff(self._ends, prepend=0)[of] >= at_least].sum())
 
 
 def _pack(
     starts: Integers, lengths: Integers, row_length: int, together: bool, tails_first: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """Return spans of the token stream: the start, length and row of each."""
+    """Return the start, length and row of each span of the token stream."""
     room = row_length + 1
     full = np.maximum(0, -((room - lengths) // row_length))  # rows that a cut document fills
     inner = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
@@ -166,7 +163,7 @@ def _pack(
     made = len(bodies)
     rows = np.arange(made + len(starts))
     if together:
-        # Longest first; those that open rows of their own before all others.
+        # Longest first, after those that open rows of their own.
         own = (full > 0) & tails_first
         order = np.lexsort((-lengths, ~own))
         starts, lengths, alone = starts[order], lengths[order], int(own.sum())
@@ -183,11 +180,11 @@ class _Packer:
     def __init__(self, room: int, *, first_row: int) -> None:
         self._room, self._next = room, first_row
         self._ranges: dict[int, list[tuple[int, int]]] = {}  # room left -> (first row, rows)
-        self._rooms: list[int] = []  # those that rows have, rising
-        self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents to each
+        self._rooms: list[int] = []  # keys of _ranges, ascending
+        self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents per row
 
     def rows(self) -> Integers:
-        """Return the row of each document, in the order in which they came."""
+        """Return the row of each document, in order of arrival."""
         if not self._runs:
             return np.empty(0, np.int64)
         first, rows, each = np.array(self._runs, np.int64).T
@@ -195,7 +192,7 @@ class _Packer:
         return np.repeat(row, np.repeat(each, rows))
 
     def begin(self, lengths: Integers) -> None:
-        """Give each document a row of its own, to which others may come."""
+        """Open a row for each document, which later documents may share."""
         for length, count in zip(*_runs_of(lengths), strict=True):
             self._fill(self._next, count, length, each=1, room=self._room)
             self._next += count
@@ -213,9 +210,9 @@ class _Packer:
                 self._next += new
 
     def _spread(self, row: int, rows: int, length: int, count: int, room: int) -> int:
-        """Fill equal rows one after the other, as best fit does; how many documents went in.
+        """Fill equal rows one after the other, as best fit does; return how many documents went in.
 
-        A row that got one is then the fullest with room for the next of this length.
+        A row that got one is then the fullest with room for the next document of this length.
         """
         each = room // length
         whole = min(rows, count // each)
@@ -250,7 +247,7 @@ class _Packer:
 
 
 def _runs_of(lengths: Integers) -> tuple[list[int], list[int]]:
-    """Lengths in order and how many times each comes in a row."""
+    """Return lengths in order and how many times in a row each occurs."""
     if not len(lengths):
         return [], []
     at = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
