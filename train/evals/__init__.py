@@ -1,1 +1,1 @@
-"""What is measured on a trained model: perplexity against length, and retrieval."""
+"""Measurements of trained models, such as perplexity by length, and retrieval."""

@@ -1,14 +1,13 @@
-"""Arithmetic by chains: what a model answers to ``(7+5)*3=``, against the number of operators.
+"""Arithmetic by chains: how a model answers ``(7+5)*3=``, by the number of operators.
 
-    answer   the model writes the chain on (greedy, cached) up to the end of the document; what
-             is behind its last '=' is the answer, right or wrong as a whole
-    steps    of the reductions that a chain takes, those that the written one has carried out
-             rightly before its first fault; any operation that could be next may be
-    tokens   of the tokens behind the first '=' of the reference chain, the end of the document
-             included, those that are the likeliest after what is before them there
+    answer   share of problems with the right answer: what follows the last '=' of the chain that
+             the model writes (greedy, cached) up to the end of the document
+    steps    share of reductions that are correct and come before the first fault; any operation
+             that can be next may be
+    tokens   share of tokens after the first '=' of the reference chain, its end included, that are
+             the most likely one given the tokens before them
 
-More operators than in training ask for extrapolation. The problems are of the split that is asked
-for: no expression of them was trained on (arithmetic/reader.py).
+No expression of the problems was trained on (train/tasks/arithmetic/chains.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +55,7 @@ class Task:
 
 
 def task_of(requested: Mapping[str, Any], *, name: str, segmenter: Segmenter) -> Task:
-    """Return the task of a source, from the request in its manifest. DataError if it has none."""
+    """Return the task of a source from the request in its manifest; DataError if it has none."""
     documents = requested["documents"]
     if documents.get("reader") != ArithmeticProblems.__name__:
         raise DataError(
@@ -75,10 +74,7 @@ def task_of(requested: Mapping[str, Any], *, name: str, segmenter: Segmenter) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic(Measurement):
-    """operators: of the problems. problems: of each number of them, at most.
-
-    split: whose problems are asked. The same problems are asked of runs of all seeds.
-    """
+    """The same problems for runs of all seeds, at most `problems` of each number of operators."""
 
     source: str
     task: Task
@@ -89,7 +85,7 @@ class Arithmetic(Measurement):
     tokens_per_batch: int
 
     def cells(self, subject: Subject) -> Iterator[Cell]:
-        """Yield a cell for each number of operators, and one of what was trained on."""
+        """Yield a cell for the mix of training, and one for each number of operators."""
         task, tokenizer = self.task, self.tokenizer
         on = [task.trained, task.modulus, task.order, task.split, task.segmenter.fingerprint()]
         on += [tokenizer.vocab_size, tokenizer.pieces(), self.split, self.problems]
@@ -118,7 +114,7 @@ class Arithmetic(Measurement):
         return drawn.held_out(self.problems, split=task.split, name=self.split)
 
     def rows(self, model: Decoder, *, asked: Sequence[Problem], of: partial[Row]) -> list[Row]:
-        """Return the shares of problems of one number of operators."""
+        """Return the shares for problems with one number of operators."""
         counts = counted(
             model, asked, task=self.task, tokenizer=self.tokenizer,
             tokens_per_batch=self.tokens_per_batch,
@@ -149,7 +145,7 @@ def counted(
     tokenizer: Tokenizer,
     tokens_per_batch: int,
 ) -> dict[str, tuple[int, int]]:
-    """Return (right, of how many) answers, steps and tokens."""
+    """Return (number right, total) for answers, steps and tokens."""
     answers = steps = reductions = right = total = 0
     ordered = sorted(problems, key=lambda problem: len(problem.text))  # little padding
     longest = max(len(ids) for ids, _ in tokenizer.encode_batch([each.text for each in ordered]))
@@ -173,17 +169,13 @@ def _reductions(problem: Problem) -> int:
 def written(
     model: Decoder, problems: Sequence[Problem], task: Task, tokenizer: Tokenizer
 ) -> list[str]:
-    """Return what the model writes behind the first '=' of each problem, up to the document's end.
-
-    It may write as much as any chain of such an expression takes; what has no end by then ends in
-    a second '=', so that its answer is empty.
-    """
+    """Return what the model writes after the '=' of each problem, up to the end of the document."""
     asked = tokenizer.encode_batch([problem.expression + EQUALS for problem in problems])
     marker = TokenMarker(segmenter=task.segmenter, pieces=tokenizer.pieces())
     found = generate(
         model,
         [ids.tolist() for ids, _ in asked],
-        # A reduction takes two tokens away, at least; each step has its '=' or the end.
+        # A reduction removes at least two tokens; each step adds its '=' or the end.
         max_new=max(
             sum(len(ids) - 2 * done for done in range(1, _reductions(problem) + 1))
             for (ids, _), problem in zip(asked, problems, strict=True)
@@ -192,11 +184,12 @@ def written(
         stop_ids=(tokenizer.eos_id,),
         decode=tokenizer.decode,
     )
+    # A final '=' leaves an unfinished text without an answer.
     return [(each.text or "") + EQUALS * (each.ended != "stop") for each in found]
 
 
 def right_steps(problem: Problem, text: str, modulus: int) -> int:
-    """Return how many reductions of what was written come before the first that is no operation."""
+    """Return the number of correct reductions in a text before its first fault."""
     before, done = problem.expression, 0
     for step in text.split(EQUALS):
         if step not in _next_steps(before, modulus):
@@ -206,7 +199,6 @@ def right_steps(problem: Problem, text: str, modulus: int) -> int:
 
 
 def _next_steps(text: str, modulus: int) -> set[str]:
-    """Return every spelling that one reduction leads to."""
     found = set()
     for place, _ in enumerate(reducible(parse(text, modulus=modulus))):
         tree = parse(text, modulus=modulus)
@@ -219,10 +211,7 @@ def _next_steps(text: str, modulus: int) -> set[str]:
 def right_tokens(
     model: Decoder, problems: Sequence[Problem], task: Task, tokenizer: Tokenizer
 ) -> tuple[int, int]:
-    """Return how many tokens behind the first '=' are likeliest in their places, and of how many.
-
-    One pass over the reference chains: causal, so that the padding behind them changes nothing.
-    """
+    """Return how many tokens after the first '=' are predicted correctly, and their number."""
     texts = [problem.text for problem in problems]
     encoded = tokenizer.encode_batch(texts)
     width = max(len(ids) for ids, _ in encoded) + 1
@@ -235,6 +224,7 @@ def right_tokens(
         first = int(np.searchsorted(anchors, text.index(EQUALS), side="right"))
         scored[row, first : len(ids) + 1] = True  # the end of the document too
     device = model.head.weight.device
+    # Attention is causal: the padding after the chains changes nothing.
     at = Positions.from_marks(torch.from_numpy(marks[:, :-1]).to(device), packed=False)
     logits = model.logits(torch.from_numpy(tokens[:, :-1]).to(device), at)
     right = logits.argmax(-1).cpu().numpy() == tokens[:, 1:]

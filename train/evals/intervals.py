@@ -1,7 +1,6 @@
 """95% intervals: of a mean over seeds, of a share over trials, and of a loss over documents.
 
-They answer different questions: how far another seed of training, other trials, or other documents
-might have moved a number.
+They tell how far another training seed, other trials, or other documents might move a number.
 """
 
 import math
@@ -12,12 +11,12 @@ import numpy as np
 
 Interval = tuple[float, float]
 
-# 97.5% points of Student's t for 1, 2, 3 ... degrees of freedom; the normal one lies below all.
+# 97.5% points of Student's t for 1, 2, 3 ... degrees of freedom; 2.0 is used beyond (2.08 to 1.96).
 _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 )  # fmt: skip
-_Z = 1.959963984540054  # 95% of a normal distribution lie within
+_Z = 1.959963984540054  # 95% of a normal distribution is within +- this
 _LEVEL = 0.95
 _RESAMPLES = 1000
 
@@ -33,10 +32,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def interval(values: Sequence[float], *, share: bool = False) -> Interval | None:
-    """Return Student's interval of a mean; None for fewer than two values or one not finite.
-
-    share: the interval ends where shares do, at 0 and 1.
-    """
+    """Return Student's interval of a mean, or None if it is not finite; share: clip to 0 and 1."""
     half = half_width(values)
     if not math.isfinite(half):
         return None
@@ -45,10 +41,7 @@ def interval(values: Sequence[float], *, share: bool = False) -> Interval | None
 
 
 def wilson(right: int, total: int) -> Interval:
-    """Return the interval of Wilson (1927) of the chance behind `right` successes of `total`.
-
-    It is sound for few trials, and at 0 and 1.
-    """
+    """Return Wilson's (1927) interval of a share, sound for few trials; ValueError for none."""
     if not 0 <= right <= total or not total:
         raise ValueError(f"right must be from 0 to total, at least 1, were: {right} of {total}")
     share, weight = right / total, _Z * _Z / total
@@ -59,10 +52,9 @@ def wilson(right: int, total: int) -> Interval:
 
 
 def over_documents(sums: np.ndarray, tokens: np.ndarray) -> Interval | None:
-    """Return the mean losses between which 95% of resampled sets of documents lie (Efron, 1979).
+    """Return the bootstrap interval (Efron, 1979) of the mean loss per token over documents.
 
-    sums, tokens: losses and numbers of the scored tokens of each document. Documents are drawn with
-    replacement, as many as there are, always by the same draws. None for fewer than two.
+    sums, tokens: loss and number of scored tokens of each document. None for fewer than two.
     """
     sums, tokens = sums[tokens > 0], tokens[tokens > 0]
     if len(sums) < 2:

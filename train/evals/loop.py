@@ -1,11 +1,11 @@
-"""The loop of every evaluation: models x measurements x cells, into RUN/evaluation.jsonl.
+"""The loop of all evaluations: models x measurements x cells, into RUN/evaluation.jsonl.
 
     for each run, as it is and in each variant          Subject
         for each measurement, each of its cells         Measurement, Cell
             rows = cell.measure(model)                  Row, appended as soon as they are known
 
-A cell whose key is in the journal is not measured again, so a run that was killed goes on where it
-was, and other lengths add to what is there. Cells that measure equal models are measured once.
+A cell whose key is in the journal is not measured again: a killed run continues where it was, and
+new lengths add to what is there. Cells of equal models are measured once.
 """
 
 import datetime
@@ -36,10 +36,9 @@ from train.fit.trained_run import TrainedRun
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is measured: a trained run as it is, or a variant of it.
+    """A trained run as it is, or a variant of it. Lengths are in tokens.
 
-    row_length: of its first training, in tokens. lengths: of context at which it is measured, in
-    tokens. variant: its name; configs: its configuration at each length.
+    row_length: of its first training. configs: the configuration of the variant at each length.
     """
 
     run: TrainedRun
@@ -62,10 +61,9 @@ class Subject:
 class Cell:
     """What is measured at once: one length of one source, one number of operators.
 
-    name: unique in its measurement; a later cell of this name takes the place of this one.
-    depends_on: plain values on which the rows depend, besides name and model. cost: tokens that are
-    read, for the time left. length: at which a variant is made, in tokens. measure: of a model to
-    rows, or the rows themselves where no model is needed; run, arm, seed and variant are filled in.
+    name: unique in its measurement; a later cell of this name replaces this one. depends_on: plain
+    values that decide the rows, besides name and model. cost: tokens read, for the time left.
+    measure: gives rows without run, arm, seed and variant; rows themselves need no model.
     """
 
     name: str
@@ -87,10 +85,10 @@ class Measurement(ABC):
 
     @abstractmethod
     def cells(self, subject: Subject) -> Iterable[Cell]:
-        """Yield the cells of a subject; nothing is measured yet."""
+        """Yield the cells of a subject, without measuring anything yet."""
 
 
-Job = tuple[Subject, str, Measurement]  # the name of the measurement is part of those of its cells
+Job = tuple[Subject, str, Measurement]  # the name of the measurement begins those of its cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +104,7 @@ class _Planned:
 
     @cached_property
     def measured(self) -> str:
-        """Equal for cells that measure the same of equal models."""
+        """A key that is equal for cells that measure the same of equal models."""
         cell, weights = self.cell, self.subject.run.weights
         config = asdict(self.subject.config_at(cell.length))
         return key_of([weights, config, self.kind, cell.name, cell.depends_on])
@@ -116,7 +114,6 @@ class _Planned:
         return key_of([self.measured, self.subject.variant])
 
     def filled(self, rows: Iterable[Row]) -> list[Row]:
-        """Return rows with what the subject knows; a cell without any is left out."""
         run, variant = self.subject.run, self.subject.variant
         return [
             replace(row, run=run.name, arm=run.arm, seed=run.seed, variant=variant)
@@ -125,8 +122,6 @@ class _Planned:
 
 
 class _Run:
-    """The cells of a run, its journal, and its model while that is needed."""
-
     def __init__(self, cells: Sequence[_Planned], allowed: tuple[str, ...]) -> None:
         self.cells, self._run, self._allowed = cells, cells[0].subject.run, allowed
         self.journal = Journal(self._run.folder / FILE)
@@ -136,12 +131,11 @@ class _Run:
             self._alike[one.measured].append(one)
 
     def known(self, one: _Planned) -> list[Row] | None:
-        """Return what was measured of an equal model, whatever it is called there."""
+        """Return the rows measured on an equal model, under whatever name."""
         keys = (each.key for each in self._alike[one.measured])
         return next((self.journal[key] for key in keys if key in self.journal), None)
 
     def missing(self) -> list[_Planned]:
-        """Return what a model is needed for, equal cells once."""
         firsts = (alike[0] for alike in self._alike.values())
         return [one for one in firsts if callable(one.cell.measure) and self.known(one) is None]
 
@@ -159,7 +153,7 @@ class _Run:
         model = self._trained
         if config != one.subject.config:
             model = Decoder(config, allowed=self._allowed)
-            # The tensors of the run's own model: no copy for each variant.
+            # Share the tensors of the run's model: no copy for each variant.
             model.load_state_dict(self._trained.state_dict(), assign=True)
             model.eval().to(self._trained.head.weight.device)
         with torch.no_grad():
@@ -167,10 +161,9 @@ class _Run:
 
 
 def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
-    """Measure all cells of all jobs that are not in the journals of their runs yet.
+    """Measure all cells of all jobs that are not yet in the journals of their runs.
 
-    All cells are planned before the first is measured, so that what cannot be measured is refused
-    at once. allowed: see `bipe.build.build`.
+    All are planned before the first is measured, so that an impossible one is refused at once.
     """
     planned: dict[Path, list[_Planned]] = defaultdict(list)
     for subject, kind, measurement in jobs:
@@ -181,7 +174,7 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
     meter = _Meter([one for run in made.values() for one in run.missing()])
     with meter.bar:
         for folder in list(made):
-            run = made.pop(folder)  # with its model
+            run = made.pop(folder)  # to free its model afterwards
             for one in run.cells:
                 if one.key in run.journal:
                     run.journal.renew(one.key)
@@ -196,11 +189,7 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
 
 
 class _Meter:
-    """Progress over all cells on stderr, with the time left: a bar on a terminal, or lines.
-
-    Cells of one kind and length take as long as their cost; those of which none is done yet go by
-    the others of their kind, or of any.
-    """
+    """Progress and time left on stderr, by the speed of cells of the same kind and length."""
 
     def __init__(self, todo: Sequence[_Planned]) -> None:
         self._left = {id(one): one for one in todo}
@@ -214,7 +203,6 @@ class _Meter:
         self._task = self.bar.add_task("", total=self._total)
 
     def done(self, one: _Planned, seconds: float) -> None:
-        """Show that a cell took so many seconds, and how many the others will."""
         del self._left[id(one)]
         for place in _alike(one):
             spent = self._spent[place]
@@ -235,7 +223,6 @@ class _Meter:
         return next((seconds / cost for seconds, cost in known if cost), 0.0)
 
     def note(self, one: _Planned, rows: Iterable[Row]) -> None:
-        """Print what is left out, and why."""
         for row in rows:
             if row.measure == LEFT_OUT:
                 self._print(f"{row.run}: {one.name} is left out: {row.note}")

@@ -1,13 +1,10 @@
-"""The row of a measurement: one number, where it was measured, and in which unit.
+"""The row of a measurement: one number, where it was measured, and its unit.
 
-    RUN/evaluation.jsonl    one row a line, appended as soon as it is known
+    RUN/evaluation.jsonl    one row per line, appended as soon as it is known
 
-Whatever is measured is rows of this one kind, from the loop that measures (loop.py) to the tables
-and figures of the report. Rows are grouped in cells: a cell is what is measured at once (one length
-of one source, one task), and its key is a digest of all that the result depends on. The rows of a
-cell are appended together; a cell that a killed process left half-written counts as not measured.
-Nothing is overwritten: of two cells of one name, such as one measured again on more documents, the
-later one counts.
+A cell is the rows that are measured at once (one length of one source, one task); its key is a
+digest of all that the result depends on. A cell that a killed process left half-written counts as
+not measured. Of two cells with one name, the later one counts.
 """
 
 import hashlib
@@ -23,8 +20,8 @@ from train.errors import DataError
 from train.fit.runs import EVALUATION
 
 FILE = EVALUATION
-# Beside the row: its cell, its place there, of how many; and on the first line of a cell its name
-# and the sha256 of the weights that were measured.
+# Next to the row's fields: its cell, its place in it, the cell's size; on the first line of a cell
+# also its name and the sha256 of the measured weights.
 _CELL, _PLACE, _OF, _NAME, _WEIGHTS = "cell", "place", "of", "name", "weights"
 
 
@@ -32,12 +29,11 @@ _CELL, _PLACE, _OF, _NAME, _WEIGHTS = "cell", "place", "of", "name", "weights"
 class Row:
     """One number. Fields that do not apply are empty or None.
 
-    run: the folder's name. arm: equal for runs that differ by their seed alone (fit/runs.py).
-    variant: how a trained model was changed before it was measured ("yarn (segments)"); empty: not.
-    source: of the data, or the split of a task. task: a probe, a task of SCROLLS, arithmetic.
-    length: tokens of context. depth: 0 is the start of the context. operators: of arithmetic.
-    start, stop: the bin of positions or sizes that the value is of. number: of a document or trial.
-    low, high: the 95% interval of the value. note: the protocol, in words.
+    arm: equal for runs that differ only by their seed (fit/runs.py). variant: how a trained model
+    was changed before measuring ("yarn (segments)"). source: of the data, or the split of a task.
+    task: a probe, a task of SCROLLS, or arithmetic. length: of the context, in tokens. depth: 0 is
+    the start of the context. start, stop: the bin of positions or sizes. number: of a document or
+    trial. low, high: the 95% interval. note: the protocol, in words.
     """
 
     run: str = ""
@@ -60,19 +56,19 @@ class Row:
     note: str = ""
 
 
-LEFT_OUT = "left_out"  # the measure of what was not measured; the note is the reason
+LEFT_OUT = "left_out"  # measure of a cell that was not measured; its note is the reason
 _VALUES = ("value", "low", "high", "note")
 PLACE = tuple(field.name for field in fields(Row) if field.name not in _VALUES)
 
 
 def key_of(depends_on: Any) -> str:
-    """Return the key of a cell: a digest of all that its rows depend on, given as plain values."""
+    """Return the key of a cell: a digest of the plain values that its rows depend on."""
     text = json.dumps(depends_on, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def left_out(reason: str, **place: Any) -> list[Row]:
-    """Return the rows of a cell that is not measured, so that nobody tries again."""
+    """Return the rows of a cell that is not measured; in the journal, it is not tried again."""
     return [Row(measure=LEFT_OUT, value=None, note=reason, **place)]
 
 
@@ -83,7 +79,6 @@ class _Measured:
     weights: str
 
     def lines(self, key: str) -> str:
-        """Return the rows of the cell as lines of the file."""
         about = {_NAME: self.name, _WEIGHTS: self.weights}
         about = {name: value for name, value in about.items() if value}
         lines = (
@@ -115,8 +110,7 @@ class Journal:
     def append(self, key: str, rows: Iterable[Row], *, name: str = "", weights: str = "") -> None:
         """Write the rows of a cell at the end of the file, and wait for the disk.
 
-        name: a later cell of the same name takes the place of this one. weights: sha256 of what was
-        measured, without which `forget_others` forgets nothing.
+        weights: sha256 of the measured weights, without which `forget_others` keeps the cell.
         """
         cell = _Measured([_finite(row) for row in rows], name, weights)
         append(self.path, cell.lines(key))
@@ -124,20 +118,20 @@ class Journal:
         self._cells[key] = cell
 
     def renew(self, key: str) -> None:
-        """Let a cell count again that a later one of its name took the place of."""
+        """Make a cell count again that a later cell of its name has replaced."""
         if self._cells[key] not in self._counting():
             cell = self._cells[key]
             self.append(key, cell.rows, name=cell.name, weights=cell.weights)
 
     def forget_others(self, weights: str) -> None:
-        """Remove the cells that were measured on other weights than these."""
+        """Remove the cells that were measured on other weights."""
         kept = {key: cell for key, cell in self._cells.items() if cell.weights in ("", weights)}
         if len(kept) < len(self._cells):
             write_whole(self.path, "".join(cell.lines(key) for key, cell in kept.items()))
             self._cells = kept
 
     def rows(self) -> list[Row]:
-        """Return all rows that count; of those at one place the one that was written last."""
+        """Return all rows that count; of several in one place, the last written."""
         latest: dict[tuple[Any, ...], Row] = {}
         for row in (row for cell in self._counting() for row in cell.rows):
             place = tuple(getattr(row, name) for name in PLACE)
@@ -146,18 +140,17 @@ class Journal:
         return list(latest.values())
 
     def _counting(self) -> list[_Measured]:
-        """Return the cells of which none of the same name was written later."""
         last = {cell.name or key: key for key, cell in self._cells.items()}
         return [cell for key, cell in self._cells.items() if last[cell.name or key] == key]
 
 
 def _whole_cells(path: Path) -> dict[str, _Measured]:
-    """Return the cells of a file of which no row is missing, in the order of their last rows."""
+    """Return the complete cells of a file, in the order of their last rows."""
     found: dict[str, tuple[_Measured, int]] = {}
     for line, row in _lines(path):
         key, size = line[_CELL], int(line[_OF])
         cell, _ = found.pop(key, (None, 0))
-        if cell is None or line[_PLACE] == 0:  # also after an attempt that was cut short
+        if cell is None or line[_PLACE] == 0:  # also after an incomplete attempt
             cell = _Measured([], line.get(_NAME, ""), line.get(_WEIGHTS, ""))
         if line[_PLACE] == len(cell.rows):
             cell.rows.append(row)
@@ -171,7 +164,7 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
         try:
             held = json.loads(line)
         except ValueError:
-            continue  # the process was killed while it wrote: the cell lacks a row
+            continue  # the process was killed while writing: the cell is incomplete
         try:
             row = Row(**{name: value for name, value in held.items() if name in known})
             int(held[_PLACE]), int(held[_OF]), held[_CELL]
@@ -184,7 +177,6 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
 
 
 def _filled(row: Row) -> dict[str, Any]:
-    """Return the fields of a row that are not empty, and the value."""
     return {
         name: value
         for name, value in asdict(row).items()
@@ -193,7 +185,7 @@ def _filled(row: Row) -> dict[str, Any]:
 
 
 def _finite(row: Row) -> Row:
-    """Return the row in strict JSON's terms: what is not finite is None, and a value is noted."""
+    """Replace numbers that are not finite by None, as strict JSON asks; note such a value."""
     value, low, high = (
         None if number is None or not math.isfinite(number) else number
         for number in (row.value, row.low, row.high)

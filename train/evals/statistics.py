@@ -1,13 +1,12 @@
-"""How documents fall into segments: figure 1 of the BiPE paper (2401.16421), and what it claims.
+"""How documents divide into segments: figure 1 of the BiPE paper (2401.16421), and its claims.
 
-Segments of prepared data are counted from their marks: no model, one pass. Tokens are read in
-pieces of a mapped file, so that memory grows with the documents (two integers each) and with the
-distinct lengths of segments, not with the tokens.
+Segments are counted from the marks of prepared data, read in pieces: memory grows with the
+documents (two integers each) and the distinct lengths of segments, not with the tokens.
 
     growth       segments against tokens of a document: a line by least squares, and an exponent
     distance     between the segment lengths of short and long documents: Jensen-Shannon,
                  JS(p, q)^2 = (KL(p | m) + KL(q | m)) / 2,  m = (p + q) / 2,  base 2: from 0 to 1
-                 (Endres and Schindelin, 2003), beside what chance alone gives
+                 (Endres and Schindelin, 2003), next to the distance by chance
     separators   which characters end segments, and how often a segment ends at them
 """
 
@@ -29,7 +28,7 @@ from train.evals.texts import spelled
 PIECE = 1 << 22  # tokens
 _SPELLED_PIECE = 1 << 20  # tokens
 _DRAWS = 20
-_SHOWN = 12  # characters
+_SHOWN = 12  # characters in the summary
 _SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
 
@@ -42,8 +41,8 @@ def source_statistics(
 ) -> dict[str, Any]:
     """Return lengths, growth, distances and separators of a source.
 
-    pieces: the bytes of each id; None leaves separators out. separator_tokens: of each split, how
-    many are looked at for them. least: documents without which a bin is not compared.
+    pieces: the bytes of each id; None: no separators. separator_tokens: read for them, per split.
+    least: fewest documents of a bin that is compared.
     """
     counted, lengths = Counted(), Lengths()
     separators = None if pieces is None else Separators(pieces)
@@ -64,7 +63,6 @@ def source_statistics(
 
 
 def _distances(counted: Counted, least: int) -> dict[str, Any]:
-    """Return those of every two bins of document length with at least so many documents."""
     documents = [number for number, _ in counted.state()]
     compared = [index for index, number in enumerate(documents) if number >= least]
     rows = histograms([counted.lengths[index] for index in compared])
@@ -88,9 +86,9 @@ def _distances(counted: Counted, least: int) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Counted:
-    """tokens, segments: int64 [documents]. lengths: for each bin, how often each length came.
+    """Lengths of documents and segments in tokens, the end-of-document token included.
 
-    Lengths are in tokens, the end-of-document token included; bins are those of DOCUMENT_EDGES.
+    tokens, segments: int64 [documents]. lengths: counts of segment lengths, for each bin.
     """
 
     tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -98,7 +96,7 @@ class Counted:
     lengths: list[Counter[int]] = field(default_factory=lambda: [Counter() for _ in DOCUMENT_EDGES])
 
     def add(self, data: DataSet, *, piece: int = PIECE) -> None:
-        """Count all documents of a split; piece: tokens that are read at once, or one document."""
+        """Count all documents of a split; piece: tokens read at once (at least a document)."""
         ends, first, begin = np.asarray(data.document_ends), 0, 0
         all_tokens, all_segments = [self.tokens], [self.segments]
         while first < len(ends):
@@ -117,13 +115,12 @@ class Counted:
         self.tokens, self.segments = map(np.concatenate, (all_tokens, all_segments))
 
     def state(self) -> list[Any]:
-        """Return for each bin its documents and lengths, as `Lengths` has them."""
+        """Return documents and lengths of each bin, as `Lengths` has them."""
         documents = np.bincount(_bins(self.tokens), minlength=len(DOCUMENT_EDGES)).tolist()
         return list(zip(documents, (sorted(each.items()) for each in self.lengths), strict=True))
 
 
 def _bins(tokens: np.ndarray) -> np.ndarray:
-    """Return the bin of DOCUMENT_EDGES of documents of so many tokens."""
     return np.asarray(np.searchsorted(DOCUMENT_EDGES, tokens, side="right") - 1)
 
 
@@ -133,9 +130,9 @@ def _tally(counter: Counter[int], values: np.ndarray) -> None:
 
 
 def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:
-    """Return segments = slope * tokens + intercept, its R^2, and a of segments ~ tokens^a.
+    """Fit segments = slope * tokens + intercept, and segments ~ tokens^exponent.
 
-    An exponent of 1 is growth in proportion. All are None where documents do not differ in length.
+    An exponent of 1 is proportional growth. All are None if all documents have one length.
     """
     line = _line(tokens.astype(np.float64), segments.astype(np.float64))
     powers = _line(np.log(tokens), np.log(np.maximum(segments, 1)))
@@ -160,7 +157,7 @@ def _line(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, flo
 
 
 def js_distance(p: np.ndarray, q: np.ndarray) -> float:
-    """Return the distance of two histograms over the same lengths, from 0 to 1."""
+    """Return the Jensen-Shannon distance of two histograms over the same lengths, 0 to 1."""
     p, q = p / p.sum(), q / q.sum()
     middle = (p + q) / 2
     return float(max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2) ** 0.5)
@@ -172,10 +169,7 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def by_chance(p: np.ndarray, q: np.ndarray, *, seed: int = 0) -> float:
-    """Return the mean distance of two samples of these sizes from the two together.
-
-    Segments are drawn one by one, as if those of a document had nothing to do with each other.
-    """
+    """Return the mean distance of independent samples of these sizes from the pooled histogram."""
     generator = np.random.Generator(np.random.PCG64(seed))
     pooled = (p + q) / (p + q).sum()
     drawn = [
@@ -186,16 +180,16 @@ def by_chance(p: np.ndarray, q: np.ndarray, *, seed: int = 0) -> float:
 
 
 def histograms(counts: Sequence[Counter[int]]) -> np.ndarray:
-    """Return the counts of each length that any of them has, ``(distribution, length)``."""
+    """Return the counts of every length that occurs, ``(distribution, length)``."""
     lengths = sorted(set().union(*counts))
     return np.array([[each[length] for length in lengths] for each in counts], dtype=np.int64)
 
 
 class Separators:
-    """Counts ends of segments by their characters; pieces: the bytes of each id.
+    """Counts which characters end segments; pieces: the bytes of each id.
 
-    share: of the segments, those whose last visible character it is. hit rate: of its appearances,
-    those at the end of a segment. A line end is a gap of white space that holds one.
+    share: of segments, those whose last visible character it is. hit rate: of its occurrences,
+    those at the end of a segment. A line end is a gap of white space with a line break.
     """
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
@@ -213,7 +207,7 @@ class Separators:
         while begin < total:
             stop = min(begin + piece, total)
             starts = np.flatnonzero(data.marks(begin, stop) & 3)
-            if stop < len(data.tokens):  # the last segment may go on: it waits, or is left out
+            if stop < len(data.tokens):  # the last segment may go on: it is read later or dropped
                 if len(starts) < 2:
                     if stop == total:
                         return
@@ -230,7 +224,7 @@ class Separators:
         self.tokens += len(ids)
         self.segments += len(starts)
         stops = np.append(found.first[starts[1:]], len(found.characters))
-        # The token that opens a segment may begin with the space before it: no visible character.
+        # Only visible characters count: the token that opens a segment may begin with a space.
         last = np.searchsorted(visible, stops) - 1
         first = np.searchsorted(visible, found.first[starts])
         there = last >= first
@@ -245,7 +239,7 @@ class Separators:
         self._line_ends += int(gaps[np.unique(last)].sum())
 
     def summary(self) -> dict[str, Any]:
-        """Return the characters that end most segments, and line ends."""
+        """Return the characters that end the most segments, and line ends."""
         segments = max(1, self.segments)
         return {
             "segments": self.segments,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from train.evals.rows import LEFT_OUT, Row
 
-# Of what is measured beside these, every row has a line.
+# Measures without a line in the table.
 _DETAILS = {
     "nll", "bits_per_byte", "tokens_scored", "documents", "trials", "chance", "first", "second",
     "steps", "tokens", "problems", "trained_operators", LEFT_OUT,

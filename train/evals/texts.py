@@ -1,4 +1,4 @@
-"""The held-out text that measurements read, and the characters that tokens spell."""
+"""Held-out text for measurements, and the characters that tokens spell."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from train.data.store.windows import LongDocuments
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 
-_LONE = "\ufffd"  # how a byte that is no UTF-8 appears
+_LONE = "\ufffd"  # stands for a byte that is not UTF-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Documents one after the other. tokens, marks: ``(time)``; ends: tokens up to each end."""
+    """Documents joined. tokens, marks: ``(time)``; ends: number of tokens up to each end."""
 
     tokens: np.ndarray
     marks: np.ndarray
@@ -29,7 +29,7 @@ class Stream:
 
     @property
     def place(self) -> np.ndarray:
-        """Tokens of its document before each token."""
+        """Position of each token in its document."""
         starts = np.concatenate(([0], self.ends[:-1])).astype(np.int64)
         return np.arange(len(self.tokens)) - starts[self.document]
 
@@ -50,14 +50,13 @@ class Excerpts:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest that is equal for equal excerpts."""
         whole = hashlib.sha256(self.tokens.tobytes())
         whole.update(self.marks.tobytes())
         return f"{self.tokens.shape} {self.bytes} {whole.hexdigest()}"
 
 
 class HeldOut:
-    """A held-out split of each source, and the tokenizer of all of them."""
+    """A held-out split of each source, and their tokenizer."""
 
     def __init__(self, splits: Mapping[str, DataSet], tokenizer: Tokenizer) -> None:
         self.splits, self.tokenizer = splits, tokenizer
@@ -89,9 +88,9 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """text, and its code points uint32 [characters].
+    """A text, and its code points uint32 [characters].
 
-    first, last: int64 [tokens], the characters of a token's first byte and behind its last one.
+    first, last: int64 [tokens], the character of a token's first byte, and the one after its last.
     """
 
     text: str
@@ -101,10 +100,9 @@ class Spelled:
 
 
 def spelled(ids: np.ndarray, pieces: Sequence[bytes], sizes: np.ndarray) -> Spelled:
-    """Return what ids spell; pieces and sizes: the bytes of every id, and their count.
+    """Return the text of ids; pieces and sizes: the bytes of every id, and their count.
 
-    Ids of no text (special tokens) have empty places. Bytes that are no UTF-8 count as a character
-    each, so that every token keeps its place whatever it was cut from.
+    Ids without text (special tokens) have empty spans. A byte that is not UTF-8 is one character.
     """
     text = b"".join([pieces[id] for id in ids.tolist()]).decode("utf-8", "surrogateescape")
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")

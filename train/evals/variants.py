@@ -1,8 +1,7 @@
 """Variants of a trained model: ways to stretch it, without training, at each length of context.
 
-A method that has a factor gets that of the length: length / training row. A method that measures
-the length itself (dynamic) keeps its own. Nothing is stretched where the factor is 1: there every
-method is the model as it is.
+A method that measures the length itself (dynamic) keeps its own factor. At a factor of 1 nothing is
+stretched: every method is the model as it is.
 """
 
 import inspect
@@ -21,10 +20,10 @@ _FACTOR = "factor"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
-    """Which ways to stretch are compared.
+    """The ways to stretch that are compared.
 
     methods: descriptions by name; None for the model as it is. units: what the original length
-    counts. factor: of the methods that have one; None: that of each length.
+    counts. factor: None for length / training row.
     """
 
     methods: Mapping[str, Mapping[str, Any] | None]
@@ -36,7 +35,7 @@ class Ways:
 class Variant:
     """A method with one unit, named "yarn (segments)", or "rerope" where it has none.
 
-    configs: the model at each length, in tokens. left_out: why the model does not take it.
+    configs: the model at each length, in tokens. left_out: why the method does not fit the model.
     """
 
     name: str
@@ -53,10 +52,9 @@ def variants(
     row_length: int,
     allowed: tuple[str, ...] = ALLOWED,
 ) -> Iterator[Variant]:
-    """Yield the variants of a model; one that was stretched and trained so takes none but itself.
+    """Yield the variants of a model; one that was trained with a stretch takes no other.
 
-    notes: of its training. Where both units give equal models (the method asks for no original
-    length), there is one variant without a unit.
+    Where both units give equal models, there is one variant without a unit.
     """
 
     def stretched(description: Mapping[str, Any], unit: Any, length: int) -> DecoderConfig:
@@ -65,7 +63,7 @@ def variants(
         described = {key: value for key, value in description.items() if key != PARTIAL}
         if _scales(described, allowed):
             described[_FACTOR] = factor
-        # Also where nothing is stretched: what cannot be is refused at every length.
+        # Even at a factor of 1: an impossible method is refused at each length.
         done = extend_config(config, described, notes=notes, unit=unit, allowed=allowed)
         return done.config if factor > 1 else config
 
@@ -90,7 +88,7 @@ def variants(
 
 
 def is_stretched(encoding: Any) -> bool:
-    """Return whether a description holds a stretch or a far method."""
+    """Return whether a description has a stretch or a far method."""
     if isinstance(encoding, Mapping):
         own = any(encoding.get(key) is not None for key in ("stretch", "far"))
         return own or any(map(is_stretched, encoding.values()))
@@ -98,7 +96,6 @@ def is_stretched(encoding: Any) -> bool:
 
 
 def _scales(description: Mapping[str, Any], allowed: tuple[str, ...]) -> bool:
-    """Return whether a method takes the factor of a length."""
     kind = find(description[TARGET], allowed=allowed)
     dynamic = bool(getattr(kind, "dynamic", False))
     return _FACTOR in inspect.signature(kind).parameters and not dynamic

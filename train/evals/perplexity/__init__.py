@@ -1,4 +1,4 @@
-"""Perplexity: what is read, which tokens of it are scored, and how losses become one number.
+"""Perplexity: what is read, what is scored, and how losses become one number.
 
 protocols.py  which windows are read and which tokens scored; losses.py runs the model over them, in
 memory linear in length; measure.py makes rows of them, length by length

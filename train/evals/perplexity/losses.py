@@ -1,8 +1,8 @@
-"""The losses of a model on texts of any length: in one pass, or chunk by chunk through a cache.
+"""Losses of a model on texts of any length: in one pass, or chunk by chunk through a cache.
 
 Both give the same; chunks need memory for the keys and values of a row, and for one chunk of
-everything else. Logits are never whole. What a dynamic stretch counts with is known beforehand,
-because the whole row is: so its chunks are rotated as the row in one pass would be.
+everything else. Logits are never held whole. A dynamic stretch gets the lengths of the whole row
+beforehand, so its chunks are rotated as in one pass.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from train.evals.perplexity.protocols import Losses, Protocol, Window
 from train.evals.texts import Stream
 
-# Tokens of a row that are read in one pass; more are read in chunks.
+# Tokens of a row that are read in one pass; longer rows are read in chunks.
 ONE_PASS = 16384
 CHUNK = 1024
 
@@ -114,8 +114,7 @@ def hidden_states(
 ) -> Iterator[tuple[int, Float[Tensor, "batch part width"]]]:
     """Yield where each part of the rows starts, and the hidden states of its tokens, in order.
 
-    A row is one document, whatever its marks say of others. chunk: tokens of a part where rows
-    have more than `one_pass`.
+    A row is read as one document, whatever its marks say. chunk: tokens per part of long rows.
     """
     marks = marks & ~(1 << DOCUMENT_BIT) & 0xFF
     at = Positions.from_marks(marks, packed=False)

@@ -1,4 +1,4 @@
-"""Perplexity against the length of the context, by one protocol."""
+"""Perplexity by the length of the context, under one protocol."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ def perplexity(nll: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Perplexity(Measurement):
-    """documents: of each source, at most. tokens_per_batch: that are read at once."""
+    """Perplexity on at most `documents` of each source. tokens_per_batch: read at once."""
 
     choice: Choice
     documents: int
@@ -65,10 +65,7 @@ class Perplexity(Measurement):
     def rows(
         self, excerpts: Excerpts, protocol: Protocol, of: partial[Row], model: Decoder
     ) -> list[Row]:
-        """Return perplexity with its interval over documents, and losses by document.
-
-        Losses by position are those of the longest length alone.
-        """
+        """Return perplexity, losses by document and, at the longest length, losses by position."""
         batch = self.tokens_per_batch
         losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch)
         sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
@@ -99,7 +96,7 @@ class Perplexity(Measurement):
 
 
 def _by_position(losses: Losses, excerpts: Excerpts, of: partial[Row]) -> Iterator[Row]:
-    """Yield mean losses in equal bins of the place in the document."""
+    """Yield mean losses in equal bins of the position in the document."""
     shape = excerpts.tokens.shape
     nll, scored = losses.nll.reshape(shape), losses.scored.reshape(shape)
     edges = np.unique(np.linspace(0, shape[1], min(BINS, shape[1]) + 1).astype(int)).tolist()

@@ -1,11 +1,11 @@
-"""Protocols of perplexity: which windows are read, and which tokens are scored there.
+"""Protocols of perplexity: which windows are read, and which of their tokens are scored.
 
     tokens    0 1 2 3 4 5 6 7 8 9
     windows   [       ]                read 0-4, scored from 1 on
                     [       ]          read 3-7, scored from 5 on: what was not scored yet
 
-No token is scored twice. Whatever the protocol, the mean over all scored tokens is reported; the
-averages by which its source reports are kept beside it where they differ.
+No token is scored twice. The mean over all scored tokens and the averages of the source are
+reported.
 """
 
 import itertools
@@ -35,8 +35,7 @@ class Window:
 class Losses:
     """The losses of a model on a stream. *Shape:* ``(time)`` each.
 
-    nll: nats, 0 where not scored. window: which one scored the token, -1: none did. document:
-    index of the document.
+    nll: nats, 0 where not scored. window: which one scored the token, or -1. document: its index.
     """
 
     nll: np.ndarray
@@ -48,26 +47,25 @@ class Losses:
         return np.asarray(self.window != _NOWHERE)
 
     def by(self, group: np.ndarray, *, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return sums of losses, and scored tokens, of each of `count` groups of tokens."""
+        """Return the sum of losses and the number of scored tokens of each of `count` groups."""
         inside = group[self.scored]
         sums = np.bincount(inside, weights=self.nll[self.scored], minlength=count)
         return sums, np.bincount(inside, minlength=count)
 
     def window_means(self) -> np.ndarray:
-        """Return the mean loss of each window that scored any token, in their order."""
+        """Return the mean loss of each window that scored any token, in order."""
         sums, counts = self.by(self.window, count=int(self.window.max(initial=0)) + 1)
         return np.asarray(sums[counts > 0] / counts[counts > 0])
 
     def mean(self) -> float:
-        """Return the mean over all scored tokens, every token weighing the same."""
+        """Return the mean over all scored tokens."""
         return _mean(self.nll[self.scored])
 
 
 class Protocol(ABC):
     """A protocol: a frozen, keyword-only dataclass.
 
-    start_token: an id that is put before every window, where a protocol has one; it is read in
-    the segment that it is put before, and never scored.
+    start_token: an id put before every window, as part of its first segment, and never scored.
     """
 
     name: ClassVar[str]
@@ -76,18 +74,18 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def definition(self) -> str:
-        """The whole of it in a sentence, with its numbers."""
+        """The protocol in a sentence, with its numbers."""
 
     @abstractmethod
     def windows(self, ends: Sequence[int]) -> list[Window]:
         """Return the windows over documents that end at `ends` (tokens of the stream)."""
 
     def spares(self, place: np.ndarray) -> np.ndarray:
-        """Return which tokens, by their place in a document, are never scored; default: none."""
+        """Return which tokens, by position in their document, are never scored; default: none."""
         return np.zeros(len(place), bool)
 
     def averages(self, losses: Losses) -> Mapping[str, float]:
-        """Return the mean losses by which the source of the protocol reports, by name."""
+        """Return the mean losses that the source of the protocol reports, by name."""
         return {}
 
 
@@ -99,9 +97,8 @@ class Windows(Protocol):
         length 4             [     ] [     ]
         length 8             [             ]
 
-    Tokens at multiples of the training row have no context at the shortest length, and are scored
-    at none: so only how far the model may look back changes from one length to the next.
-    length: tokens of a window. row_length: of training, in tokens.
+    Tokens at multiples of the training row have no context at the shortest length, so they are
+    never scored: lengths differ only in how far the model may look back.
     """
 
     name: ClassVar[str] = "windows"
@@ -132,11 +129,10 @@ class Windows(Protocol):
 class Sliding(Protocol):
     """Sliding windows with a stride: each scores only the tokens that no window before it scored.
 
-    A token has a context of length - stride tokens at least, but for the first window. The common
-    recipe of Hugging Face ("Perplexity of fixed-length models") has had two averages, both
-    reported: the mean over windows, which overweights a short last one, and a sum weighted by one
-    token too few for every window but the first, because a shift of labels is taken off where
-    there is none. length: tokens of a window. stride: tokens from one window to the next.
+    The common recipe of Hugging Face ("Perplexity of fixed-length models") has had two averages,
+    both reported: the mean over windows, which overweights a short last one, and a weighted sum, in
+    which all windows but the first weigh one token too few, because a shift of labels is
+    subtracted.
     """
 
     name: ClassVar[str] = "sliding"
@@ -166,7 +162,7 @@ class Sliding(Protocol):
         if not len(found):
             return {"mean_of_windows": math.nan, "one_token_too_few": math.nan}
         means = losses.window_means()
-        # Where nothing is before what is new in a window, its first token was lost already.
+        # Nothing predicts the first token of these windows: their counts are one less already.
         alone = np.diff(losses.document[scored][first], prepend=-1) != 0
         weights = np.where(alone | (self.stride == self.length), counts, counts - 1)
         weighted = float((weights * means).sum())
@@ -178,12 +174,11 @@ class Sliding(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastK(Protocol):
-    """The last tokens of each document behind a context of growing length (ReRoPE's eval_loss.py).
+    """The last tokens of each document after a context of growing length (ReRoPE's eval_loss.py).
 
         last 3, length 5     . . . [ . . x x x ]      the same tokens are scored at every length
 
-    The window has one token more than the length: as many are read before the last one. last:
-    tokens scored, at most the length. `mean_of_documents`: they weigh the same, however short.
+    The window has length + 1 tokens, so that `length` are read before the last one.
     """
 
     name: ClassVar[str] = "last_k"
@@ -215,7 +210,7 @@ class LastK(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullContext(Protocol):
-    """Every document in one pass: each token looks back on all before it. It has no length."""
+    """Each document in one pass: each token looks back on all before it. It has no length."""
 
     name: ClassVar[str] = "full_context"
 
@@ -235,8 +230,7 @@ class BipeBlocks(Protocol):
         last full block too, are dropped
         perplexity = exp(mean over batches of the mean loss of a batch)
 
-    So the blocks of a short last batch weigh more. Its training code keeps the last full block.
-    length: tokens of a block. batch: blocks of a batch. drop_last: drop the last full block.
+    So the blocks of a short last batch weigh more. BiPE's training code keeps the last full block.
     """
 
     name: ClassVar[str] = "bipe_blocks"
@@ -268,13 +262,12 @@ class BipeBlocks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yarn(Protocol):
-    """The protocol of the YaRN release (eval/perplexity.py): sliding windows behind a start token.
+    """The protocol of the YaRN release (eval/perplexity.py): sliding windows after a start token.
 
         perplexity = exp(mean over all windows of all documents of the mean loss of a window)
 
-    So a short last window weighs as much as a whole one. Without a start token windows have one
-    token more, and the first of a document is not scored. length: of what is read at once, the
-    start token included; stride: both in tokens. truncate: only the first window of each document.
+    So a short last window weighs as much as a full one. length: tokens read at once, including the
+    start token, if there is one. truncate: only the first window of each document.
     """
 
     name: ClassVar[str] = "yarn"
@@ -315,10 +308,7 @@ class Yarn(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A protocol by its name, and the numbers (tokens) that it takes besides the length.
-
-    stride, last: None for half a training row.
-    """
+    """A protocol by name, and its numbers in tokens; stride, last: None for half a training row."""
 
     protocol: str
     stride: int | None = None
@@ -326,7 +316,7 @@ class Choice:
     start_token: int | None = None
 
     def at(self, length: int, *, row_length: int) -> Protocol:
-        """Return the protocol at a length of context, for a model trained on rows of a length."""
+        """Return the protocol at a length of context; row_length: of the training of the model."""
         half = max(1, row_length // 2)
         stride = half if self.stride is None else self.stride
         match self.protocol:
@@ -349,15 +339,12 @@ PROTOCOLS = tuple(kind.name for kind in (Windows, Sliding, LastK, FullContext, B
 
 
 def _documents(ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each document that has tokens, in tokens of the stream."""
+    """Return (start, end) of each document that has tokens, in tokens of the stream."""
     return ((begin, end) for begin, end in itertools.pairwise([0, *ends]) if end > begin)
 
 
 def _sliding(ends: Sequence[int], *, length: int, stride: int) -> list[Window]:
-    """Return windows that each score what those before them in their document did not.
-
-    The last one of a document ends with it, and may be shorter.
-    """
+    """Return windows that each score what earlier ones of their document did not."""
     found = []
     for begin, end in _documents(ends):
         scored = begin

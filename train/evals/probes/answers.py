@@ -1,8 +1,7 @@
-"""What a model answers: the likeliest of several candidates, or what greedy decoding writes.
+"""Answers of a model: the most likely of several candidates, or greedy decoding.
 
-Candidates suit models too small to write any. The context is read once, in chunks through a cache,
-so that memory grows with its length and not with its square. Then each candidate is read behind it,
-and taken back. What is written is scored by RULER's rules (2404.06654).
+Candidates suit models too small to write answers. The context is read once, in chunks through a
+cache: memory is linear in its length. Written answers are scored by RULER's rules (2404.06654).
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ CHUNK = 1024  # tokens
 
 
 def shares_found(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> list[float]:
-    """Return the share of the answers of each trial among as many of the likeliest candidates.
+    """Return the share of each trial's n answers that are among its n most likely candidates.
 
     The trials must be of one length and have as many candidates each.
     """
@@ -39,10 +38,7 @@ def shares_found(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK)
 
 @torch.no_grad()
 def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> np.ndarray:
-    """Return the log-probability of each candidate behind its context, ``(trial, candidate)``.
-
-    Candidates are cut as the text would be that goes on with them.
-    """
+    """Return the log-probability of each candidate after its context, ``(trial, candidate)``."""
     tokens = torch.from_numpy(np.stack([each.tokens for each in trials]))
     marks = torch.from_numpy(np.stack([each.marks for each in trials]) & 0xFE)
     count = len(trials[0].candidates)
@@ -61,10 +57,7 @@ def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHU
 def filled_cache(
     model: Decoder, marks: Tensor, *, room: int, segments: Sequence[int] | int = 0
 ) -> Cache:
-    """Return a cache with room for a batch of contexts and `room` tokens behind each.
-
-    segments: how many of them the tokens behind open, at most, for all rows or for each.
-    """
+    """Return a cache for contexts and `room` tokens after each, which open at most `segments`."""
     at = Positions.from_marks(marks.to(model.head.weight.device), packed=False)
     batch, time = marks.shape
     lengths = Lengths(
@@ -76,7 +69,7 @@ def filled_cache(
 
 
 def read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: int) -> Tensor:
-    """Read tokens in chunks; return the hidden states of the last of them."""
+    """Read tokens in chunks; return the hidden states of the last chunk."""
     device = model.head.weight.device
     for part, opened in zip(tokens.split(chunk, 1), marks.split(chunk, 1), strict=True):
         hidden = model(part.to(device), cache.next(opened.to(device)), cache=cache)
@@ -93,7 +86,7 @@ def _behind(
     """Return the log-probability of one candidate per row; the cache is left as it was."""
     device, length = first.device, len(cache)
     sizes = torch.tensor([len(row) for row in ids], device=device)
-    # Causal: what stands behind a candidate changes nothing in it.
+    # Attention is causal: the padding after a candidate changes nothing in it.
     tokens, opened = (_padded(rows).to(device) for rows in (ids, marks))
     logits = first
     if tokens.shape[1] > 1:
@@ -107,7 +100,6 @@ def _behind(
 
 
 def _padded(rows: Sequence[np.ndarray]) -> Tensor:
-    """Return rows of numbers with zeros behind them: int64 [row, longest]."""
     padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row
@@ -115,7 +107,7 @@ def _padded(rows: Sequence[np.ndarray]) -> Tensor:
 
 
 def followed(texts: Texts) -> TokenMarker:
-    """Return what follows the segments of written text; ConfigError if the segmenter reads on."""
+    """Return the marker of written text; ConfigError if the segmenter reads ahead."""
     try:
         return texts.marker()
     except ValueError as fault:
@@ -128,7 +120,7 @@ def followed(texts: Texts) -> TokenMarker:
 def matches(
     model: Decoder, trials: Sequence[Trial], *, kind: Kind, texts: Texts
 ) -> list[tuple[float, str]]:
-    """Return for each trial the share of the answers that was written, and what was written."""
+    """Return for each trial the share of its answers that was written, and what was written."""
     written = generate(
         model,
         [each.tokens.tolist() for each in trials],

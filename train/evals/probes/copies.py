@@ -1,11 +1,10 @@
-"""Copying: what came once in the context and comes again is known from then on.
+"""Copying: tokens that came once in the context can be predicted when they come again.
 
     induction   A B C ... A B C ...    random tokens twice: the second time, each can be known
     copy        hay  A B C  hay  A B C   a few random tokens at a depth, and at the end again
 
-Tokens are drawn from the vocabulary, so that nothing but the context tells them (Olsson et al.,
-2209.11895). Scored are the second appearances but for their first tokens, which show what is
-repeated. The loss of plain text by the place of its tokens is here too.
+Tokens are drawn from the vocabulary, so that only the context predicts them (Olsson et al.,
+2209.11895). The first tokens of the second copy show what is repeated, and are not scored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +22,12 @@ from train.evals.probes.draws import Draw
 from train.evals.probes.haystack import Haystack, Texts
 
 BLOCK = 32  # tokens of what is copied
-CUE = 2  # tokens of a second appearance that say what comes
+CUE = 2  # tokens of the second copy that show what comes
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """tokens: int64 [length]. marks: uint8 [length]. first, second: where the copies begin."""
+    """Two copies in a context. tokens: int64, marks: uint8 [length]; first, second: starts."""
 
     tokens: np.ndarray
     marks: np.ndarray
@@ -47,7 +46,7 @@ class Repeat:
 
 
 def induction(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
-    """Return half of the context, twice; None if there is too little room."""
+    """Return random tokens that fill half of the context, twice; None without room."""
     texts, size = hay.texts, length // 2
     if size <= CUE:
         return None
@@ -70,7 +69,7 @@ def copy(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repe
 
 
 def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:
-    """Return drawn tokens that have some text, each as likely as the others."""
+    """Draw tokens that have some text, all with the same probability."""
     known = texts.telling
     return known[[draw.below(len(known)) for _ in range(count)]] if count else known[:0]
 
@@ -78,7 +77,7 @@ def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:
 def copied(
     model: Decoder, repeats: Sequence[Repeat], *, chunk: int = CHUNK
 ) -> list[dict[str, float]]:
-    """Return losses in nats per token of both appearances, and the share of the second right."""
+    """Return the mean losses of both copies in nats per token, and the accuracy on the second."""
     tokens = np.stack([each.tokens for each in repeats])
     losses, right = losses_through(model, tokens, np.stack([r.marks for r in repeats]), chunk=chunk)
     found = []
@@ -93,11 +92,7 @@ def copied(
 def losses_through(
     model: Decoder, tokens: np.ndarray, marks: np.ndarray, *, chunk: int = CHUNK
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the loss of each token in nats, and whether it was likeliest: ``(row, time)`` each.
-
-    Read in chunks through a cache: memory grows with the length alone. Nothing predicts the first
-    token; its loss is 0.
-    """
+    """Return losses in nats (first token: 0) and whether argmax is right, ``(row, time)`` each."""
     device = model.head.weight.device
     ids = torch.from_numpy(tokens).to(device)
     losses, right = np.zeros(tokens.shape), np.zeros(tokens.shape, dtype=bool)
@@ -117,7 +112,7 @@ LEVELS = ("token", "inter", "intra")
 
 
 class Octave(NamedTuple):
-    """Mean loss in nats of the tokens whose id at a level is from start to below stop."""
+    """Mean loss in nats of the tokens whose id at a level is from `start` to `stop` - 1."""
 
     level: str
     start: int
@@ -134,11 +129,10 @@ def by_position(
     rows: int,
     chunk: int = CHUNK,
 ) -> Iterator[Octave]:
-    """Yield the loss in octaves of the place of a token: in its document, of its segment, in it.
+    """Yield the loss in octaves of the token's ids at each level.
 
-    A model that uses what it read long ago keeps falling along the first two; the third shows what
-    the start of a segment costs, where only the inter level tells tokens apart. rows: texts that
-    are read at once.
+    A model that uses distant context keeps improving along the first two levels; the third shows
+    what the start of a segment costs, where only the inter level distinguishes tokens.
     """
     sums = {level: np.zeros(64) for level in LEVELS}
     counts = {level: np.zeros(64, np.int64) for level in LEVELS}

@@ -1,4 +1,4 @@
-"""Draws that are the same on every machine and with every version of every library (SplitMix64)."""
+"""Draws that are the same on every machine and with every library version (SplitMix64)."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 
 
 class Draw:
-    """A stream of draws that is a function of its key: numbers and names, in their order."""
+    """A stream of random numbers and names that is a function of its key."""
 
     def __init__(self, *key: int | str) -> None:
         digest = hashlib.sha256(json.dumps(key).encode()).digest()
         self._bits = stream(int.from_bytes(digest[:8], "little"))
 
     def below(self, stop: int) -> int:
-        """Return a number from 0 to below `stop`, each as likely as the others."""
+        """Return a number from 0 to `stop` - 1, all with the same probability."""
         if not 1 <= stop <= _WHOLE:
             raise ValueError(f"stop must be from 1 to 2**64, was: {stop}")
         limit = _WHOLE - _WHOLE % stop
@@ -36,7 +36,7 @@ class Draw:
         return found % stop
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """Return the items in another order (Fisher and Yates)."""
+        """Return the items in random order (Fisher and Yates)."""
         made = list(items)
         for last in range(len(made) - 1, 0, -1):
             other = self.below(last + 1)
@@ -44,7 +44,7 @@ class Draw:
         return made
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """Return different items, `count` of them, in the order drawn."""
+        """Return `count` different items, in the order drawn."""
         if count > len(items):
             raise ValueError(f"count must be at most {len(items)}, the items there are: {count}")
         made = list(items)
@@ -54,18 +54,18 @@ class Draw:
         return made[:count]
 
     def numbers(self, count: int, *, digits: int) -> list[str]:
-        """Return different numbers of so many digits."""
+        """Return different numbers of `digits` digits."""
         low = 10 ** (digits - 1)
         return _different(count, lambda: str(low + self.below(9 * low)))
 
     def letters(self, count: int, *, length: int, alphabet: str) -> list[str]:
-        """Return different strings of so many letters."""
+        """Return different strings of `length` letters."""
         one = lambda: alphabet[self.below(len(alphabet))]  # noqa: E731
         return _different(count, lambda: "".join(one() for _ in range(length)))
 
 
 def names(draw: Draw, count: int) -> list[str]:
-    """Return different names that statements are about: two plain words with a hyphen."""
+    """Return different names for statements: two plain words with a hyphen."""
     return _different(count, lambda: "-".join(draw.sample(WORDS, 2)))
 
 
@@ -75,7 +75,7 @@ def made_up_words(draw: Draw, count: int) -> list[str]:
 
 
 def _different(count: int, draw: Callable[[], str]) -> list[str]:
-    """Return the first `count` different results of a draw, in their order."""
+    """Return the first `count` different results of a draw, in order."""
     found = dict[str, None]()
     while len(found) < count:
         found[draw()] = None

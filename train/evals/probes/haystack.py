@@ -1,8 +1,7 @@
-"""Texts as ids with the marks that a segmenter gives them, and held-out text to hide things in.
+"""Texts as ids and marks, and held-out text to hide things in.
 
-Trials are put together from ids, so that their lengths are exact. What they spell is then cut as
-any text is, so that statements and questions have the segments that the rules of the data give
-them, and no others.
+Trials are put together from ids, so that their lengths are exact, and then cut as any text:
+statements and questions have the segments that the rules of the data give them.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ class Texts:
         self.telling = np.flatnonzero(self._sizes)  # ids that have some text
 
     def marker(self) -> TokenMarker:
-        """Return what follows the segments of a text; ValueError for a segmenter that reads on."""
+        """Return a marker of token streams; ValueError for a segmenter that reads ahead."""
         return TokenMarker(segmenter=self.segmenter, pieces=self.pieces)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -47,7 +46,7 @@ class Texts:
         return [len(ids) for ids in self.encode(texts)]
 
     def answers(self, question: str, words: Sequence[str]) -> list[np.ndarray]:
-        """Return the ids of the words as they follow a question, int64 [tokens] each."""
+        """Return the ids of each word after a question (alone, if the tokenizer merges the two)."""
         asked, *whole = self.encode([question, *(f"{question}{word}" for word in words)])
         alone = self.encode(words)
         size = len(asked)
@@ -67,10 +66,8 @@ class Texts:
         return mark(anchors_from_offsets(found.text, spans), self.segmenter.levels(found.text))
 
     def behind(self, ids: np.ndarray, words: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the marks of words behind ids, each alone: uint8 [tokens] each.
-
-        A segmenter that can be followed reads `ids` once for all words; the marks are the same.
-        """
+        """Return the marks of each word on its own after `ids`: uint8 [tokens] each."""
+        # A marker reads `ids` once for all words; the marks are the same.
         if self._marker is None:
             return [self.marks(np.concatenate([ids, word]))[len(ids) :] for word in words]
         marker = self._marker.copy()
@@ -85,10 +82,7 @@ class Texts:
 
 
 class Haystack:
-    """The tokens of a held-out split, read in a circle: a short one comes again.
-
-    Ends of documents are left out, for the model reads one document. name: of the source.
-    """
+    """The tokens of a held-out split without ends of documents, read in a circle."""
 
     def __init__(self, data: DataSet, *, texts: Texts, name: str = "") -> None:
         if not len(data.tokens):
@@ -101,7 +95,7 @@ class Haystack:
         return len(self.data.tokens)
 
     def take(self, draw: Draw, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids int64 [count], and the places where their segments begin, the end included."""
+        """Return ids int64 [count], and the starts of their segments, with the end of the ids."""
         if not count:
             return np.zeros(0, np.int64), np.zeros(1, np.int64)
         start = self._begin(draw.below(len(self)))
@@ -121,7 +115,7 @@ class Haystack:
         return whole, np.append(places, len(whole))
 
     def _by_lines(self, pieces: Sequence[bytes]) -> bool:
-        """Return whether most segments end with a line: then so do statements among them."""
+        """Return whether most segments end with a line; then statements among them do so too."""
         stop = min(len(self), 1 << 16)
         places = np.flatnonzero(self.data.marks(0, stop))[1:]
         if not len(places):
@@ -131,6 +125,6 @@ class Haystack:
         return sum(ends) * 2 > len(ends)
 
     def _begin(self, place: int) -> int:
-        """Return the first segment behind a place, so that the text begins whole."""
+        """Return the start of the first segment from a place on, so that the text begins whole."""
         found = np.flatnonzero(self.data.marks(place, min(len(self), place + _AHEAD)))
         return place + int(found[0]) if len(found) else place

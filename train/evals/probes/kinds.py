@@ -1,14 +1,13 @@
-"""The kinds of probes that are laid among held-out text, or fill the context, and are asked for.
+"""The kinds of probes that are hidden in held-out text, or fill the context.
 
-    passkey        a number among text that has nothing to do with it (Mohtashami, 2305.16300)
+    passkey        a number in unrelated text (Mohtashami, 2305.16300)
     niah_...       needles in a haystack, with distractors
     variables      which variables have a value, through a chain of others
-    ..._words      words that are counted: the context is nothing but words
-    qa             questions about passages that tell the same of other towns
+    ..._words      words that are counted: the context is only words
+    qa             questions about passages that state the same facts of other towns
 
 The tasks are RULER's (Hsieh et al., 2404.06654). The wording is ours, and shorter, so that contexts
-of a few hundred tokens have room for it. Words are made of syllables, so that there is no end of
-them, no language has an advantage, and no model can know them beforehand.
+of a few hundred tokens have room for it. Words are made of syllables: no model knows them.
 """
 
 import itertools
@@ -24,7 +23,7 @@ HOPS, CHAINS = 4, 2  # of variables
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 COMMON, MOST, RATIO = 10, 30, 10
 FREQUENT, RANKS = 3, 10
-_SAMPLE = 50  # words or passages from which it is known how many tokens one has
+_SAMPLE = 50  # words or passages that show how many tokens one has
 
 
 def _passkey(draw: Draw, room: Room) -> Draft:
@@ -50,7 +49,7 @@ def _asked(name: str) -> str:
 
 
 def _one_of(draw: Draw, room: Room, *, stated: int) -> Draft:
-    """Draft some names with their numbers, of which one is asked for."""
+    """Draft several names with their numbers, one of which is asked for."""
     called = names(draw, stated)
     numbers = draw.numbers(max(room.candidates, stated + 1), digits=_NEEDLE_DIGITS)
     needles = [
@@ -67,7 +66,7 @@ def _one_of(draw: Draw, room: Room, *, stated: int) -> Draft:
 
 
 def _needles(draw: Draw, room: Room) -> Draft | None:
-    """Draft nothing but names with their numbers, as many as there is room for."""
+    """Draft only names with their numbers, as many as there is room for."""
     name = names(draw, 1)[0]
     number = draw.numbers(1, digits=_NEEDLE_DIGITS)[0]
     sought = Piece(f"\n{_stated(name, number)}", sought=True)
@@ -89,7 +88,7 @@ def _needles(draw: Draw, room: Room) -> Draft | None:
 
 
 def _filling(draw: Draw, room: Room, left: int, *, taken: Sequence[str]) -> list[Piece]:
-    """Return as many needles that are not sought as `left` tokens hold; names may come again."""
+    """Return as many needles that are not sought as `left` tokens hold; names may repeat."""
     found: list[Piece] = []
     seen = set(taken)
     while left > 0:
@@ -100,7 +99,7 @@ def _filling(draw: Draw, room: Room, left: int, *, taken: Sequence[str]) -> list
                 seen.add(number)
                 batch.append(f"\n{_stated(name, number)}")
         for text, tokens in zip(batch, room.count(batch), strict=True):
-            left -= max(1, tokens)  # also where a vocabulary has none of the letters
+            left -= max(1, tokens)  # at least 1: a vocabulary may have none of the letters
             if left < 0:
                 return found
             found.append(Piece(text))
@@ -131,15 +130,12 @@ def _all_of(draw: Draw, room: Room, called: Sequence[str], question: str) -> Dra
 
 
 def _variables(draw: Draw, room: Room) -> Draft:
-    """Draft two chains; the candidates are the variables of both.
-
-    VAR ABCDE = 12345.  ...  VAR FGHIJ = VAR ABCDE.  ...  VAR KLMNO = VAR FGHIJ.
-    """
+    """Draft two chains of variables, as in VAR ABCDE = 12345. ... VAR FGHIJ = VAR ABCDE."""
     called = draw.letters((HOPS + 1) * CHAINS, length=5, alphabet=_LETTERS)
     values = draw.numbers(CHAINS, digits=5)
     chains = [called[i::CHAINS] for i in range(CHAINS)]
     needles, last = [], values.copy()
-    # Each statement of a chain comes behind the one that it refers to; chains mix as they fall.
+    # A statement comes after the one that it refers to; the chains mix at random.
     turns = [i for i in range(CHAINS) for _ in range(HOPS + 1)]
     left = [iter(chain) for chain in chains]
     for i in draw.shuffled(turns):
@@ -160,17 +156,14 @@ _WORDS_INTRO = "Remember the words of this list that come most often."
 
 
 def _left(room: Room, question: str) -> tuple[int, int]:
-    """Return the tokens left for words, and those of the longest of a sample of words."""
+    """Return the tokens left for words, and the most tokens of a word in a sample."""
     sample = [f" {word}" for word in made_up_words(Draw("tokens of words"), _SAMPLE)]
     around = sum(room.count([f"\n{_WORDS_INTRO}", f"\n{question}"]))
     return room.tokens - around, max(room.count(sample))
 
 
 def _common(draw: Draw, room: Room) -> Draft | None:
-    """Draft ten words that come up to 30 times, all others a tenth as often.
-
-    Contexts too short for 30 times have fewer, in the same proportion as far as it goes.
-    """
+    """Draft ten words that come up to 30 times each; the others come a tenth as often."""
     question = f"Which {COMMON} words are the most common in the list? They are"
     left, each = _left(room, question)
     often = min(MOST, left // (2 * COMMON * each))  # half of the room at most
@@ -227,7 +220,6 @@ _QUESTIONS = {
 
 
 def _towns(draw: Draw, count: int) -> list[dict[str, str]]:
-    """Return the facts of so many towns; no word comes twice."""
     words = iter(made_up_words(draw, count * len(_FIELDS)))
     return [
         {field: word.capitalize() for field, word in zip(_FIELDS, words, strict=False)}
@@ -236,11 +228,7 @@ def _towns(draw: Draw, count: int) -> list[dict[str, str]]:
 
 
 def _passages(draw: Draw, room: Room) -> Draft | None:
-    """Draft passages of which each tells the same of another town, and one is asked for one thing.
-
-    RULER asks questions of SQuAD and HotpotQA among their paragraphs. Here neither the subject nor
-    the question alone finds the answer, and no data set is needed.
-    """
+    """Draft passages that state the same facts of different towns; one fact is asked for."""
     sample = _towns(Draw("tokens of passages"), _SAMPLE)
     asked = sorted(_QUESTIONS)[draw.below(len(_QUESTIONS))]
     questions = room.count([f"\n{_QUESTIONS[asked].format(**town)}" for town in sample])

@@ -1,7 +1,7 @@
-"""Probes as a measurement: accuracy by length and depth, and every trial with its distances.
+"""Probes as a measurement: accuracy by length and depth, and each trial with its distances.
 
-Trials are functions of (seed, probe, length, depth, number) and of the held-out text: the same for
-all models, on every machine.
+Trials are functions of (seed, probe, length, depth, number) and held-out text, equal for all
+models.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,10 +48,7 @@ _UNITS = {"first": "nats/token", "second": "nats/token", "distance_tokens": "tok
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is tried: depths as shares of the context, trials of each length and depth.
-
-    scoring: "rank", "write" or both. tokens_per_batch: of contexts that are read at once.
-    """
+    """The trials of each length and depth (share of context); scoring: "rank", "write" or both."""
 
     depths: Sequence[float]
     trials: int
@@ -96,7 +93,7 @@ class Probe(Measurement):
         )
 
     def rows(self, model: Decoder, *, length: int, depth: float | None) -> list[Row]:
-        """Return means of the trials of a length and depth, and each trial."""
+        """Return the means over the trials of a length and depth, and each trial."""
         of = partial(Row, task=self.name, source=self.hay.name, length=length, depth=depth)
         draws = self._draws(length, depth)
         if self.name == POSITIONS:
@@ -122,12 +119,10 @@ class Probe(Measurement):
         return [Draw(*key, number) for number in range(self.plan.trials)]
 
     def _batches(self, items: list[Any]) -> Iterator[list[Any]]:
-        """Yield items of one length, as many at once as the batch allows."""
         size = max(1, self.plan.tokens_per_batch // len(items[0].tokens))
         return (items[start : start + size] for start in range(0, len(items), size))
 
     def _scores(self, model: Decoder, batch: list[Any]) -> list[dict[str, float | str]]:
-        """Return the scores of each trial, and the text that was written."""
         if self.name in COPIES:
             return [dict(score) for score in copied(model, batch)]
         scores: list[dict[str, float | str]] = [{} for _ in batch]
@@ -200,7 +195,7 @@ class Probe(Measurement):
         return "; ".join(said)
 
     def _require_answerable(self, subject: Subject) -> None:
-        """Refuse what no length can make answerable, before anything is measured."""
+        """Refuse, before anything is measured, a probe that cannot be answered at any length."""
         kind = KINDS.get(self.name)
         if kind is None:
             return

@@ -1,13 +1,12 @@
-"""A trial of a probe: drafted as text, then laid out as tokens and marks, as long as is asked for.
+"""A trial of a probe: drafted as text, then laid out as tokens and marks of the length asked for.
 
-A kind of probe drafts a trial from a `Draw` and the room that there is; the layout is the same for
-all kinds, so that they have the same hay, the same lengths and the same marks:
+A kind drafts a trial from a `Draw` and the available room; all kinds have the same layout:
 
     needles:  intro \\n  hay  needle  hay  needle (sought)  hay  \\n question | answer
     lines:    hay (what is left)  \\n  intro  line line line ...  \\n question | answer
 
-The place of a sought needle is `depth` of the text around it; it is put before a segment of that
-text, never inside of one. Distances are from the end of a needle to the answer.
+A sought needle is at `depth` of the text around it, before a segment of that text and never inside
+one. Distances are from the end of a needle to the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 from train.evals.probes.draws import Draw
 from train.evals.probes.haystack import Haystack
 
-_PARTS = 1000  # in which depths are drawn
+_PARTS = 1000  # depths are drawn as multiples of 1 / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One trial.
+    """One trial. candidates: a small model chooses from them; each begins with a space.
 
-    needles: put into held-out text, in this order. lines: put together, instead of held-out text,
-    each with what parts it from the one before. question ends where the answer begins.
-    answers: what has to be named. candidates: what a small model chooses from, the answers among
-    them; each begins with the space before it.
+    needles: put into held-out text, in this order. lines: joined instead of held-out text, each
+    with its separator at the front. The answer begins where the question ends.
     """
 
     intro: str
@@ -49,10 +46,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a trial may hold.
-
-    tokens: of the whole context. count: tokens of each text. candidates: to choose from.
-    """
+    """How much a trial may hold. tokens: of the whole context. count: tokens of each text."""
 
     tokens: int
     count: Callable[[Sequence[str]], list[int]]
@@ -63,10 +57,8 @@ class Room:
 class Kind:
     """A kind of probe.
 
-    task: what is asked, in a sentence. deep: there is one sought needle, whose depth is chosen;
-    others are put where they fall. any_of: one answer suffices (RULER's string_match_part), instead
-    of the share that is named. max_new: tokens that are written for an answer. draft: None if
-    there is too little room.
+    deep: one needle is sought, at a chosen depth; others fall at random. any_of: one answer
+    suffices (RULER's string_match_part) instead of the share named. draft: None without room.
     """
 
     task: str
@@ -77,7 +69,7 @@ class Kind:
 
 
 def choices(draw: Draw, answers: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Return answers and others in a drawn order, each behind a space."""
+    """Return answers and others in random order, each after a space."""
     return tuple(f" {word}" for word in draw.shuffled([*answers, *others]))
 
 
@@ -85,9 +77,8 @@ def choices(draw: Draw, answers: Sequence[str], others: Sequence[str]) -> tuple[
 class Trial:
     """A context up to where the answer begins.
 
-    tokens: int64 [length]. marks: uint8 [length]. candidates, candidate_marks: ids of each, and
-    their marks behind the context. right: which of them are answers, bool. distance_tokens,
-    distance_segments: to the farthest sought needle.
+    tokens: int64, marks: uint8 [length]. candidates, candidate_marks: ids, and marks after the
+    context. right: bool, which of them are answers. distance_...: to the farthest sought needle.
     """
 
     tokens: np.ndarray
@@ -159,7 +150,7 @@ def _among_hay(
 
 
 def _depths(needles: tuple[Piece, ...], depth: float | None, draw: Draw) -> list[float]:
-    """Return the depth of each needle: `depth` of the sought one, or all as they fall, in order."""
+    """Return a depth per needle: `depth` for the sought one, else drawn; sorted without `depth`."""
     drawn = [draw.below(_PARTS + 1) / _PARTS for _ in needles]
     if depth is None:
         return sorted(drawn)

@@ -1,1 +1,1 @@
-"""How predictions are scored: by the rules of SCROLLS, RULER and passkey retrieval."""
+"""Scores of predictions, by the rules of SCROLLS, RULER and passkey retrieval."""

@@ -1,12 +1,11 @@
 """The numbers of SCROLLS: of one run on one task, and over tasks and seeds.
 
-    RUN/scrolls/SPLIT/scores.json    what `bipe scrolls` scored, and how the outputs were made
+    RUN/scrolls/SPLIT/scores.json    the scores, and how the outputs were made
     RUN/evaluation.jsonl             the same as rows, for the report
 
 Numbers and names are those of the official scorer (Shaham et al., 2022, arXiv 2201.03533): percent,
-rounded to four places; the score of a benchmark is the mean of the seven rounded scores. QuALITY
-scatters around chance at small sizes and moves that mean by itself, so that a mean without it is
-reported as well.
+rounded to four places; the benchmark's score is the mean of the seven. QuALITY scatters around
+chance at small sizes and moves that mean, so a mean without it is reported as well.
 """
 
 from __future__ import annotations
@@ -39,11 +38,7 @@ _REPORTED = ("mean", "p10", "p50", "p90", "most")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The score of one task, in percent.
-
-    values: by the names of the official scorer. score: the one that counts in the benchmark.
-    characters: mean length of the predictions.
-    """
+    """One task's score in percent. values: by the official names. characters: mean length."""
 
     values: Mapping[str, float]
     score: float
@@ -58,9 +53,9 @@ def score(
     metric: Metric,
     transliterate: bool = False,
 ) -> Score:
-    """Score predictions by id against the references by id.
+    """Score predictions against references, both by id.
 
-    Raises DataError if an id has no prediction or no reference, or a prediction is no text.
+    Raises DataError if an id has no prediction or no reference, or a prediction is not text.
     """
     _require_agreement(predictions, references)
     pairs = [(predictions[id], references[id]) for id in references]
@@ -81,9 +76,9 @@ def score(
 
 
 def benchmark_means(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the benchmark's mean and the one without QuALITY, by the scores of tasks.
+    """Return the mean over the tasks of the benchmark, and the mean without QuALITY.
 
-    None for a mean that lacks a task. Raises DataError for a task that is none of the seven.
+    A mean that lacks a task is None. Raises DataError for a task that is not one of the seven.
     """
     if strange := sorted({*scores} - {*TASKS}):
         raise DataError(f"scores of SCROLLS are of {', '.join(TASKS)}, were of: {strange}")
@@ -101,11 +96,7 @@ def prediction_statistics(
     truncated: Counts,
     tokens: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return lengths of predictions and of the references of the same ids, as plain values.
-
-    In characters and in words (by white space). truncated: what was cut of prompts and references.
-    tokens: length of each prediction in tokens.
-    """
+    """Return the lengths of predictions and references, in characters, words and tokens."""
     texts = [*predictions.values()]
     right = [one for id in predictions for one in references.get(id, ())]
     in_tokens = _summary([tokens[id] for id in predictions])
@@ -118,7 +109,7 @@ def prediction_statistics(
 
 
 def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> Iterator[Row]:
-    """Yield what `scores.json` holds as rows of a run; their source is the split."""
+    """Yield the contents of `scores.json` as rows of a run; their source is the split."""
     of_run: dict[str, Any] = {"run": run, "arm": arm, "seed": seed}
     of_run |= {"source": str(scores["split"]), "task": str(scores["task"])}
 
@@ -156,7 +147,7 @@ class Spread:
 
     @classmethod
     def of(cls, scores: Mapping[int, float]) -> Spread:
-        """Bring the scores of seeds together."""
+        """Return mean and deviation of the scores by seed."""
         ordered = dict(sorted(scores.items()))
         deviation = stdev(ordered.values()) if len(ordered) > 1 else None
         return cls(mean=fmean(ordered.values()), deviation=deviation, scores=ordered)
@@ -168,11 +159,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredModel:
-    """One model on all tasks that it was scored on; means: see `benchmark_means`.
-
-    Runs that differ in their seed alone belong together: they went on from the same weights, or
-    from those of one name, on the same task and split.
-    """
+    """One model on all tasks that it was scored on, by runs that differ only in their seed."""
 
     name: str
     split: str
@@ -181,7 +168,7 @@ class ScoredModel:
 
 
 def find_scores(out: Path) -> list[dict[str, Any]]:
-    """Read what `bipe scrolls` scored in the runs of a folder; DataError for a broken file."""
+    """Read the scores of the runs in a folder; DataError for a broken file."""
     found = []
     for path in sorted(out.glob(f"*/{runs.SCROLLS}/*/{SCORES}")):
         try:
@@ -195,7 +182,7 @@ def find_scores(out: Path) -> list[dict[str, Any]]:
 
 
 def over_seeds(scores: Iterable[Mapping[str, Any]]) -> list[ScoredModel]:
-    """Bring the scores of each model's seeds together; unscored predictions are left out."""
+    """Group the scores by model, over its seeds; unscored predictions are left out."""
     grouped: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for one in scores:
         if one["score"] is not None:
@@ -210,7 +197,7 @@ def over_seeds(scores: Iterable[Mapping[str, Any]]) -> list[ScoredModel]:
 
 
 def table(models: Sequence[ScoredModel]) -> str:
-    """Return a line for each model and task."""
+    """Return a text with a line for each model and task."""
     titles = [f"{model.name} {model.split}" for model in models]
     width = max(map(len, titles), default=0)
     lines = []
@@ -223,7 +210,7 @@ def table(models: Sequence[ScoredModel]) -> str:
 
 
 def as_json(models: Sequence[ScoredModel]) -> str:
-    """Return the same as JSON, for other programs."""
+    """Return the models as JSON."""
     return json.dumps({"format": FORMAT, "models": [asdict(m) for m in models]}, indent=1) + "\n"
 
 
@@ -253,7 +240,6 @@ def _percent(share: float) -> float:
 def _require_agreement(
     predictions: Mapping[str, str], references: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise DataError unless both have the same ids, with a text and something to compare it to."""
     faults = {
         "no prediction": [id for id in references if id not in predictions],
         "a prediction but no reference": [id for id in predictions if id not in references],

@@ -1,7 +1,4 @@
-"""How SCROLLS compares a prediction with its references: ROUGE, token F1 and exact match.
-
-Of several references the best counts. The golden data of tests holds the official scorers' numbers.
-"""
+"""The metrics of SCROLLS: ROUGE, token F1 and exact match, each of the best reference."""
 
 import math
 import re
@@ -22,8 +19,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def normalized(text: str, *, transliterate: bool = False) -> str:
     """Return an answer as it is compared, by the rules of SQuAD (Rajpurkar et al., 1606.05250).
 
-    Lower case, no ASCII punctuation, no "a", "an", "the", single spaces. transliterate: to ASCII
-    after all else (needs unidecode), as some copies of the SCROLLS scorer do.
+    transliterate: to ASCII at the end (needs unidecode), as some copies of the scorer do.
     """
     words = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
     plain = " ".join(words)
@@ -33,16 +29,13 @@ def normalized(text: str, *, transliterate: bool = False) -> str:
 def exact_match(
     prediction: str, references: Sequence[str], *, transliterate: bool = False
 ) -> float:
-    """Return 1 if the prediction equals a reference once both are normalised, else 0."""
+    """Return 1 if the normalised prediction equals a normalised reference, else 0."""
     found = normalized(prediction, transliterate=transliterate)
     return float(any(found == normalized(one, transliterate=transliterate) for one in references))
 
 
 def f1(prediction: str, references: Sequence[str], *, transliterate: bool = False) -> float:
-    """Return the harmonic mean of precision and recall of tokens, 0 to 1.
-
-    Two answers of which nothing is left match exactly, though their F1 is 0: they share no token.
-    """
+    """Return F1 of tokens, 0 to 1; 0 also for two empty answers, which match exactly."""
     found, *right = (
         Counter(normalized(one, transliterate=transliterate).split())
         for one in (prediction, *references)
@@ -53,15 +46,14 @@ def f1(prediction: str, references: Sequence[str], *, transliterate: bool = Fals
 def rouge(prediction: str, references: Sequence[str]) -> dict[str, float]:
     """Return ROUGE-1, -2 and -L (Lin, 2004): F-measures, 0 to 1, each of its best reference.
 
-    No stemmer. The package rouge_score counts; it keeps only [a-z0-9] of a text after
-    lower-casing, so that a text in another script scores 0.
+    No stemmer. rouge_score keeps only [a-z0-9] of a lower-cased text: other scripts score 0.
     """
     scores = [_scorer().score(reference, prediction) for reference in references]
     return {kind: max(score[kind].fmeasure for score in scores) for kind in ROUGE_TYPES}
 
 
 def rouge_means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean over examples of each type, and the geometric mean of the three means."""
+    """Return the mean of each type over examples, and the geometric mean of the three means."""
     means = {kind: fmean(score[kind] for score in scores) for kind in ROUGE_TYPES}
     return {**means, "geometric_mean": math.prod(means.values()) ** (1 / len(ROUGE_TYPES))}
 

@@ -37,6 +37,7 @@ def require_prime(modulus: int) -> None:
 
 
 def joined(operator: str, left: Node, right: Node, *, modulus: int) -> Node:
+    """Return the operation over two operands, with its value."""
     a, b = left.value, right.value
     if operator in "+-":
         value = a + b if operator == "+" else a - b

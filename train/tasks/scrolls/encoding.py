@@ -117,6 +117,7 @@ class Counts:
 
 
 def counted(kept: Iterable[Kept]) -> Counts:
+    """Return the counts of many examples together."""
     cut = [(one.prompt_cut, one.output_cut) for one in kept]
     return Counts(
         examples=len(cut),

