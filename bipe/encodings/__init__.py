@@ -1,4 +1,4 @@
-"""Position encodings, one file each, and the combinators that feed them ids (base.py)."""
+"""Position encodings, one file each, and the schemes that feed them ids (base.py)."""
 
 from bipe.encodings.alibi import ALiBi
 from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, Scheme

@@ -2,8 +2,8 @@
 
     score(i, j) = q_i . k_j / sqrt(head_width) - slope_h * (id(i) - id(j))
 
-With `Bilevel(inter=ALiBi(multiplier=96))` the ids are segment indices: BiPE-ALiBi as released
-(2401.16421, eq. 4; the multiplier is in its code).
+`Bilevel(inter=ALiBi(multiplier=96))`, over segment indices, is BiPE-ALiBi as released (2401.16421,
+eq. 4; the multiplier is in its code).
 """
 
 import torch
@@ -17,8 +17,7 @@ from bipe.encodings.base import Encoding
 def alibi_slopes(n_head: int) -> list[float]:
     """Return the slopes of the ALiBi release: 2^(-8i/c) for i = 1..c, c a power of two.
 
-    For other head counts: those of the largest power of two below, then every other slope of
-    twice as many heads.
+    Other head counts: c is the largest power below; then every other slope of 2c heads follows.
     """
     power = 1 << (n_head.bit_length() - 1)
     slopes = [2.0 ** (-8 * i / power) for i in range(1, power + 1)]
@@ -27,10 +26,7 @@ def alibi_slopes(n_head: int) -> list[float]:
 
 
 class ALiBi(Encoding):
-    """A penalty on distance, with a slope of its own for each head.
-
-    multiplier: factor on all slopes.
-    """
+    """A penalty on distance, with one slope per head. multiplier: factor on all slopes."""
 
     slopes: Tensor
 

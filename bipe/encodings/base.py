@@ -1,14 +1,13 @@
-"""The three hooks of a position encoding, and the combinators that feed it ids.
+"""The three hooks of a position encoding, and the schemes that feed it ids.
 
-An encoding sees integer ids and never segments. What the ids count is decided outside it:
-`Flat(RoPE(...))` counts tokens of the document, `Bilevel(intra=Learned(...), inter=RoPE(...))` is
-BiPE-RoPE (He et al., ICML 2024, arXiv 2401.16421, eq. 3 and 4): tokens inside the segment for the
-one, segments for the other. So an encoding is written once and has both forms.
+An encoding sees integer ids and never segments; a scheme decides what the ids count:
+`Flat(RoPE(...))` counts tokens of the document; `Bilevel(intra=Learned(...), inter=RoPE(...))` is
+BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): `intra` counts tokens of the segment, `inter`
+segments.
 
     embed(x, ids)       what to add to the embeddings
-    rotation(ids)       how queries and keys turn, computed once and applied in each layer
-    bias(q_ids, k_ids)  what to add to the attention scores, as a description (bias.py) and not as
-                        a T x T tensor: attention chooses the path
+    rotation(ids)       a rotation of queries and keys, computed once and applied in each layer
+    bias(q_ids, k_ids)  what to add to attention scores: a description (bias.py), no T x T tensor
 """
 
 from abc import ABC, abstractmethod
@@ -24,10 +23,10 @@ from bipe.rotation import Rotation, compose
 
 
 class Encoding(nn.Module):
-    """A position encoding: override the hooks that it needs, each default changes nothing.
+    """A position encoding; a hook that is not overridden changes nothing.
 
-    counts_length: whether `rotation` depends on how many ids a document has; it is then called
-        with `length=` as well, ``(batch, time)`` or ``(batch, 1)``.
+    counts_length: whether `rotation` depends on the number of ids per document; it then gets that
+        too, as `length=`, ``(batch, time)`` or ``(batch, 1)``.
     """
 
     counts_length: bool = False
@@ -39,24 +38,24 @@ class Encoding(nn.Module):
     def embed(
         self, x: Float[Tensor, "batch time width"], ids: Int[Tensor, "batch time"]
     ) -> Float[Tensor, "batch time width"]:
-        """Return `x` with what the encoding adds to the embeddings of tokens at `ids`."""
+        """Return `x`, the embeddings of tokens at `ids`, with the encoding added."""
         return x
 
     def rotation(self, ids: Int[Tensor, "batch time"]) -> Rotation | None:
-        """Return how queries and keys at `ids` turn before they meet; None: not at all."""
+        """Return the rotation of queries and keys at `ids`; None: no rotation."""
         return None
 
     def bias(
         self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
     ) -> Bias | None:
-        """Return what is added to the score of a query at `q_ids` and a key at `k_ids`."""
+        """Return the bias on scores of queries at `q_ids` and keys at `k_ids`; None: no bias."""
         return None
 
     def constant(self, name: str, value: Tensor) -> None:
-        """Register a table that follows the module's device and nothing else.
+        """Register a table that follows the module's device but keeps its values and is not saved.
 
-        It is no parameter, it is not saved, and `.half()`, `.to(torch.bfloat16)` or `to_empty`
-        leave its values alone: rounded frequencies and slopes are noise at long range.
+        `.half()`, `.to(torch.bfloat16)` and `to_empty` do not change it: rounded frequencies and
+        slopes are noise at long range.
         """
         self._constants[name] = value
         self.register_buffer(name, value, persistent=False)
@@ -70,7 +69,7 @@ class Encoding(nn.Module):
 
 @runtime_checkable
 class Scheme(Protocol):
-    """What a decoder calls: the three hooks, fed with `Positions` instead of ids."""
+    """What a decoder calls: the three hooks, with `Positions` instead of ids."""
 
     def embed(self, x: Tensor, at: Positions) -> Tensor: ...
     def rotation(self, at: Positions) -> Rotation | None: ...
@@ -78,10 +77,9 @@ class Scheme(Protocol):
 
 
 class _Fed(nn.Module, ABC):
-    """Encodings, each fed with the ids of its own level.
+    """Encodings that each get the ids of their own level.
 
-    far: how the encoding of `level` reads beyond the length of training (far.py). Its passes give
-        `ids` to be used in place of those of that level.
+    far: a method for distances beyond training (far.py); its passes replace the ids of `level`.
     """
 
     level: Level
@@ -109,7 +107,7 @@ class _Fed(nn.Module, ABC):
     ) -> Bias | None:
         found = []
         for level, encoding in self.fed().items():
-            # Where a method changes rotations only, ids may be fractions.
+            # Skip encodings without a bias: where only rotations change, ids may be fractions.
             if has_hook(type(encoding), "bias"):
                 own = None if level != self.level else ids
                 found.append(encoding.bias(*own or (getattr(q_at, level), getattr(k_at, level))))
@@ -117,7 +115,7 @@ class _Fed(nn.Module, ABC):
 
 
 class Flat(_Fed):
-    """An ordinary encoding: counts tokens from the start of the document."""
+    """An ordinary encoding, which counts tokens from the start of the document."""
 
     level = "token"
 
@@ -145,10 +143,9 @@ class Bilevel(_Fed):
 
 
 class Chain(nn.Module):
-    """Several schemes at once, applied in order: `Chain(Flat(a), Bilevel(b, c))`.
+    """Several schemes, applied in order: `Chain(links=[Flat(...), Bilevel(...)])`.
 
-    At most one link has a far method, and its passes are those of the chain: the other links are
-    the same in each pass.
+    At most one link has a far method; its passes are those of the chain and change only that link.
     """
 
     def __init__(self, *, links: list[nn.Module]) -> None:
@@ -183,7 +180,7 @@ def _ids(link: Any, ids: Any) -> dict[str, Any]:
 
 
 def far_of(scheme: Any) -> Far | None:
-    """Return the far method of a scheme, if it has one."""
+    """Return the far method of a scheme, or None."""
     return getattr(scheme, "far", None)
 
 
@@ -193,12 +190,12 @@ def has_hook(encoding: type[Encoding], hook: str) -> bool:
 
 
 def counts_length(scheme: nn.Module) -> bool:
-    """Return whether an encoding in a scheme depends on how long documents are."""
+    """Return whether an encoding in a scheme depends on the length of documents."""
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
 
 
 def _require_hook(encoding: Encoding, far: Far | None) -> None:
-    """Raise ValueError for a method that would change nothing of the encoding."""
+    """Raise ValueError for a method that would not change the encoding."""
     serves = far.serves if far is not None else ()
     if serves and not any(has_hook(type(encoding), hook) for hook in serves):
         raise ValueError(

@@ -1,9 +1,9 @@
-"""What a method that changes distances is: passes of attention over parts of the keys.
+"""Methods that change distances: attention in passes over parts of the keys.
 
-A model knows distances up to those of training. A method gives, for each query, the ids of the
-query and of its keys, one part of the keys at a time: each part is a pass, the parts are disjoint,
-and one softmax goes over all of them. Distances count whatever drives the encoding: tokens in a
-flat one, segments under BiPE. ReRoPE with a window of 3, the distance at which each pair is seen:
+A model knows distances up to those of training. A method splits the keys of each query into
+disjoint parts and sets the ids of query and keys for each part: a pass. One softmax goes over all
+passes. Distances count whatever drives the encoding: tokens in a flat one, segments under BiPE.
+The distances of ReRoPE with a window of 3:
 
     0
     1 0
@@ -11,8 +11,7 @@ flat one, segments under BiPE. ReRoPE with a window of 3, the distance at which 
     3 2 1 0             first pass: query at its id, keys at theirs
     3 3 2 1 0           second pass: query at 3, keys at 0
 
-A key belongs to the nearest pass whose `first` it reaches, so passes cannot overlap. The methods
-are in bipe/extension/distances.py, the attention over passes in bipe/attention/passes.
+The methods are in bipe/extension/distances.py, the attention over passes in bipe/attention/passes.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +27,7 @@ Hook = Literal["rotation", "bias"]
 QueryIds = Int[Tensor, "batch query"]
 KeyIds = Int[Tensor, "batch key"]
 QueryScale = Float[Tensor, "batch query"] | None
-# Ids of tokens, (batch, time), or (1, 1) where one id serves for all. May be fractions.
+# Ids of tokens, (batch, time), or (1, 1) for one id for all tokens. May be fractions.
 Ids = Int[Tensor, "_ _"] | Float[Tensor, "_ _"]
 
 
@@ -36,9 +35,9 @@ Ids = Int[Tensor, "_ _"] | Float[Tensor, "_ _"]
 class Pass:
     """A part of the keys of each query, and the ids of both in it.
 
-    first: the least id of the keys of the pass, ``(batch, query)``; None: from the start of the
-        document. The last id is below `first` of the pass before, or that of the query.
-    q_ids, k_ids: ids that queries and keys have here; None: their own.
+    first: least id of the keys, ``(batch, query)``; None: the start of the document. The keys end
+        before `first` of the previous pass, or with the query itself in the first pass.
+    q_ids, k_ids: ids of queries and keys in the pass; None: their own.
     """
 
     first: QueryIds | None = None
@@ -49,9 +48,8 @@ class Pass:
 class Far(Bounded, ABC):
     """A method that changes distances: a frozen, keyword-only dataclass.
 
-    serves: hooks of an encoding of which one must be there for the method to act on; empty: it
-        acts on any encoding.
-    unit: what distances count, where that is not what drives the encoding.
+    serves: hooks of which the encoding must have one; empty: the method acts on any encoding.
+    unit: what distances count, if not what drives the encoding.
     """
 
     serves: ClassVar[tuple[Hook, ...]] = ("rotation",)
@@ -59,10 +57,10 @@ class Far(Bounded, ABC):
 
     @abstractmethod
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
-        """Return the passes, nearest keys first. Ids never fall within a document."""
+        """Return the passes, nearest keys first; the given ids never decrease in a document."""
 
     def scale(self, q_ids: QueryIds) -> QueryScale:
-        """Return a factor on the scores of each query, float64; None: none."""
+        """Return a factor on the scores of each query, float64; None: no factor."""
         return None
 
     @classmethod
@@ -71,5 +69,5 @@ class Far(Bounded, ABC):
         """Return the arguments that follow from the original length, in ids."""
 
     def longest(self, original: int) -> int | None:
-        """Return the ids per document up to which no distance is beyond training; None: any."""
+        """Return the most ids per document without a distance beyond training; None: any."""
         return None

@@ -1,8 +1,7 @@
 """A learned table of absolute positions, added to the embeddings (Gehring et al., 1705.03122).
 
-The intra-segment encoding of the released BiPE. Its table has an end; what happens beyond it is
-`overflow`. The release clamps, and keeps the row that all clamped positions share at zero and
-untrained (a padding row); here that row is trained like any other.
+The intra-segment encoding of the released BiPE. The release clamps ids beyond the table to a
+padding row, which stays zero and untrained; here the last row is trained like any other.
 """
 
 from typing import Literal
@@ -17,15 +16,14 @@ Overflow = Literal["clamp", "error"]
 
 
 class PositionError(ValueError):
-    """A position lies beyond a table whose overflow is an error."""
+    """A position beyond the table, where `overflow` is "error"."""
 
 
 class Learned(Encoding):
-    """Add row `id` of a table to the embedding.
+    """Adds row `id` of a table to the embedding.
 
-    length: rows of the table, in the unit of the ids.
-    overflow: `clamp` gives ids beyond the table its last row; `error` raises on the CPU and
-        asserts on the device.
+    overflow: `clamp` gives ids beyond the table its last row; `error` raises PositionError on the
+        CPU and asserts on the device.
     """
 
     def __init__(self, *, width: int, length: int, overflow: Overflow = "clamp") -> None:

@@ -1,7 +1,7 @@
-"""No position encoding (NoPE; 2305.19466): the causal mask alone tells order."""
+"""No position encoding (NoPE; 2305.19466): only the causal mask gives the order."""
 
 from bipe.encodings.base import Encoding
 
 
 class NoPE(Encoding):
-    """Leaves embeddings, queries, keys and scores alone."""
+    """An encoding that changes nothing."""

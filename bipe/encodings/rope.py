@@ -2,9 +2,8 @@
 
     score(i, j) = (R_id(i) q_i) . (R_id(j) k_j),   angle of pair p = id * theta^(-2p / head_width)
 
-With `Bilevel(inter=RoPE)` the ids are segment indices: BiPE-RoPE (2401.16421, eq. 3). There is no
-table of positions, hence no length to run out of; the strategies that change the frequencies for
-longer contexts are in bipe/extension.
+`Bilevel(inter=RoPE)`, over segment indices, is BiPE-RoPE (2401.16421, eq. 3). bipe/extension has
+the strategies that change the frequencies for longer contexts.
 """
 
 from abc import ABC, abstractmethod
@@ -35,11 +34,10 @@ class Stretch(Bounded, ABC):
 
     @abstractmethod
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
-        """Return new frequencies and the factor on both cosines and sines.
+        """Return new frequencies and a factor on both cosines and sines.
 
-        length: positions in use, for dynamic strategies; None: no more than the original length.
-        With lengths of shape ``(...)`` frequencies have shape ``(..., pair)`` and the factor
-        ``(..., 1)`` or none.
+        length: positions in use, for dynamic strategies; None: at most the original length. Shape
+        ``(...)`` gives frequencies ``(..., pair)`` and a factor ``(..., 1)`` or a number.
         """
 
 
@@ -49,12 +47,11 @@ def inverse_frequencies(*, width: int, theta: float) -> InvFreq:
 
 
 class RoPE(Encoding):
-    """Turn queries and keys by angles proportional to their ids.
+    """Rotates queries and keys by angles proportional to their ids.
 
-    interleaved: which features pair up, see `PlaneRotation`; LLaMA checkpoints pair halves.
-    stretch: what was done to the frequencies for positions beyond those of training. A dynamic one
-        depends on the number of ids of a document: each document of a packed row is turned as it
-        would be alone, and a cache must know the number beforehand (`Lengths`).
+    interleaved: which features form pairs, see `PlaneRotation`; halves in LLaMA checkpoints.
+    stretch: changes the frequencies. A dynamic one depends on the number of ids per document, which
+        a cache must know beforehand (`Lengths`); in packed rows each document has its own.
     """
 
     frequencies: Tensor
@@ -74,7 +71,7 @@ class RoPE(Encoding):
         self.attention_factor: float | Tensor = 1.0
         self.counts_length = stretch is not None and stretch.dynamic
         if stretch is not None:
-            # A dynamic one is tried, so that what it refuses it refuses now.
+            # Call a dynamic one as well, so that it raises here for what it cannot take.
             slowed, factor = stretch.frequencies(frequencies, theta=theta)
             if not stretch.dynamic:
                 frequencies, self.attention_factor = slowed, factor
@@ -84,7 +81,7 @@ class RoPE(Encoding):
     def rotation(
         self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None
     ) -> PlaneRotation:
-        """See `Encoding.rotation`. length: ids in use, by default the largest of the row + 1."""
+        """Return the rotation at `ids`. length: ids in use, by default the row's largest + 1."""
         frequencies, factor = self.frequencies, self.attention_factor
         if self.stretch is not None and self.stretch.dynamic:
             length = ids.amax(-1, keepdim=True) + 1 if length is None else length

@@ -1,8 +1,6 @@
 """Sinusoids of absolute positions, added to the embeddings (Vaswani et al., 1706.03762, 3.5).
 
-    angle_i = id * theta^(-2i / width);  feature 2i = sin angle_i,  feature 2i + 1 = cos angle_i
-
-There is no table, hence no length to run out of.
+angle_i = id * theta^(-2i / width);  feature 2i = sin angle_i,  feature 2i + 1 = cos angle_i
 """
 
 import torch
@@ -14,9 +12,9 @@ from bipe.encodings.rope import inverse_frequencies
 
 
 class Sinusoidal(Encoding):
-    """Add sines and cosines of the id to the embedding.
+    """Adds sines and cosines of the id to the embedding.
 
-    scale: factor on the sinusoids; they have norm sqrt(width / 2), fresh embeddings a small one.
+    scale: factor on the sinusoids; their norm, sqrt(width / 2), is large next to new embeddings.
     """
 
     frequencies: Tensor
