@@ -1,7 +1,7 @@
-"""Reading beyond the length of training: strategies, and what extends a model by one.
+"""Strategies for texts beyond the length of training, and functions that apply one to a model.
 
 frequencies.py changes the frequencies of a rotation (`RoPE(stretch=...)`), distances.py
-changes distances or leaves far keys out (`Flat(far=...)`, `Bilevel(far=...)`).
+changes distances or leaves out far keys (`Flat(far=...)`, `Bilevel(far=...)`).
 """
 
 from bipe.extension.distances import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window

@@ -1,4 +1,4 @@
-"""Methods that read beyond the length of training without training: other distances, or fewer keys.
+"""Methods for reading beyond the length of training without training: other distances, fewer keys.
 
 Distances count tokens or segments, whatever drives the encoding; i is the id of a query, j that of
 a key. bipe/encodings/far.py defines passes; bipe/attention/passes computes them.
@@ -16,14 +16,9 @@ from bipe.encodings.far import Far, Hook, KeyIds, Pass, QueryIds, QueryScale
 
 @dataclass(frozen=True, kw_only=True)
 class ReRoPE(Far):
-    """Distances beyond a window count as the window (Su, 2023; kexue.fm/archives/9708).
+    """Distances are min(i - j, w), w the window in ids (Su, 2023; kexue.fm/archives/9708).
 
-        distance(i, j) = min(i - j, w)
-
-    A far query turns as if its id were w, a far key as if it were 0.
-
-    window: w, in ids. log_n: the original length of log-n scaling, in ids, which the released
-    patch adds (`LogN`); None: without.
+    log_n: the original length of log-n scaling, in ids, which the released patch adds (`LogN`).
     """
 
     window: int = field(metadata=at_least(1))
@@ -38,8 +33,8 @@ class ReRoPE(Far):
 
     @classmethod
     def fitted(cls, original: int) -> dict[str, Any]:
-        # Half of the original length, the most that the author advises: larger distances are rare
-        # in training.
+        # The author advises at most half of the original length: larger distances are rare in
+        # training.
         return {"window": max(1, original // 2)}
 
 
@@ -50,8 +45,8 @@ class LeakyReRoPE(ReRoPE):
         distance(i, j) = i - j                   within the window w
                          w + (i - j - w) / s     beyond it
 
-    A far query turns as if its id were i / s + w - w / s and a far key as if it were j / s. As s
-    grows it becomes ReRoPE; at 1 nothing is changed. factor: s, at least 1.
+    For far keys, i becomes i / s + w - w / s and j becomes j / s. factor: s, at least 1; a large
+    one gives ReRoPE, 1 changes nothing.
     """
 
     factor: float = field(metadata=at_least(1))
@@ -71,12 +66,12 @@ class LeakyReRoPE(ReRoPE):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfExtend(Far):
-    """Far tokens share positions by groups, near ones do not (Jin et al., 2401.01325).
+    """Far tokens share positions in groups, near ones do not (Jin et al., 2401.01325).
 
         distance(i, j) = i - j                                     within the window w
                          floor(i/G) - floor(j/G) + w - floor(w/G)  beyond it
 
-    as in its eq. 3 and algorithm 1. Groups of 1 change nothing. group: G, window: w, in ids.
+    See its eq. 3 and algorithm 1. group: G; 1 changes nothing. window: w, in ids.
     """
 
     window: int = field(metadata=at_least(1))
@@ -91,7 +86,7 @@ class SelfExtend(Far):
 
     @classmethod
     def fitted(cls, original: int) -> dict[str, Any]:
-        # A quarter of the original length for neighbours leaves three for groups.
+        # A quarter of the original length for near keys leaves three quarters for groups.
         return {"window": max(1, original // 4)}
 
     def longest(self, original: int) -> int | None:
@@ -102,14 +97,14 @@ class SelfExtend(Far):
 class DualChunk(Far):
     """Ids count inside chunks (dual chunk attention; An et al., ChunkLlama, 2402.17463).
 
-    With chunks of s ids, an original length c >= s and m = i mod s, the id of a key is j mod s, and
+    With chunks of s ids, an original length c >= s and m = i mod s, the id of a key is j mod s and
+    that of the query depends on where the key is:
 
-        in the chunk of the query       the id of the query is m                   (eq. 3)
-        in the chunk before that        it is min(s + m, c - 1): as far as it is   (eq. 7)
-        in any chunk before             it is c - 1                                (eq. 5)
+        in the chunk of the query       m                    (eq. 3)
+        in the chunk before that        min(s + m, c - 1)    (eq. 7)
+        in any chunk before             c - 1                (eq. 5)
 
-    Up to c ids in the first two chunks all distances are what they are. The release places far
-    queries one further than the paper does. chunk: s, length: c, in ids.
+    The release places far queries one id further than the paper. chunk: s, length: c, in ids.
     """
 
     chunk: int = field(metadata=at_least(1))
@@ -137,12 +132,10 @@ class DualChunk(Far):
 
 @dataclass(frozen=True, kw_only=True)
 class Clip(Far):
-    """No distance is larger than one (position clipping; Shaw et al., 1803.02155, 3.2).
+    """Distances are min(i - j, c) (position clipping; Shaw et al., 1803.02155, 3.2).
 
-        distance(i, j) = min(i - j, c)
-
-    As ReRoPE, but for biases as well (a far key costs ALiBi no more than the slope times c), and
-    by default at the largest distance of training. distance: c, in ids.
+    As ReRoPE, but also for biases (a far key costs ALiBi at most slope times c), and by default at
+    the largest distance of training. distance: c, in ids.
     """
 
     serves: ClassVar[tuple[Hook, ...]] = ("rotation", "bias")
@@ -160,7 +153,7 @@ class Clip(Far):
 
 @dataclass(frozen=True, kw_only=True)
 class _AnyEncoding(Far):
-    """A mask or a factor, which serves every encoding. unit: None: what drives the encoding."""
+    """A mask or a factor for any encoding. unit: None: what drives the encoding."""
 
     serves: ClassVar[tuple[Hook, ...]] = ()
 
@@ -174,12 +167,7 @@ class _AnyEncoding(Far):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(_AnyEncoding):
-    """A sliding window: keys at a distance of w or more are not seen (2004.05150, 3.1).
-
-        i - w < j <= i
-
-    so w keys with the query's own, where tokens are counted. window: w, in ids.
-    """
+    """Only keys at distances below w are seen: i - w < j <= i (sliding window; 2004.05150, 3.1)."""
 
     window: int = field(metadata=at_least(1))
 
@@ -197,8 +185,8 @@ class LogN(_AnyEncoding):
 
         score(i, j) * ln n / ln L0,   n = id of the query + 1
 
-    original_length: L0, in ids. clip: whether the factor is at least 1, as in the released ReRoPE;
-    without, as `log_scale` of the released BiPE, the scores of the first segment become 0.
+    original_length: L0, in ids. clip: keep the factor at least 1, as the released ReRoPE does;
+    without, as in `log_scale` of the released BiPE, the scores of the first segment become 0.
     """
 
     original_length: int = field(metadata=at_least(2))
@@ -227,5 +215,4 @@ def _near(q_ids: QueryIds, window: int) -> Pass:
 
 
 def _constant(value: int, like: Tensor) -> Tensor:
-    """Return one id for all tokens."""
     return torch.full((1, 1), value, dtype=like.dtype, device=like.device)

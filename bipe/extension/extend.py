@@ -1,4 +1,4 @@
-"""A model's configuration, extended to longer texts, and a report of what that does.
+"""Extend a model's configuration to longer texts, and report what that does.
 
     done = extend_config(model.config, {"_target_": "bipe.extension.YaRN", "factor": 16.0},
                          notes=notes)
@@ -6,13 +6,11 @@
     longer = Decoder(done.config)
     longer.load_state_dict(model.state_dict())
 
-The method becomes part of the description of the encoding, so that a checkpoint of the model
-records what was done to it. Weights are the same: a method changes none of their shapes.
+The method becomes part of the encoding's description, so that checkpoints record it.
 
-What is extended is the original length: how many positions drove the rotation in training. Under
-BiPE the segment index turns the rotation, so that is a number of segments: far fewer than a row has
-tokens. Counting tokens there mistakes slow pairs that never turned once for fast ones, and leaves
-them as they are. Training records the indices that it saw in a model's notes:
+The original length is how many positions drove the rotation in training: under BiPE a number of
+segments, far below the tokens of a row. With a number of tokens, slow pairs that never turned once
+would be taken for fast ones and kept. Training records the indices that it saw in a model's notes:
 
     positions: {token: {counted, maximum, p99, p99.9}, segment: {...}}
 """
@@ -33,16 +31,16 @@ from bipe.encodings.rope import RoPE, Stretch, inverse_frequencies
 
 Unit = Literal["segments", "tokens"]
 _PERCENTILE = "p99.9"
-# A description in the form of plain dictionaries and lists, which may be changed.
+# A description as plain dictionaries and lists, copied so that it may be changed.
 _Node = dict[str, Any]
-# Slowdowns this close to 1 or to the factor are that.
+# Slowdowns this close to 1 or to the factor count as equal to it.
 _SAME = 1e-9
 _KINDS = ("kept", "blended", "interpolated", "stopped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalLength:
-    """length: in positions, from 1. unit: what was counted. source: where the number is from."""
+    """A length in positions, from 1, the unit that was counted, and where the number is from."""
 
     length: int
     unit: str
@@ -53,11 +51,10 @@ class OriginalLength:
 
 
 def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLength:
-    """Return the original length of a model with these notes.
+    """Return the original length of a model with these notes, or raise ValueError if they lack it.
 
-    unit: `segments` takes the index of the segment that 99.9% of training tokens did not exceed;
-    `tokens` the length of a training row, as everybody counts; a number fixes it. Raises ValueError
-    for notes that lack it.
+    unit: `segments` takes the segments that 99.9% of training tokens did not exceed; `tokens` the
+    length of a training row, as is usual; a number is the length itself.
     """
     if isinstance(unit, int) and not isinstance(unit, bool):
         if unit < 1:
@@ -92,12 +89,11 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
 class Report:
     """What extends a model, and what that does.
 
-    strategy: its description. original: the length that it starts from, None where it needs none.
-    unit: what its positions and distances count. length: positions in use that the rest is
-    computed for (a dynamic stretch), or up to which no distance is beyond those of training.
-    attention_factor: on cosines and sines. kept, blended, interpolated, stopped: indices of the
-    rotary pairs, fastest first, that turn as before, slower, slower by the whole factor, and not
-    at all. A method that changes distances has none of these.
+    strategy: its description. original: the length that it starts from, or None. unit: what its
+    positions count. length: positions in use that the rest is computed for (a dynamic stretch), or
+    up to which no distance is beyond training. attention_factor: on cosines and sines. kept,
+    blended, interpolated, stopped: rotary pairs, fastest first, that turn as before, slower, slower
+    by the whole factor, and not at all; no pairs for a method that changes distances.
     """
 
     strategy: Mapping[str, Any]
@@ -137,7 +133,7 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """An extended configuration and what was done; a report for each rotation, mostly one."""
+    """An extended configuration, with a report per changed rotation or scheme, mostly one."""
 
     config: DecoderConfig
     reports: tuple[Report, ...]
@@ -158,10 +154,9 @@ def extend_config(
     """Extend whatever counts the tokens of a document, or its segments.
 
     strategy: the description of a stretch, which every such rotation gets, or of a method that
-    changes distances, which one scheme gets. Lengths and windows that it leaves open are filled in.
-    notes: of the checkpoint. unit: see `original_length`; None: what drives the encoding, segments
-    under BiPE. Raises ValueError for a model on which the strategy does not act or that is extended
-    already, and for a unit that does not drive it.
+    changes distances, which one scheme gets; lengths and windows it leaves open are filled in.
+    unit: see `original_length`; None: what drives the encoding. Raises ValueError if the strategy
+    has no effect, if the model is extended already, and for a unit that does not drive it.
     """
     encoding, given = _plain(config.encoding), _plain(strategy)
     given.pop(PARTIAL, None)
@@ -180,7 +175,7 @@ def extend_config(
             )
     if far:
         served = [each for each in levels if not kind.serves or any(map(each.has, kind.serves))]
-        # On segments, where a chain counts both.
+        # In a chain that counts both tokens and segments, take the segments.
         served = sorted(served, key=lambda each: each.unit != "segments")[:1]
     else:
         served = [each for each in levels if each.kind is RoPE]
@@ -203,7 +198,7 @@ def extend_config(
 
 
 class _Level(NamedTuple):
-    """A scheme that counts positions of a document, its encoding, the class of that, the unit."""
+    """A scheme that counts positions of a document, its encoding, and that encoding's class."""
 
     scheme: _Node
     encoding: _Node
@@ -215,10 +210,7 @@ class _Level(NamedTuple):
 
 
 def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
-    """Yield the levels of a description; a bare encoding is its own scheme.
-
-    Encodings inside segments are left out: segments do not grow with documents.
-    """
+    """Yield the levels that grow with documents; a bare encoding is its own scheme."""
     kind = find(node[TARGET], allowed=allowed)
     if kind is Chain:
         for link in node["links"]:
@@ -235,7 +227,7 @@ def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
 def _report_far(
     kind: Any, given: _Node, level: _Level, notes: Mapping[str, Any], unit: Unit | int | None
 ) -> Report:
-    """Return the report of a method, what it leaves open filled in."""
+    """Return the report of a method, with the arguments it leaves open filled in."""
     target, arguments = given[TARGET], {k: v for k, v in given.items() if v is not None}
     del arguments[TARGET]
     counts = level.unit
@@ -258,7 +250,7 @@ def _report_far(
 def _report_stretch(
     kind: Any, given: _Node, level: _Level, notes: Mapping[str, Any], unit: Unit | int | None
 ) -> Report:
-    """Return the report of a stretch, its original length filled in."""
+    """Return the report of a stretch, with its original length filled in."""
     original, strategy = None, dict(given)
     parameters = inspect.signature(kind).parameters
     if "original_length" in parameters:
@@ -311,7 +303,7 @@ def _name(node: Mapping[str, Any]) -> str:
 
 
 def _names(node: _Node) -> str:
-    """Return Bilevel(Learned, ALiBi), for an error."""
+    """Return a name such as Bilevel(Learned, ALiBi), for errors."""
     values = (value if isinstance(value, list) else [value] for value in node.values())
     inside = [each for value in values for each in value if isinstance(each, dict)]
     return f"{_name(node)}({', '.join(map(_names, inside))})" if inside else _name(node)

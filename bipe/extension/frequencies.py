@@ -1,4 +1,4 @@
-"""Strategies that slow rotary frequencies down, so that farther positions turn no further.
+"""Strategies that slow rotary frequencies down, so that larger positions turn no further.
 
 A model knows rotations by angles up to (largest position seen in training) x frequency. Positions
 are whatever drives the rotation: tokens in a flat encoding, segments under BiPE.
@@ -7,9 +7,8 @@ Here p is the index of a rotary pair, d = 2 x pairs the width of a head, theta t
 frequencies theta^(-2p/d), L0 the original length, n the length in use, s the factor. A factor of 1
 changes no bit.
 
-By parts: a pair turns L0 x frequency / (2 pi) times over the original length. Fast pairs saw whole
-turns in training and are kept (ramp 0), slow ones are interpolated (ramp 1), those between are
-blended: 2309.00071, eq. 17 and 18, in the form of its code.
+By parts (2309.00071, eq. 17 and 18, as in its code): a pair turns L0 x frequency / (2 pi) times
+over the original length; fast pairs are kept (ramp 0), slow ones interpolated (1), others blended.
 """
 
 import functools
@@ -37,7 +36,7 @@ class ByFactor(Stretch):
 
 @dataclass(frozen=True, kw_only=True)
 class ByLength(ByFactor):
-    """One that starts from the original length L0 too, in positions."""
+    """A strategy with a factor and an original length L0, in positions."""
 
     original_length: int = field(metadata=at_least(1))
 
@@ -52,10 +51,7 @@ class Linear(ByFactor):
 
 @dataclass(frozen=True, kw_only=True)
 class NTKAware(ByFactor):
-    """A larger theta: theta * s^(d / (d - 2)) (bloc97, 2023; 2309.00071, definition 1).
-
-    The fastest pair is kept, the slowest slowed by s.
-    """
+    """A larger theta: theta * s^(d / (d - 2)) (bloc97, 2023; 2309.00071, definition 1)."""
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         return inv_freq * ntk_slowdown(inv_freq, self.factor), 1.0
@@ -67,7 +63,7 @@ class DynamicNTK(ByLength):
 
         alpha = s * n / L0 - (s - 1)  beyond the original length, 1 up to it
 
-    transformers' rope type "dynamic". There a factor of 1 still grows; here it is the identity.
+    This is transformers' rope type "dynamic", but there a factor of 1 still grows.
     """
 
     dynamic: ClassVar[bool] = True
@@ -86,7 +82,7 @@ class NTKMixed(ByFactor):
 
         frequency_p *= exp(-a (p + 1)^b),   a = ln s / (d / 2)^b
 
-    so that the slowest pair is slowed by s exactly. exponent: b; 0 is position interpolation.
+    The slowest pair is slowed by exactly s. exponent: b; 0 is position interpolation.
     """
 
     exponent: float = field(default=0.75, metadata=at_least(0))
@@ -102,8 +98,8 @@ class NTKMixed(ByFactor):
 class Llama3(ByLength):
     """The scaling of Llama 3.1 (transformers' rope type "llama3"): a ramp over wavelengths.
 
-    Pairs whose wavelength is below L0 / high_freq_factor are kept, above L0 / low_freq_factor
-    divided by s; between, blended linearly in the number of turns over the original length.
+    Pairs with wavelengths below L0 / high_freq_factor are kept, above L0 / low_freq_factor divided
+    by s, and between blended linearly in the number of turns over the original length.
     """
 
     low_freq_factor: float = 1.0
@@ -125,14 +121,11 @@ class Llama3(ByLength):
 
 @dataclass(frozen=True, kw_only=True)
 class LongRoPE(ByLength):
-    """A divisor for each pair, found by search (Ding et al., 2402.13753).
+    """A divisor per pair, found by search (Ding et al., 2402.13753; rope type "longrope").
 
-    One list for lengths up to the original one, at least 2, another beyond it: transformers' rope
-    type "longrope".
-
-    short_factor, long_factor: divisors of the frequencies, fastest first, one for each pair.
-    factor: the new length over the original one; sets the attention factor
-        sqrt(1 + ln s / ln L0), unless `attention_factor` is given.
+    short_factor, long_factor: divisors of the frequencies, fastest first, up to the original length
+        and beyond it. factor: the new length over the original one; by default it sets the
+        attention factor to sqrt(1 + ln s / ln L0).
     """
 
     dynamic: ClassVar[bool] = True
@@ -171,12 +164,11 @@ class LongRoPE(ByLength):
 class DroPE(Stretch):
     """No rotation any more (Gelberg et al., 2512.12167).
 
-    Rotations help a model to learn and hinder it beyond the length that it learned at. Dropped
-    after pre-training, they need a short recalibration at the same row length: `bipe extend
-    stretch=drope`. Under BiPE the intra encoding stays and encodes places inside a segment.
+    Rotations help training but hurt beyond its length. Dropping them after pre-training takes a
+    short recalibration at the same row length: `bipe extend stretch=drope`. BiPE's intra encoding
+    stays.
 
-    attention_factor: on both queries and keys, above 1 for sharper attention in long documents;
-    scores are multiplied by its square.
+    attention_factor: on both queries and keys; above 1 for sharper attention in long documents.
     """
 
     attention_factor: float = 1.0
@@ -191,11 +183,10 @@ class DroPE(Stretch):
 
 @dataclass(frozen=True, kw_only=True)
 class _Ramped(Stretch):
-    """What YaRN and its dynamic form share.
+    """The common part of YaRN and DynamicYaRN.
 
-    beta_fast, beta_slow: turns over the original length; pairs with more than the one are kept,
-        with fewer than the other interpolated.
-    truncate: see `turns_ramp`.
+    beta_fast, beta_slow: turns over the original length above which pairs are kept, and below which
+        they are interpolated. truncate: see `turns_ramp`.
     """
 
     original_length: int = field(metadata=at_least(1))
@@ -229,12 +220,10 @@ class _Ramped(Stretch):
 class YaRN(_Ramped):
     """Slow pairs interpolated, fast ones kept, attention sharpened (Peng et al., 2309.00071).
 
-    The attention factor is 0.1 ln s + 1, on cosines and sines: scores grow by its square (eq. 22).
-    The parameters have their names in transformers, where this is the rope type "yarn".
-
-    factor: s, at least 1. attention_factor: instead of the formula above.
-    mscale, mscale_all_dim: weights of the logarithm (DeepSeek): the factor is the ratio of the two
-        formulas; one alone is ignored, as in transformers.
+    Parameters are named as in transformers' rope type "yarn". attention_factor: on cosines and
+    sines, so scores grow by its square (eq. 22); None: 0.1 ln s + 1. mscale, mscale_all_dim:
+    weights of the logarithm (DeepSeek); the attention factor is then the ratio of both formulas.
+    One without the other is ignored, as in transformers.
     """
 
     factor: float = field(metadata=at_least(1))
@@ -255,9 +244,9 @@ class YaRN(_Ramped):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicYaRN(_Ramped):
-    """YaRN with the length in use over the original one as its factor (2309.00071, 3.3).
+    """YaRN with the length in use over the original one, at least 1, as its factor (3.3).
 
-    Up to the original length nothing changes. factor: the largest that is used; None for any.
+    factor: the maximum; None: no maximum.
     """
 
     dynamic: ClassVar[bool] = True
@@ -273,33 +262,27 @@ class DynamicYaRN(_Ramped):
 
 @dataclass(frozen=True, kw_only=True)
 class NTKByParts(ByLength):
-    """The first form of these (bloc97, 2023): PI for slow pairs, NTK between, fast ones kept.
-
-    Two ramps: one between PI and NTK-aware, one between that and the old frequencies.
-    """
+    """An earlier form (bloc97, 2023): PI for slow pairs, NTK-aware between, fast ones kept."""
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         ramp = functools.partial(
             turns_ramp, inv_freq, theta=theta, original_length=self.original_length
         )
         slowed = inv_freq * ntk_slowdown(inv_freq, self.factor)
-        # Turns over the original length, found by its author on LLaMA.
+        # Turns over the original length that the author found on LLaMA.
         slowed = slowed.lerp(inv_freq / self.factor, ramp(fast=1.25, slow=0.75))
         return inv_freq.lerp(slowed, ramp(fast=16.0, slow=2.0)), 1.0
 
 
 def ntk_slowdown(inv_freq: InvFreq, alpha: float | Tensor) -> Float[Tensor, "... pair"]:
-    """Return the factors that raising theta to theta * alpha^(d/(d-2)) puts on the frequencies.
-
-    1 for the fastest pair, 1 / alpha for the slowest; the base itself cancels out.
-    """
+    """Return the effect of theta * alpha^(d / (d - 2)) on frequencies: 1 to 1 / alpha."""
     pair = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device)
     exponent = -pair / max(1, len(inv_freq) - 1)
     return torch.as_tensor(alpha, dtype=torch.float64, device=inv_freq.device) ** exponent
 
 
 def excess(length: Int[Tensor, " ..."], original: int) -> Float[Tensor, "... 1"]:
-    """Return n / L0, at least 1, with an axis for the pairs."""
+    """Return n / L0, at least 1, with a last axis for the pairs."""
     return (length[..., None].double() / original).clamp(min=1.0)
 
 
@@ -312,10 +295,10 @@ def turns_ramp(
     original_length: int,
     truncate: bool = True,
 ) -> InvFreq:
-    """Return 0 for pairs that turn at least `fast` times, 1 for those of at most `slow` turns.
+    """Return 0 for pairs that turn at least `fast` times, 1 for at most `slow` times.
 
-    truncate: round the ends of the ramp outwards to whole pairs. Where not even the fastest pair
-    turned `slow` times (an original length of a few segments), all pairs but the first are slow;
+    truncate: round the ends of the ramp outwards to whole pairs. If not even the fastest pair
+    turns `slow` times (an original length of a few segments), all pairs but the first are slow;
     the reference has an inverted ramp there.
     """
     width = 2 * len(inv_freq)
@@ -334,10 +317,10 @@ def turns_ramp(
 
 
 def turning_pair(turns: float, *, width: int, theta: float, original_length: int) -> float:
-    """Return the index, not rounded, of the pair that turns so often over the original length."""
+    """Return the index, not rounded, of the pair that turns so often in the original length."""
     return width * math.log(original_length / (turns * 2 * math.pi)) / (2 * math.log(theta))
 
 
 def _mscale(factor: float, weight: float = 1.0) -> float:
-    """Return 0.1 weight ln s + 1, and 1 for a factor of at most 1."""
+    """Return 0.1 weight ln s + 1, or 1 for a factor of at most 1."""
     return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0

@@ -5,8 +5,7 @@
     dynamic      DynamicNTK      longrope    LongRoPE (once: su)
     yarn         YaRN            default     none, or NTKAware: written as the larger theta it is
 
-Read into descriptions (build.py), which a DecoderConfig carries; written from them. Positions are
-counted there in tokens, always.
+Here they are descriptions (build.py) in a DecoderConfig. There, positions always count tokens.
 """
 
 from collections.abc import Mapping
@@ -33,9 +32,8 @@ _PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", _ORIGINAL}
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the description of the stretch in a transformers configuration; None for plain RoPE.
 
-    config: the whole configuration; of it are read rope_parameters or rope_scaling,
-    max_position_embeddings and original_max_position_embeddings. Raises ValueError, naming the
-    key, for what has no counterpart here.
+    config: the whole configuration, because the original length may be at its top level. Raises
+    ValueError, naming the key, for what has no counterpart here.
     """
     name = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
     given = {key: value for key, value in (config.get(name) or {}).items() if value is not None}
@@ -76,7 +74,7 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
 def write_stretch(
     stretch: Mapping[str, Any] | None, *, theta: float, head_width: int
 ) -> dict[str, Any]:
-    """Return `rope_parameters` for the description of a strategy; valid as `rope_scaling` as well.
+    """Return `rope_parameters`, also valid as `rope_scaling`, for the description of a strategy.
 
     Raises ValueError for a strategy that transformers does not have.
     """
