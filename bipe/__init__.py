@@ -1,4 +1,4 @@
-"""BiPE: position encodings that know how text is segmented (He et al., 2401.16421). torch only."""
+"""BiPE: position encodings that are aware of segments (He et al., 2401.16421)."""
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder, DecoderConfig

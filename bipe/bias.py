@@ -1,7 +1,7 @@
-"""What is added to attention scores, as a description: what `Encoding.bias` returns.
+"""Descriptions of what is added to attention scores, as returned by `Encoding.bias`.
 
 A description lets attention choose a path (attention/dispatch.py). A `LinearBias` never needs a
-tensor of query x key; any other bias offers `dense`, which does.
+tensor of query x key; every other bias can build one (`dense`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Below this share of id pairs among pairs of tokens, spreading a table beats computing the bias.
+# With fewer pairs of ids than this share of the pairs of tokens, spreading a table is faster.
 _FEW_PAIRS = 0.25
 
 
 class Bias(ABC):
-    """A bias on attention scores, after the scores are divided by sqrt(head_width)."""
+    """A bias on attention scores, added after they are divided by sqrt(head_width)."""
 
     @abstractmethod
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         """Return the bias as a tensor: the reference of every other path, and the fallback."""
 
     def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
-        """Return the same, by pairs of ids where those are few, and so with less work."""
+        """Return the same as `dense`, with less work where there are few pairs of ids."""
         return self.dense(dtype)
 
     @abstractmethod
@@ -37,7 +37,7 @@ class Bias(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearTerm:
-    """slope_h * (k_id - q_id): one slope per head, ids in whatever unit the level counts."""
+    """slope_h * (k_id - q_id): one slope per head, ids in the unit of their level."""
 
     slopes: Float[Tensor, " head"]
     q_ids: Int[Tensor, "batch query"]
@@ -48,8 +48,7 @@ class LinearTerm:
 class LinearBias(Bias):
     """A sum of linear terms: ALiBi, BiPE-ALiBi, or ALiBi on both levels.
 
-    A query adds the same to all its scores whatever its own id, and softmax does not see that:
-    so a row of shape ``(batch, head, key)`` is enough.
+    Softmax ignores what a query adds to all its scores, so ``(batch, head, key)`` numbers do.
     """
 
     terms: tuple[LinearTerm, ...]
@@ -73,8 +72,8 @@ class LinearBias(Bias):
     ) -> Float[Tensor, "batch head key"]:
         """Return the bias of some keys up to a constant per query, for some rows of the batch.
 
-        Ids are centred as integers, before they meet a slope: an unshifted slope * id loses the
-        scores below it to rounding (official BiPE, in bfloat16: 0.3 nats at 1024 tokens).
+        Ids are centred as integers, before they are multiplied by a slope: added to an uncentred
+        slope * id, scores are lost to rounding (official BiPE, bfloat16: 0.3 nats at 1024 tokens).
         """
         return sum(  # type: ignore[return-value]
             (term.slopes.double()[:, None] * (ids - ids[:, ids.shape[1] // 2, None])[:, None]).to(
@@ -89,8 +88,7 @@ class LinearBias(Bias):
 class TableBias(Bias):
     """Any function of an id pair (T5, KERPLE, FIRE): score[q, k] = function(q_id, k_id).
 
-    function: takes ids of shapes ``(batch, query, 1)`` and ``(batch, 1, key)``, returns
-        ``(batch, head, query, key)``.
+    function: ids ``(batch, query, 1)`` and ``(batch, 1, key)`` to ``(batch, head, query, key)``.
     """
 
     function: Callable[[Tensor, Tensor], Tensor]
@@ -109,11 +107,7 @@ class TableBias(Bias):
         return self.pairs(dtype).dense() if few else self.dense(dtype)
 
     def pairs(self, dtype: torch.dtype) -> IdPairs:
-        """Return the bias once for each pair of ids instead of each pair of tokens.
-
-        Ids that repeat (segments) make the table small: of 8192 tokens in segments of 25 it holds
-        328 x 328 numbers per head. Reads the range of the ids on the host.
-        """
+        """Return the bias per pair of ids, few under BiPE; reads the range of ids on the host."""
         q_ids, k_ids = _range(self.q_ids), _range(self.k_ids)
         table = self.function(q_ids[:, :, None], k_ids[:, None, :]).to(dtype)
         return IdPairs(table=table, q_at=self.q_ids - q_ids[:, :1], k_at=self.k_ids - k_ids[:, :1])
@@ -121,14 +115,14 @@ class TableBias(Bias):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdPairs:
-    """A table bias by pairs of ids, and the row or column of each query and key in it."""
+    """A bias per pair of ids, and the row or column of each query and key in that table."""
 
     table: Float[Tensor, "batch head q_id k_id"]
     q_at: Int[Tensor, "batch query"]
     k_at: Int[Tensor, "batch key"]
 
     def dense(self) -> Float[Tensor, "batch head query key"]:
-        """Return the bias of pairs of tokens."""
+        """Return the bias per pair of tokens."""
         batch = torch.arange(len(self.table), device=self.table.device)[:, None, None]
         spread = self.table.permute(0, 2, 3, 1)[batch, self.q_at[:, :, None], self.k_at[:, None]]
         return spread.permute(0, 3, 1, 2)
@@ -136,7 +130,7 @@ class IdPairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasSum(Bias):
-    """Biases of different kinds, added."""
+    """A sum of biases of different kinds."""
 
     parts: tuple[Bias, ...]
 
@@ -152,7 +146,7 @@ class BiasSum(Bias):
 
 
 def add_biases(*biases: Bias | None) -> Bias | None:
-    """Add what several encodings ask for; linear ones stay linear. None if there is none."""
+    """Add the biases of several encodings; linear ones stay linear. None if there are none."""
     parts = tuple(b for b in biases if b is not None)
     if len(parts) < 2:
         return parts[0] if parts else None
@@ -170,6 +164,6 @@ def _part(of: _OfIds, rows: slice, queries: slice, keys: slice) -> _OfIds:
 
 
 def _range(ids: Tensor) -> Tensor:
-    """Return the ids from the least one of each row on, as many as the widest row spans."""
+    """Return consecutive ids from the least of each row on, as many as the widest row spans."""
     first, last = ids.amin(-1, keepdim=True), ids.amax(-1, keepdim=True)
     return first + torch.arange(int((last - first).max()) + 1, device=ids.device)

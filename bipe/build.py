@@ -1,10 +1,9 @@
-"""From a description to an object: plain data that names a class and its keyword arguments.
+"""Build objects from plain data that names a class and its keyword arguments.
 
     build({"_target_": "bipe.encodings.RoPE", "head_width": 64})
 
-With `_partial_: true` the call is left open: a function that takes the arguments still missing.
-The same form as in conf/, readable without Hydra, so that a checkpoint serves on its own. A
-description can come with a downloaded model: only classes under an allowed prefix are built.
+`_partial_: true` gives a function of the missing arguments instead. The form is that of conf/, but
+needs no Hydra. A description may come with a downloaded model: only allowed classes are built.
 """
 
 import dataclasses
@@ -19,10 +18,10 @@ ALLOWED = ("bipe.", "segmenters.", "train.")
 
 
 def build(description: Any, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
-    """Build what a description names, innermost first; anything else is returned as it is.
+    """Build what a description names, innermost first; return anything else unchanged.
 
-    allowed: prefixes of the dotted names that may be built; a user's own encodings need theirs.
-    Raises ValueError for a name outside them or one that does not exist.
+    allowed: prefixes of the dotted names that may be built; your own encodings need theirs.
+    Raises ValueError for a name that is not allowed or does not exist.
     """
     if isinstance(description, Mapping):
         parts = {
@@ -40,7 +39,7 @@ def build(description: Any, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
 
 
 def find(name: str, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
-    """Return the class or function that a dotted name stands for."""
+    """Return the class or function of a dotted name; raise ValueError as `build` does."""
     if not name.startswith(allowed):
         raise ValueError(
             f"{TARGET} must start with one of {', '.join(allowed)}, was: {name!r}; a class of your "
@@ -56,15 +55,12 @@ def find(name: str, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
 
 
 def at_least(least: float | int) -> dict[str, Any]:
-    """Return the metadata of a dataclass field with a least value; see `Bounded`."""
+    """Return the metadata of a dataclass field with a minimum; see `Bounded`."""
     return {"least": least}
 
 
 class Bounded:
-    """A dataclass whose numbers have least values; None is not checked.
-
-    factor: float = field(metadata=at_least(1))
-    """
+    """Checks dataclass fields such as ``x: int = field(metadata=at_least(1))``; None is allowed."""
 
     __slots__ = ()
 
@@ -75,7 +71,7 @@ class Bounded:
 
 
 def require_at_least(least: float | int, **values: float | int | None) -> None:
-    """Raise ValueError, naming the parameter, for a value below the least one; NaN too."""
+    """Raise ValueError, naming the parameter, for a value below `least` or NaN; None is allowed."""
     for name, value in values.items():
         if value is not None and not value >= least:
             raise ValueError(f"{name} must be at least {least}, was: {value}")

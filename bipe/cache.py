@@ -1,16 +1,13 @@
-"""Keys and values of the tokens so far, and the positions of those tokens.
+"""Keys and values of the tokens so far, with the positions of those tokens.
 
     cache = Cache(batch=2, capacity=4096)
     model(prompt, at, cache=cache)                       prefill, in as many chunks as wanted
     model(token, cache.next(marks), cache=cache)         a step
-    cache.rewind(length)                                 speculative decoding takes tokens back
+    cache.rewind(length)                                 drop tokens, for speculative decoding
 
-Keys are kept as they enter the scores (rotated), each with its ids: a linear bias needs those. A
-cache of fixed capacity never moves, one that grows doubles. Positions continue from the last token
-kept (`carry`), whatever the length. Under a dynamic stretch (bipe/extension) the length that it
-uses is fixed for the request, by `lengths`: so keys stay as they are, and cached equals uncached.
-Keys kept unrotated would not give that: hidden states above the first layer were computed with the
-frequencies of their time.
+Keys are kept as they enter the scores (rotated), with their ids, which a linear bias needs. Cached
+equals uncached under a dynamic stretch too (bipe/extension), with `lengths` fixed for the request.
+Unrotated keys would not give that: hidden states depend on the frequencies of their time.
 """
 
 from dataclasses import replace
@@ -26,9 +23,8 @@ _FIRST_CAPACITY = 256  # tokens
 class Cache:
     """Keys and values of all layers for a batch of rows that grow together.
 
-    batch: rows. capacity: tokens per row that there is room for; with `grows` a first guess,
-    otherwise a limit. lengths: what dynamic stretches use from the first token on; needed by models
-    that have one, ignored by others.
+    batch: rows. capacity: maximum of tokens per row; with `grows`, only the first size, doubled
+    when it is full. lengths: required by models with a dynamic stretch, ignored by others.
     """
 
     def __init__(
@@ -57,13 +53,13 @@ class Cache:
 
     @property
     def positions(self) -> Positions | None:
-        """Positions of the tokens so far; None before the first."""
+        """Positions of the tokens so far; None for an empty cache."""
         if self._positions is None or not self._length:
             return None
         return self._positions[: self._length]
 
     def carry(self) -> Carry | None:
-        """Return what the next chunk continues from; None before the first."""
+        """Return what the next chunk continues from; None for an empty cache."""
         return None if self.positions is None else self.positions.carry()
 
     def next(
@@ -73,17 +69,14 @@ class Cache:
         padding: Bool[Tensor, "batch time"] | None = None,
         level: int = 0,
     ) -> Positions:
-        """Return positions of the next tokens in the document of each row, from their marks."""
+        """Return the positions of the next tokens of each row, from their marks."""
         packed = padding is not None or not self._unbroken
         return Positions.from_marks(
             marks, carry=self.carry(), padding=padding, packed=packed, level=level
         )
 
     def extend(self, at: Positions) -> Positions:
-        """Make room for tokens at `at`; return the positions of all keys, these included.
-
-        Raises ValueError if they do not fit.
-        """
+        """Make room for tokens at `at` or raise ValueError; return the positions of all keys."""
         batch, time = at.document.shape
         if batch != self.batch:
             raise ValueError(f"the cache holds {self.batch} rows, was given {batch}")
@@ -100,13 +93,13 @@ class Cache:
             self._positions = replace(empty, packed=True, lengths=None)
         for name in IDS:
             getattr(self._positions, name)[:, start:stop] = getattr(at, name)
-        # One unpadded document per row needs no mask; a later chunk continues it.
+        # One unpadded document per row needs no mask, and a later chunk continues it.
         self._unbroken = self._unbroken and not at.packed
         self._length = stop
         return replace(self._positions[:stop], packed=not self._unbroken)
 
     def complete(self, at: Positions) -> Positions:
-        """Return the same positions with the lengths of the cache; raise ValueError without any."""
+        """Return `at` with the lengths of the cache; raise ValueError if it has none."""
         if self.lengths is None:
             raise ValueError(
                 "the model has a dynamic stretch, whose frequencies depend on the length: give the "
@@ -120,7 +113,7 @@ class Cache:
         k: Float[Tensor, "batch kv_head time width"],
         v: Float[Tensor, "batch kv_head time width"],
     ) -> tuple[Tensor, Tensor]:
-        """Keep the keys and values of the tokens of the last `extend`; return all of the layer."""
+        """Store keys and values of the tokens of the last `extend`; return all of the layer."""
         if layer not in self._layers:
             self._layers[layer] = self._enlarge(k, v, 0)
         stop, start = self._length, self._length - k.shape[2]
@@ -130,7 +123,7 @@ class Cache:
         return keys[:, :, :stop], values[:, :, :stop]
 
     def rewind(self, length: int) -> None:
-        """Forget all tokens from `length` on."""
+        """Drop all tokens from index `length` on."""
         if not 0 <= length <= self._length:
             raise ValueError(f"length must be from 0 to {self._length} tokens, was: {length}")
         self._length = length
@@ -138,12 +131,12 @@ class Cache:
             self._unbroken = True
 
     def select(self, rows: Tensor, *, shared: int = 0) -> None:
-        """Keep these rows in this order, each as often as it is named: beams, finished rows.
+        """Keep these rows in this order; a row may be named several times, as beams are.
 
-        shared: tokens at the start that are the same in all rows, and so need not be moved.
+        shared: number of initial tokens that are the same in all rows, and so need not be moved.
         """
         if len(rows) != self.batch:
-            shared = 0  # there are other rows than there is memory for
+            shared = 0  # rows can be moved in place only if their number stays the same
         self.batch = len(rows)
         for layer, (keys, values) in self._layers.items():
             if shared:
@@ -171,7 +164,7 @@ class Cache:
 
 
 def _enlarged(old: Tensor, capacity: int, kept: int, *, axis: int) -> Tensor:
-    """Return zeros for `capacity` tokens along an axis, and in them the first `kept` of `old`."""
+    """Return `capacity` zeros along an axis, the first `kept` replaced by those of `old`."""
     new = old.new_zeros(*old.shape[:axis], capacity, *old.shape[axis + 1 :])
     new.narrow(axis, 0, kept).copy_(old.narrow(axis, 0, kept))
     return new

@@ -1,7 +1,6 @@
-"""Models on disk: a folder with model.safetensors and config.json, which serves without Hydra.
+"""Models on disk: a folder with model.safetensors and config.json, readable without Hydra.
 
-Weights travel as safetensors and nothing is unpickled. The folder is written under a temporary
-name and renamed, so that it is complete or absent. layouts.py reads and writes other forms.
+The folder is written under a temporary name and renamed, so that it is complete or absent.
 """
 
 import dataclasses
@@ -25,7 +24,7 @@ FORMAT = "bipe-decoder/1"
 
 
 class CheckpointError(ValueError):
-    """A model folder that cannot be read: which file and why."""
+    """A model folder that cannot be read; the message names the file and the reason."""
 
 
 def save_model(
@@ -37,8 +36,8 @@ def save_model(
 ) -> None:
     """Write a model; an older one of the same name is replaced when the new one is complete.
 
-    state: the weights, where the model itself holds only a part of them (FSDP).
-    notes: anything JSON that should stay with the weights (row length, tokenizer, steps ...).
+    state: the weights, if the model itself holds only a part of them (FSDP).
+    notes: any JSON to keep with the weights (row length, tokenizer, steps ...).
     """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +66,7 @@ def save_model(
 def load_model(
     folder: str | os.PathLike[str], *, allowed: tuple[str, ...] = ALLOWED
 ) -> tuple[Decoder, dict[str, Any]]:
-    """Read a model and its notes. allowed: see `build`; a downloaded model needs no more."""
+    """Read a model and its notes, or raise CheckpointError. allowed: see `build`."""
     folder = Path(folder)
     config = _read_config(folder / CONFIG)
     known = {field.name for field in dataclasses.fields(DecoderConfig)}
@@ -114,7 +113,7 @@ def _flush(path: Path) -> None:
 
 
 def _replace_folder(fresh: Path, folder: Path) -> None:
-    """Put `fresh` in the place of `folder`; os.replace refuses a folder that holds files."""
+    """Move `fresh` to the place of `folder`; os.replace refuses a folder that holds files."""
     fresh.chmod(0o755)
     if not folder.exists():
         fresh.rename(folder)

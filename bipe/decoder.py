@@ -1,8 +1,6 @@
 """A LLaMA decoder (Touvron et al., 2302.13971) that takes positions as data.
 
-Tokens are embedded once; every block attends with the rotation and the bias that the encoding
-gives for the ids of the batch. Nothing here knows what a segment is.
-
+Nothing here knows what a segment is: the encoding turns positions into a rotation and a bias.
 Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
 """
 
@@ -28,19 +26,17 @@ from bipe.encodings.base import counts_length, far_of
 from bipe.positions import Positions
 from bipe.rotation import Rotation
 
-_FEW = 8  # rows, from which on there is nothing to gain in `Projection`
-# What a cache makes of the keys and values of new tokens: those of all tokens so far.
+_FEW = 8  # rows up to which `Projection` is faster than torch's own layer
+# Stores the keys and values of new tokens in a cache; returns those of all tokens so far.
 Keep = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderConfig:
-    """Everything that a decoder is made from; saved beside its weights.
+    """Everything that a decoder is made from; saved next to its weights.
 
     encoding: the description of an encoding (build.py); a bare one counts tokens (`Flat`).
-    n_kv_head: key and value heads, fewer than n_head for grouped-query attention.
-    mlp_width: width of the SwiGLU inside each block.
-    init_std: standard deviation of the initial weights.
+    n_kv_head: below n_head for grouped-query attention. mlp_width: hidden width of the SwiGLU.
     """
 
     vocab_size: int
@@ -72,12 +68,11 @@ class DecoderConfig:
 
 
 class Projection(nn.Linear):
-    """A linear layer that widens, without a bias, also fast for few rows on a CPU.
+    """A widening linear layer without bias that is fast on a CPU for few rows too.
 
-    While a text is written there are as many rows as texts. For up to eight of them the matrix
-    product of the CPU's library reads a tall W at a fraction of the memory's speed; asked for the
-    transposed product, W x^T, it does not (head of 32000 x 256 in float32, one core: 1.7, 2.3 and
-    1.5 times as fast for 1, 4 and 8 rows). The twin is `torch.nn.Linear`.
+    Generation has one row per text. For up to eight, the CPU's library reads a tall W at a
+    fraction of the memory's speed, but not in the transposed product W x^T (head of 32000 x 256 in
+    float32, one core: 1.7, 2.3 and 1.5 times as fast for 1, 4 and 8 rows).
     """
 
     def __init__(self, width: int, outputs: int) -> None:
@@ -140,7 +135,7 @@ class SwiGLU(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and SwiGLU, each behind a norm and beside a residual."""
+    """Attention and SwiGLU, each after a norm and with a residual."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -157,12 +152,11 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens and their positions in, hidden states out; `head` turns those into logits.
+    """Maps tokens and their positions to hidden states; `head` maps those to logits.
 
-    attention: the path of attention (attention/dispatch.py); "auto" chooses.
+    attention: the path of attention (attention/dispatch.py). allowed: see `build`.
     recompute: keep only the input of each block for the backward pass, which computes the rest
         again (Chen et al., 1604.06174): less memory, a third more work.
-    allowed: see `build`.
     """
 
     def __init__(
@@ -191,10 +185,7 @@ class Decoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t c"]:
-        """Return hidden states after the final norm, of tokens at the given positions.
-
-        cache: the tokens before these, which it then holds too (cache.py).
-        """
+        """Return hidden states after the final norm; `cache` holds earlier tokens, adds these."""
         if cache is not None and self._counts_length:
             at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)
@@ -203,7 +194,7 @@ class Decoder(nn.Module):
         for index, block in enumerate(self.blocks):
             keep = None if cache is None else functools.partial(cache.append, index)
             if self.recompute and torch.is_grad_enabled():
-                # Nothing in a block is drawn at random: the state of generators is left alone.
+                # Nothing in a block is random, so no generator's state needs to be kept.
                 alone = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
                 x = alone(block, x, rotation, attend, keep)
             else:
@@ -213,9 +204,9 @@ class Decoder(nn.Module):
     def _attention(
         self, at: Positions, keys_at: Positions, *, dtype: torch.dtype
     ) -> tuple[Rotation | None, Attention]:
-        """Return how queries and new keys turn, and how they attend, in every block."""
+        """Return the rotation of queries and new keys, and the attention, for every block."""
         if far_of(self.scheme) is not None:
-            # Keys turn otherwise in each pass: they are kept as they are.
+            # Each pass rotates keys in its own way, so the cache keeps them unrotated.
             return None, pass_attention(
                 self.scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention
             )
@@ -228,19 +219,16 @@ class Decoder(nn.Module):
     def logits(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t v"]:
-        """Return all logits at once: for short inputs; loss.py scores long ones in chunks."""
+        """Return all logits at once, for short inputs; loss.py scores long ones in chunks."""
         return self.head(self(tokens, at, cache=cache))
 
     @torch.no_grad()
     def init_weights(self, *, seed: int) -> None:
-        """Draw every matrix from its own stream of (seed, parameter name).
-
-        So models that differ in their encoding alone start from the same weights.
-        """
+        """Draw each matrix from its own stream (seed, name): the same start under any encoding."""
         for name, parameter in self.named_parameters():
             if parameter.ndim < 2:
                 continue
-            # torch's CPU generator takes in 32 bits of a seed and ignores the others.
+            # torch's CPU generator uses only 32 bits of a seed.
             stream = zlib.crc32(f"{seed}/{name}".encode())
             generator = torch.Generator().manual_seed(stream)
             values = torch.empty(parameter.shape).normal_(generator=generator)
@@ -248,7 +236,7 @@ class Decoder(nn.Module):
 
 
 def as_scheme(encoding: Any) -> Any:
-    """Return a bare encoding as one that counts tokens; Flat, Bilevel and Chain as they are."""
+    """Wrap a bare encoding in `Flat`; return a scheme unchanged; else raise ValueError."""
     if isinstance(encoding, Encoding):
         return Flat(encoding=encoding)
     if not all(callable(getattr(encoding, hook, None)) for hook in ("embed", "rotation", "bias")):

@@ -1,7 +1,7 @@
-"""Weights in the layouts of others: plain LLaMA (Hugging Face names) and the released BiPE.
+"""Read and write weights in other layouts: plain LLaMA (Hugging Face names) and the released BiPE.
 
-The two share their names; BiPE adds the intra-segment table `model.embeds.0.weight`. The ALiBi
-buffers that official checkpoints carry are derived data: accepted and ignored.
+Both use the same names; BiPE adds the intra-segment table `model.embeds.0.weight`. The ALiBi
+buffers of official checkpoints are derived data and are ignored.
 
     rpe_type     encoding
     rope         RoPE                            alibi         ALiBi
@@ -45,12 +45,12 @@ _ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.i
 
 
 def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024) -> DecoderConfig:
-    """Read a released BiPE config.json, or a plain LLaMA one (whose `rpe_type` is rope).
+    """Read a released BiPE config.json, or a plain LLaMA one (without `rpe_type`: rope).
 
-    `rope_scaling` or `rope_parameters` become the stretch of RoPE. Under bipe_rope they count what
-    turns it, segments, whatever number of tokens they were written for. `log_scale` becomes LogN
-    without a floor, whose original length is `train_scale`, a row, as the release has it.
-    intra_length: rows of the intra-segment table in the checkpoint, in tokens.
+    `rope_scaling` or `rope_parameters` become the stretch of RoPE; under bipe_rope its lengths
+    count segments, whatever they were written for. `log_scale` becomes LogN without a floor, with
+    `train_scale` as its original length, as in the release. intra_length: rows of the
+    intra-segment table, in tokens. Raises CheckpointError for what has no counterpart.
     """
     return DecoderConfig(
         vocab_size=config["vocab_size"],
@@ -67,7 +67,7 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
 
 
 def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Decoder:
-    """Build a decoder from an official config and its weights, in the weights' own dtype."""
+    """Build a decoder from an official config and its weights, in their dtype."""
     table = state.get(_INTRA_TABLE)
     intra_length = 1024 if table is None else table.shape[0]
     model = Decoder(config_from_official(config, intra_length=intra_length))
@@ -155,7 +155,7 @@ def _with_log_scale(encoding: dict[str, Any], config: Mapping[str, Any]) -> dict
 
 
 def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the keys of a released config for a far method; none without one."""
+    """Return the official config keys of a far method; none without one."""
     if far is None:
         return {}
     known = {TARGET: _LOG_N, "clip": False, "unit": None}

@@ -2,10 +2,8 @@
 
     loss = sum over targets of -log softmax(hidden @ head^T)[target]
 
-The gradient of the logits is known as soon as they are, so the forward pass computes it and keeps
-only gradients of the size of its inputs. In two stages: a chunk is large enough for its matrix
-products to run at full speed; inside it, blocks of tokens that fit a CPU's cache turn from logits
-into their gradients, in place. The plain form is the twin in the tests.
+The forward pass computes the gradients as well, so that no logits are kept. Its chunks are large
+enough for fast matrix products; in them, blocks that fit a CPU's cache turn logits into gradients.
 """
 
 import torch
@@ -28,12 +26,11 @@ def summed_cross_entropy(
     z_loss: float = 0.0,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return the sum of the negative log-likelihoods of the targets, in nats; differentiable.
+    """Return the summed negative log-likelihood of the targets in nats; differentiable.
 
-    targets: -100 is ignored. chunk: tokens whose logits are in memory together; by default what
-    suits the device. z_loss: adds this times the square of each log-normaliser (Chowdhery et al.,
-    2204.02311). label_smoothing: share of the target that is spread over the vocabulary (Szegedy
-    et al., 1512.00567).
+    targets: -100 is ignored. chunk: tokens whose logits are in memory at once; None suits the
+    device. z_loss: weight of the squared log-normaliser (Chowdhery et al., 2204.02311).
+    label_smoothing: share of the target spread over the vocabulary (Szegedy et al., 1512.00567).
     """
     if z_loss < 0:
         raise ValueError(f"z_loss must be 0 or more, was: {z_loss}")
@@ -109,7 +106,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 def _loss_and_gradient(
     logits: Tensor, targets: Tensor, z_loss: float, smoothing: float, *, wanted: bool
 ) -> Tensor:
-    """Return the loss of a block, ``[token, vocab]``; its gradient replaces logits if wanted."""
+    """Return the loss of a block ``[token, vocab]``; if wanted, overwrite logits by gradients."""
     chances = logits.log_softmax(-1, dtype=_precise(logits))
     scored = (targets != IGNORE).to(chances.dtype)[:, None]
     y = targets.clamp(min=0)[:, None]
@@ -119,7 +116,7 @@ def _loss_and_gradient(
     if smoothing:
         loss = loss - smoothing * chances.mean(-1, keepdim=True)
     if wanted:
-        # d loss / d logits = softmax - the wanted distribution, and softmax again for z.
+        # d loss / d logits = (1 + 2 z_loss log_sum) softmax - smoothed target
         chances.exp_()
         if z_loss:
             chances.mul_(1 + 2 * z_loss * log_sum)

@@ -1,8 +1,7 @@
 """The ids that position encodings count, derived from marks.
 
 A data set stores one mark per token (bit 0: a document starts here; bit 1: a segment starts here;
-bits 2 and up: coarser levels). Everything else is derived on the device by cumsum and cummax,
-without a synchronisation with the host:
+bits 2 and up: coarser levels). Everything else is derived on the device, without waiting for it:
 
     text       The cat sat.  It slept.  <end> | Rain fell.
     mark       3   0   0     2  0       0     | 3    0
@@ -11,7 +10,7 @@ without a synchronisation with the host:
     inter      0   0   0     1  1       1     | 0    0      BiPE's outer level (2401.16421)
     intra      0   1   2     0  1       2     | 0    1      BiPE's inner level
 
-A document is never inferred from a position that is 0: under BiPE `intra` is 0 at every segment.
+A position of 0 does not mean a new document: under BiPE `intra` is 0 at the start of each segment.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ IDS = ("document", "token", "inter", "intra")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """What the tokens before a row or chunk leave behind, in the document that continues.
+    """The ids with which a document continues in the next row or chunk: ``(batch)`` each.
 
-    Each field is the id that the next token would have if it opened neither a document nor a
-    segment, except `inter`, the segment that is still open. *Shape:* ``(batch)`` each.
+    Each is the id of the next token if that starts neither a document nor a segment.
     """
 
     document: Int[Tensor, " batch"]
@@ -54,10 +52,10 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How many ids of each kind the document of each row will have when it is complete.
+    """How many ids of each kind the document of each row has when it is complete: ``(batch)`` each.
 
-    Fixes the length that dynamic stretches (bipe/extension) use for all calls of a request: keys
-    in a cache were turned by the frequencies of their time. *Shape:* ``(batch)`` each.
+    Dynamic stretches (bipe/extension) use them in all calls of a request, because cached keys keep
+    the frequencies they were rotated with.
     """
 
     token: Int[Tensor, " batch"]
@@ -67,15 +65,12 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
-    """The ids of a batch of packed rows. *Shape:* ``(batch, time)``, int64, each.
+    """The ids of a batch of packed rows: ``(batch, time)``, int64, each.
 
-    document: index of the document in its row, -1 for padding.
-    token: 0.. inside the document, in tokens.
-    inter: index of the segment inside the document, in segments.
-    intra: 0.. inside the segment, in tokens.
+    document: index in the row, -1 for padding. token, inter: index in the document. intra: index in
+    the segment. lengths: see `Lengths`; None: each document ends with its ids here.
     packed: False promises that each row is one document without padding, so that plain causal
         attention is exact; a host value, because asking the device would wait for it.
-    lengths: see `Lengths`; None: each document ends with its ids here.
     """
 
     document: Int[Tensor, "batch time"]
@@ -95,11 +90,10 @@ class Positions:
         packed: bool = True,
         level: int = 0,
     ) -> Positions:
-        """Derive the ids of each row.
+        """Derive the ids of each row; `level` 0 reads segments from bit 1 of marks, 1 from bit 2.
 
-        Without a carry the first token of a row (the first one that is not padding) opens a
-        document and a segment, whatever its mark. Padding may be on either side.
-        `level` picks the segmentation: 0 is bit 1 of the marks, 1 is bit 2, and so on.
+        Without a carry, the first token that is not padding starts a document and a segment,
+        whatever its mark. Padding may be on either side.
         """
         at = torch.arange(marks.shape[-1], device=marks.device)
         opens_document = (marks & (1 << DOCUMENT_BIT)).bool()
@@ -115,7 +109,7 @@ class Positions:
         document_start = _last_start(opens_document, at)
         segment_start = _last_start(opens_segment, at)
         documents, segments = opens_document.cumsum(-1), opens_segment.cumsum(-1)
-        # Segments opened before this document, to be taken off; 0 while the carried one goes on.
+        # Segments before this document, to be subtracted; 0 in the document that is carried on.
         before = segments.gather(-1, document_start.clamp(min=0)) - 1
         before = torch.where(document_start < 0, -1, before)
         document, inter = documents - 1, segments - 1 - before
@@ -132,16 +126,16 @@ class Positions:
         return cls(document=document, token=token, inter=inter, intra=intra, packed=packed)
 
     def __getitem__(self, time: slice) -> Positions:
-        """Return the same rows, a slice of their time."""
+        """Return a slice of the time of all rows."""
         return self.map(lambda ids: ids[:, time])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Positions:
-        """Return positions with each tensor of ids changed."""
+        """Return positions with `change` applied to each tensor of ids."""
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in IDS}
         return replace(self, **changed)
 
     def length(self, level: Level) -> Int[Tensor, " batch #time"]:
-        """Return the ids in use in each document: those of `lengths`, or the largest here + 1."""
+        """Return the number of ids per document: from `lengths`, or else the largest here + 1."""
         if self.lengths is not None:
             lengths: Tensor = getattr(self.lengths, level)
             return lengths[:, None]
@@ -153,7 +147,7 @@ class Positions:
         return largest.gather(-1, document) + 1
 
     def carry(self) -> Carry:
-        """Return what the next chunk needs to go on from here; O(1) in time."""
+        """Return what the next chunk continues from."""
         return Carry(
             document=self.document[:, -1],
             token=self.token[:, -1] + 1,
@@ -163,12 +157,12 @@ class Positions:
 
 
 def document_runs(document: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
-    """Count the stretches of one document, from 0 in each row; padding as if it were one."""
+    """Return the run of each token, from 0 per row: a stretch of one document or of padding."""
     opens = torch.zeros_like(document)
     opens[:, 1:] = document[:, 1:] != document[:, :-1]
     return opens.cumsum(-1)
 
 
 def _last_start(start: Bool[Tensor, "batch time"], at: Int[Tensor, " time"]) -> Tensor:
-    """Return the index of the last True up to each place, -1 where there is none yet."""
+    """Return the index of the last True up to each place, -1 before the first."""
     return torch.where(start, at, -1).cummax(-1).values

@@ -1,4 +1,4 @@
-"""Other ids for training: gaps and offsets, so that a model meets positions beyond its rows.
+"""Random gaps and offsets of ids in training, so that a model meets positions beyond its rows.
 
     at = PoSE(reach=8192).drawn(at, row_keys(tokens, seed=0, step=7))
 
@@ -7,13 +7,10 @@
     Randomised     2 5 7 8 10 14 16 19           reach 20: a random subset
     Shifted        6 7 8 9 10 11 12 13           most 9: an offset of 6
 
-A draw changes what encodings count between tokens: the token index of flat encodings and the
-segment index of BiPE, each document and each level on its own. A segment moves as a whole, and
-nothing changes inside it. What attends to what is the same.
-
-A draw depends on (seed, step, tokens of the row) alone: not on the rank, the size of micro-batches
-or the state of a generator. So a run that is resumed on other devices draws what it would have.
-The numbers are those of a counter through the finaliser of SplitMix64 (Steele et al., 2014).
+A draw changes the token index of flat encodings and the segment index of BiPE, per document and per
+level. It depends only on (seed, step, tokens of the row), not on the rank, the size of
+micro-batches or a generator, so a run resumed on other devices repeats its draws. The numbers are
+a counter passed through the finaliser of SplitMix64 (Steele et al., 2014).
 """
 
 from abc import ABC, abstractmethod
@@ -29,17 +26,17 @@ from bipe.positions import Positions, document_runs
 
 Ids = Int[Tensor, "batch time"]
 _LEVELS: tuple[Literal["token", "inter"], ...] = ("token", "inter")
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # as the int64 of the same bits
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # the int64 with these bits
 _MIX = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 _FRACTION_BITS = 53  # of a float64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What a draw knows of each token. *Shape:* ``(batch, time)`` each.
+    """What a draw is given per token. *Shape:* ``(batch, time)`` each.
 
-    ids: index from the first id of its document in the row. count: ids of that document in the
-    row. document: index of the document in its row, from 0. keys: one for each document.
+    ids: counted from the first id of its document in the row. count: ids of that document in the
+    row. document: its index in the row, from 0. keys: one per document.
     """
 
     ids: Ids
@@ -49,22 +46,17 @@ class Drawn:
 
 
 class Draw(Bounded, ABC):
-    """A method: a frozen, keyword-only dataclass with one method of its own.
+    """A method of drawing: a frozen, keyword-only dataclass that defines `new_ids`.
 
-    Lengths are in tokens or segments, as the encoding counts them; a document of more ids than
-    `reach` keeps its own.
+    Lengths are in tokens or segments. A document with more ids than `reach` keeps its own.
     """
 
     @abstractmethod
     def new_ids(self, of: Drawn) -> Ids:
-        """Return ids instead of `of.ids`: equal where those are, greater where those are."""
+        """Return new ids in the same order: equal where `of.ids` are, greater where they are."""
 
     def drawn(self, at: Positions, keys: Int[Tensor, " batch"]) -> Positions:
-        """Return positions with other token and segment indices; padding keeps its own.
-
-        keys: see `row_keys`. A document that goes on from the row before goes on from the same
-        first index.
-        """
+        """Return positions with drawn token and segment indices. keys: see `row_keys`."""
         found: dict[str, Any] = {}
         document = document_runs(at.document)
         for number, level in enumerate(_LEVELS):
@@ -81,11 +73,9 @@ class Draw(Bounded, ABC):
 class PoSE(Draw):
     """Skip-wise positions (Zhu et al., 2309.10400, section 3.2).
 
-    A document is cut at random into chunks, and every chunk but the first is moved on by a skip;
-    skips grow from chunk to chunk and the last id stays below `reach`. Rows of the training length
-    so meet every distance below it.
-
-    reach: ids that a document is spread over. chunks: at least 2; more meet more gaps.
+    A document is cut at random into chunks (more give more gaps), and each but the first is shifted
+    by a skip. Skips grow from chunk to chunk and the last id stays below `reach`, so rows of the
+    training length meet every distance below it.
     """
 
     reach: int = field(metadata=at_least(1))
@@ -93,7 +83,7 @@ class PoSE(Draw):
 
     def new_ids(self, of: Drawn) -> Ids:
         cuts = range(self.chunks - 1)
-        # Where a chunk begins: from 1 to count - 1, in [b, t, cut].
+        # The first id of each chunk but the first: from 1 to count - 1, [b, t, cut].
         begins = torch.stack([uniform(of.keys, 2 * i) for i in cuts], -1)
         begins = 1 + (begins * (of.count[..., None] - 1)).long().sort(-1).values
         room = (self.reach - of.count).clamp(min=0)[..., None]
@@ -108,9 +98,8 @@ class PoSE(Draw):
 class Randomised(Draw):
     """A random subset of ids, in order (Ruoss et al., 2305.16843, section 3).
 
-    A document of n ids gets n of `reach`, all subsets equally likely. A model trained this way has
-    seen the gaps that `reach` leaves between the ids of its rows; it is best evaluated on documents
-    whose ids fill `reach` as well. Work and memory grow with it, and with the documents of a row.
+    A document of n ids gets n of `reach`, all subsets equally likely. The model learns such gaps:
+    evaluate it on documents whose ids fill `reach`. Work and memory grow with `reach`.
     """
 
     reach: int = field(metadata=at_least(1))
@@ -126,7 +115,7 @@ class Randomised(Draw):
         return found
 
     def _subset(self, keys: Tensor, count: Tensor) -> Int[Tensor, "batch reach"]:
-        """Return `count` ids below `reach` in order, the others behind them."""
+        """Return `count` random ids below `reach` in order, followed by the others."""
         place = torch.arange(self.reach, device=keys.device)
         rank = uniform(mixed(keys + place), 0).argsort(-1).argsort(-1)
         return (place + self.reach * (rank >= count)).argsort(-1)
@@ -134,10 +123,7 @@ class Randomised(Draw):
 
 @dataclass(frozen=True, kw_only=True)
 class Shifted(Draw):
-    """One random offset per document, from 0 to `most` (SHAPE; Kiyono et al., 2109.05644, eq. 2).
-
-    Nothing changes for relative encodings; an absolute one meets more of its ids than rows have.
-    """
+    """One random offset per document, 0 to `most` (SHAPE; Kiyono et al., 2109.05644, eq. 2)."""
 
     most: int = field(metadata=at_least(0))
 
@@ -146,26 +132,26 @@ class Shifted(Draw):
 
 
 def row_keys(tokens: Ids, *, seed: int, step: int) -> Int[Tensor, " batch"]:
-    """Return a key for each row, of all its tokens."""
+    """Return a key per row, computed from all its tokens."""
     place = torch.arange(tokens.shape[1], device=tokens.device)
     key = mixed(mixed(tokens + 1) + place).sum(-1)
     return mixed(key + _wrapped(seed * 0x632BE59BD9B4E019 + step))
 
 
 def _of_document(ids: Tensor, document: Tensor, reduce: Literal["amin", "amax"]) -> Tensor:
-    """Return the least or largest id of each document, at each of its tokens."""
+    """Return the least or largest id of each token's document."""
     found = torch.zeros_like(ids).scatter_reduce(-1, document, ids, reduce, include_self=False)
     return found.gather(-1, document)
 
 
 def uniform(keys: Int[Tensor, " ..."], number: int) -> Float[Tensor, " ..."]:
-    """Return the `number`-th number of each key, float64 from 0 to below 1."""
+    """Return the `number`-th random number of each key: float64, from 0 to below 1."""
     bits = _shifted(mixed(keys + _wrapped(number * 0xD1342543DE82EF95)), 64 - _FRACTION_BITS)
     return bits.double() * 2.0**-_FRACTION_BITS
 
 
 def mixed(x: Int[Tensor, " ..."]) -> Int[Tensor, " ..."]:
-    """Apply a bijection of int64 that leaves no pattern."""
+    """Scramble int64 numbers one to one (the finaliser of SplitMix64)."""
     x = x + _GOLDEN
     x = (x ^ _shifted(x, 30)) * _MIX[0]
     x = (x ^ _shifted(x, 27)) * _MIX[1]
@@ -173,10 +159,10 @@ def mixed(x: Int[Tensor, " ..."]) -> Int[Tensor, " ..."]:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """Shift to the right without the sign, which torch's own shift copies."""
+    """Shift right and fill with zeros; torch's own shift copies the sign."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _wrapped(x: int) -> int:
-    """Return an integer as an int64 of its last 64 bits."""
+    """Return an integer modulo 2^64, as an int64."""
     return (x + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,8 +1,8 @@
-"""How queries and keys turn before they meet: what `Encoding.rotation` returns.
+"""Rotations of queries and keys, as returned by `Encoding.rotation`.
 
 A rotation is computed once per forward pass and applied in every layer. Cosines and sines come from
-float64 angles and are rounded once, to float32 (float64 for a float64 model): angles in float32
-lose a thousandth of a turn at position 8192, in bfloat16 everything beyond position 256.
+float64 angles and are rounded once, to float32 (float64 for a float64 model): float32 angles are
+off by a thousandth of a turn at position 8192, bfloat16 angles are useless beyond position 256.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 @runtime_checkable
 class Rotation(Protocol):
-    """Something that turns queries and keys of shape ``(batch, head, time, head_width)``."""
+    """A rotation of queries and keys of shape ``(batch, head, time, head_width)``."""
 
     def query(self, x: Tensor) -> Tensor: ...
     def key(self, x: Tensor) -> Tensor: ...
@@ -27,9 +27,9 @@ class Rotation(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneRotation:
-    """Turn pairs of features by an angle each (RoPE: Su et al., 2104.09864, eq. 34).
+    """A rotation of pairs of features by one angle each (RoPE: Su et al., 2104.09864, eq. 34).
 
-    cos, sin: of one angle per token and pair, times whatever factor the encoding puts on both.
+    cos, sin: per token and pair, times the factor that the encoding puts on both.
     interleaved: pairs are neighbours (0, 1), (2, 3) as in GPT-J; else halves (0, d/2) as in LLaMA.
     """
 
@@ -56,7 +56,7 @@ class PlaneRotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotations:
-    """Several rotations, one after the other."""
+    """Several rotations, applied in order."""
 
     parts: tuple[Rotation, ...]
 
@@ -71,7 +71,7 @@ class Rotations:
 
 
 def compose(*rotations: Rotation | None) -> Rotation | None:
-    """Join what several encodings ask for; None if none of them turns anything."""
+    """Chain the rotations of several encodings; None if there are none."""
     parts = tuple(r for r in rotations if r is not None)
     if len(parts) < 2:
         return parts[0] if parts else None
