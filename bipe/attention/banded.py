@@ -1,21 +1,17 @@
-"""A linear bias over a long row on the CPU: keys too far away to matter are never visited.
+"""A linear bias over a long row on the CPU, without visiting keys too far away to matter.
 
 A slope lowers the score of a far key without bound, while |q||k| / sqrt(width) bounds what the
-content can add. For query i and a key j before it, with r the bias row:
+content can add. For query i and an earlier key j, with r the bias row:
 
     score(i, i) - score(i, j) >= r_i - r_j - (max_j |q_i||k_j| - q_i.k_i) / sqrt(width)
 
 All keys for which the right side exceeds ln(keys / tolerance) together hold less than `tolerance`
 of the weight of the query. Under BiPE-ALiBi with the paper's slopes (2401.16421) 8 of 12 heads see
-no further than about ten segments. Here chunks are skipped by this rule, in flex.py blocks.
+no further than about ten segments. flex.py skips blocks by the same rule.
 
-Queries are taken in chunks. A chunk starts at the first key that can matter to any of its queries,
-head by head: steep heads see a segment or two, flat ones everything. Each chunk runs the fused
-kernel twice, on itself (causal) and on its past, merged by their log-sum-exp. Queries may be the
-last of the keys, the others being cached.
-
-The row is centred on the chunk, so that scores near the query keep all their digits however long
-the row is. The eager twin is eager.py, exact to the tolerance.
+Each chunk of queries starts, per head, at the first key that can matter to any of them. It runs the
+fused kernel on itself (causal) and on its past, and merges the two by their log-sum-exp. The row is
+centred on the chunk, so that scores near the query keep all their digits in any row.
 """
 
 import functools
@@ -33,15 +29,15 @@ from bipe.attention.fused import featured, kernel_backward, kernel_dtype, kernel
 
 # Tokens from which skipping pays for the chunks.
 WORTH_FROM = 1024
-# Queries a chunk: fewer skip more and pay the kernel's start more often.
+# Queries per chunk: fewer skip more keys, but start the kernel more often.
 CHUNK = 192
 _KEYS_STEP = 64  # the kernel works on whole blocks of keys
 _GROUP_GAP = 96  # keys: neighbouring heads whose first keys differ less run together
-# Share of pairs to visit above which one kernel for all is faster: in bfloat16, whose kernel
-# loses more on small chunks, and otherwise.
+# Share of pairs to visit above which a single call of the kernel is faster: in bfloat16, whose
+# kernel loses more on small chunks, and in wider dtypes.
 _WORTH_REDUCED, _WORTH_KEYS = 0.6, 0.8
 _TOLERANCE = 1 / 8  # in units of the rounding of the dtype
-_ROUNDING = 1.001  # room for that of the norms in `least_bias`
+_ROUNDING = 1.001  # margin for the rounding of the norms in `least_bias`
 
 
 def banded_attention(
@@ -55,8 +51,7 @@ def banded_attention(
 ) -> Queries:
     """Attend causally from the last queries, with `row` added to all their scores; CPU only.
 
-    row: float64, so that it can be centred on each chunk without loss.
-    tolerance: the most weight that the keys left out may hold.
+    row: float64, to be centred without loss. tolerance: maximum weight of the keys left out.
     """
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     share = default_tolerance(q.dtype) if tolerance is None else tolerance
@@ -66,11 +61,10 @@ def banded_attention(
 def exact_banded_attention(
     q: Queries, k: Keys, v: Keys, row: Float[Tensor, "batch head key"], *, chunk: int = CHUNK
 ) -> Queries:
-    """Do the same without gradients, as exactly in float32 as attention without a bias.
+    """Do the same without gradients, in float32 as exactly as attention without a bias.
 
-    A row that is added to finished scores costs digits of theirs: with slopes of 96 up to 4e-4 of
-    an output at 700 tokens. As features (fused.py) it costs none, for a tenth more time. In other
-    dtypes that is not worth it.
+    A row added to finished scores costs them digits: with slopes of 96 up to 4e-4 of an output at
+    700 tokens. As features (fused.py) it costs none, for a tenth more time.
     """
     if q.dtype != torch.float32:
         return banded_attention(q, k, v, row, chunk=chunk)
@@ -87,17 +81,16 @@ class _Part:
     past: slice
 
     def at(self, time: slice) -> tuple[slice, slice, slice]:
-        """Return where a tensor ``[b, h, t, ...]`` holds that time of these heads."""
+        """Return the index of these heads and a time in a tensor ``[b, h, t, ...]``."""
         return slice(None), self.heads, time
 
     def passes(self) -> Iterator[tuple[slice, bool]]:
-        """Yield keys to visit, and whether causally."""
+        """Yield the keys to visit, and whether causally."""
         yield self.own, True
         if self.past.start < self.past.stop:
             yield self.past, False
 
     def bias(self, row: Tensor, keys: slice, dtype: torch.dtype) -> Tensor:
-        """Return the row of some keys, centred on the middle of the chunk."""
         centre = row[:, self.heads, (self.own.start + self.own.stop) // 2, None]
         return (row[:, self.heads, keys] - centre).to(dtype)
 
@@ -115,7 +108,7 @@ def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: floa
 
 
 def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
-    """Yield what the kernel is run on; everything at once where there is little to skip."""
+    """Yield the parts of each chunk, or one part of everything if there is little to skip."""
     query, key = q.shape[2], k.shape[2]
     past = key - query
     starts = torch.arange(past, key, chunk)[:, None]
@@ -128,7 +121,7 @@ def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
 
 
 def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
-    """Yield each chunk of queries, with heads of about the same first key."""
+    """Yield the parts of each chunk; heads with about the same first key share one."""
     key = k.shape[2]
     past = key - q.shape[2]
     for number, heads in enumerate(first.tolist()):
@@ -143,17 +136,14 @@ def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
 
 
 def default_tolerance(dtype: torch.dtype) -> float:
-    """Return the most weight that skipped keys may hold: less than the rounding of the dtype."""
+    """Return the maximum weight of skipped keys: less than the rounding of the dtype."""
     return torch.finfo(dtype).eps * _TOLERANCE
 
 
 def least_bias(
     q: Queries, k: Keys, row: Float[Tensor, "batch head key"], *, tolerance: float
 ) -> Float[Tensor, "batch head query"]:
-    """Return the bias below which no key matters to each query; queries are the last of the keys.
-
-    row: float64, the bias of each key up to a constant per query. NaN where q or k are.
-    """
+    """Return the bias below which no key matters to each query; NaN where q or k are."""
     past, groups = k.shape[2] - q.shape[2], q.shape[1] // k.shape[1]
     precise = torch.promote_types(q.dtype, torch.float32)
     norms = torch.linalg.vector_norm(k, dim=-1, dtype=precise)
@@ -216,7 +206,7 @@ def _banded_backward(
     chunk: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     d_q = torch.empty_like(q)
-    # Many chunks add to a key: in float32 at least.
+    # Many chunks add to the gradient of a key: sum in float32 at least.
     d_k, d_v = (torch.zeros(x.shape, dtype=log_sum.dtype) for x in (k, v))
     for part in _worth(first, q, k, chunk):
         here = part.at(part.queries)

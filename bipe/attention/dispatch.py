@@ -1,10 +1,8 @@
-"""The one function that chooses how attention is computed: the first of RULES that fits.
+"""The choice of how attention is computed: the first of RULES that fits.
 
-The choice is made once per forward pass from what is known before it (`Case`); every layer then
-calls the same attention. `path="eager"` forces the reference. Every path is exact (banded and flex:
-to less than the rounding of the dtype), and documents do not leak into each other at all: on the
-CPU a packed row is taken apart and each document attends on its own, which is cheaper than a mask
-(6 documents per row: 0.44 of its time). Padding counts as a document of its own.
+It is made once per forward pass, for all layers. Every path is exact (banded and flex: to less than
+the rounding of the dtype), and documents do not leak into each other. On the CPU each document of a
+packed row attends on its own, which is cheaper than a mask (6 documents per row: 0.44 of its time).
 """
 
 import functools
@@ -41,13 +39,13 @@ Path = Literal[
     "chunked", "flex",
 ]  # fmt: skip
 PATHS = get_args(Path)
-# Tokens from which a dense bias costs more memory than a second forward pass costs time.
+# Tokens from which a dense bias takes so much memory that computing it twice is better.
 CHUNKED_FROM = 1024
-# Tokens from which documents that attend on their own, on the CPU, make up for as many kernels.
-# Time of a mask over theirs, 2 to 16 documents a row, forward and backward: 0.15 to 0.5 at 64
-# tokens, 0.4 to 1.2 at 128, 1.5 to 3.2 at 256.
+# Tokens from which a kernel call per document beats one with a mask, on the CPU. Time of the mask
+# over that of the calls, 2 to 16 documents per row, forward and backward: 0.15 to 0.5 at 64 tokens,
+# 0.4 to 1.2 at 128, 1.5 to 3.2 at 256.
 BY_DOCUMENT_FROM = 128
-# Tokens from which blocks that are skipped make up for a kernel that is not torch's own.
+# Tokens from which skipped blocks make up for the slower kernel of FlexAttention.
 FLEX_FROM = 2048
 _ALL = slice(None)
 _LINEAR = {
@@ -60,10 +58,10 @@ _LINEAR = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a path of attention is chosen by.
+    """What the choice of a path depends on.
 
-    bias: "table" may have linear parts; "other" is known by its dense form only.
-    queries: "all" keys are queries, or "one" or "several", the last ones of keys in a cache.
+    bias: "table" may have linear parts; "other" has only a dense form.
+    queries: all of the keys, or the last one or several, with the other keys from a cache.
     time: keys per row, in tokens. packed: several documents or padding in a row.
     gradients: a backward pass may follow. row_kernel: the CPU's kernel takes a bias row.
     """
@@ -87,7 +85,7 @@ class Case:
 
     @property
     def in_blocks(self) -> bool:
-        """Return whether FlexAttention has something to skip or to gather."""
+        """Whether FlexAttention has blocks to skip or a table to gather."""
         far = self.bias == "linear" and self.time >= FLEX_FROM
         found = self.packed or self.bias == "table" or far
         return self.device == "cuda" and self.bias != "other" and found
@@ -125,10 +123,9 @@ RULES = (
 def choose_attention(
     *, bias: Bias | None, q_at: Positions, k_at: Positions, path: Path = "auto"
 ) -> Attention:
-    """Return ``attend(q, k, v)`` for queries at `q_at` and keys at `k_at`.
+    """Return ``attend(q, k, v)`` for queries at `q_at`, the last of the keys at `k_at`.
 
-    Queries are the last ones of the keys' time. Raises ValueError for a path that cannot do
-    what is asked.
+    Raises ValueError for a path that cannot do what is asked.
     """
     if path == "auto":
         rule = choose_rule(_case(bias, q_at, k_at))
@@ -185,7 +182,6 @@ def _kind(bias: Bias | None) -> Literal["none", "linear", "table", "other"]:
 
 
 def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
-    """Return the positions of queries and keys, which must be the same tokens."""
     if q_at.document.shape != k_at.document.shape:
         raise ValueError(
             f"attention path {name!r} takes as many queries as keys, got "
@@ -195,7 +191,7 @@ def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
 
 
 def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | None:
-    """Return what is added to the scores of the one query of each row: float32 or None."""
+    """Return what is added to the scores of the only query of each row: float32 or None."""
     row = None if bias is None else bias.dense(torch.float32)
     if not k_at.packed:
         return row
@@ -205,7 +201,7 @@ def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | N
 
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
-    """Return a function from (rows of the batch, time of the document) to the attention there."""
+    """Return a function from (rows of the batch, time of a document) to its attention."""
     if bias is not None and name == "chunked":
         return lambda rows, keys: functools.partial(
             chunked_attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
@@ -216,7 +212,7 @@ def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]
 
 
 def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
-    """Return the same for a linear bias, with its row made once for all layers."""
+    """Return the same for a linear bias, with its row computed once for all layers."""
     assert isinstance(bias, LinearBias)
 
     def at(rows: slice, keys: slice) -> Attention:
@@ -259,17 +255,13 @@ def document_spans(document: Int[Tensor, "batch time"]) -> list[list[slice]]:
 
 @dataclass(frozen=True, slots=True)
 class ByDocument:
-    """Attention of packed rows: each document on its own, and the pieces joined.
-
-    spans: the documents of each row, with their attention. It stays out of compiled graphs: where
-    documents lie changes with every batch, and each layout would be compiled anew.
-    """
+    """Attention of packed rows: each document on its own, and the pieces joined."""
 
     spans: list[list[tuple[slice, Attention]]]
 
+    # Not in compiled graphs: each layout of documents would be compiled anew.
     @torch.compiler.disable
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend document by document. q, k, v: ``[b, h, t, d]``."""
         rows = []
         for row, documents in enumerate(self.spans):
             lengths = [span.stop - span.start for span, _ in documents]
@@ -286,7 +278,7 @@ def _masked_attention(
     grouped = q.shape[1] != k.shape[1]
     mask = allowed[:, None]
     if bias is not None:
-        # The CPU's kernel takes a mask wider than q, whose places steep slopes need.
+        # The CPU's kernel takes a mask of higher precision than q, which steep slopes need.
         dtype = kernel_dtype(q) if q.device.type == "cpu" else q.dtype
         mask = bias.dense(dtype).masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)

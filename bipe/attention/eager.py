@@ -1,9 +1,8 @@
-"""Attention spelled out: the reference that every other path is held to, and its form in chunks.
+"""Attention spelled out: the reference of every other path, and its form in chunks of queries.
 
-The reference has scores, mask and weights all in memory. Run it in float64 and it is the oracle of
-the tests. In chunks of queries, scores of chunk x keys are all that is in memory, each chunk being
-computed again in the backward pass: exact and with gradients on any device, it serves biases that
-no fused kernel takes. A table bias is spread from its table of id pairs, under BiPE segment pairs.
+The reference has scores, mask and weights all in memory; in float64 it is the oracle of the tests.
+In chunks, only scores of chunk x keys are in memory, computed again in the backward pass: exact and
+with gradients on any device, also for biases that no fused kernel takes.
 """
 
 from collections.abc import Callable
@@ -27,8 +26,8 @@ def allowed_pairs(
 ) -> Bool[Tensor, "batch query key"]:
     """Return which keys a query may see: those of its document up to itself.
 
-    Queries are the last ones of the keys' time. Padding (document -1) sees padding: its output is
-    never used and must only be finite.
+    Queries are the last of the keys. Padding (document -1) sees padding: its output is never used
+    and must only be finite.
 
         document 0 0 1 1      1 . . .
                               1 1 . .
@@ -71,7 +70,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Bias) -> Tensor:
 
 
 def checkpointed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    """Call a function, to be computed again in the backward pass if there is one."""
+    """Call a function, and again in the backward pass if there is one."""
     if not torch.is_grad_enabled():
         return function(*arguments)
     out: Tensor = checkpoint(function, *arguments, use_reentrant=False)

@@ -1,12 +1,9 @@
-"""FlexAttention: a bias inside of the kernel and a mask by blocks, for CUDA.
+"""FlexAttention: a bias inside the kernel and a mask by blocks, for CUDA.
 
-Blocks of queries x keys that cannot matter are skipped: those of other documents, those that
-come later, and under a linear bias, head by head, those too far away to matter (the rule and
-the tolerance of banded.py). Which ones is found from a few numbers per block, so that nothing of
-size queries x keys is made. A linear bias is computed in float32 from integer differences of ids; a
-table bias is gathered from its table of id pairs (He et al., 2401.16421, under BiPE a table of
-segments). On a CPU it runs uncompiled, in memory of queries x keys and without gradients: for
-tests. The eager twin is eager.py.
+Blocks of queries x keys that cannot matter are skipped: those of other documents, later ones, and
+under a linear bias, per head, those too far away (the rule and the tolerance of banded.py). They
+are found from a few numbers per block, so that nothing of size queries x keys is made. On a CPU it
+runs uncompiled, in memory of queries x keys and without gradients: for tests.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from bipe.attention.eager import Attention
 from bipe.bias import Bias, BiasSum, IdPairs, LinearBias, LinearTerm, TableBias
 from bipe.positions import Positions, document_runs
 
-BLOCK = 128  # tokens: what the kernel takes at once
-_LEAST_WIDTH = 16  # of a head, for the kernel
+BLOCK = 128  # tokens that the kernel takes at once
+_LEAST_WIDTH = 16  # minimum width of a head in the kernel
 
 # (score, batch, head, query, key) -> score
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -38,8 +35,8 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = None) -> Attention:
     """Return ``attend(q, k, v)``; what does not depend on q and k is made once for all layers.
 
-    tolerance: the most weight that keys left out for their bias may hold.
-    Raises ValueError for a bias that is neither linear nor a table.
+    tolerance: maximum weight of keys left out. Raises ValueError for a bias that is neither linear
+    nor a table.
     """
     blocks, score = Blocks.of(at.document), _score_mod(bias)
     row = bias.row(dtype=torch.float64) if isinstance(bias, LinearBias) else None
@@ -49,10 +46,9 @@ def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = N
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Which blocks of queries x keys a packed row has.
+    """The blocks of queries x keys of a packed row: some pair attends in `seen`, each in `whole`.
 
-    run: documents (and stretches of padding) of each row, numbered from 0, ``[b, t]``.
-    seen: some query of the block may see some key of it. whole: all of them all.
+    run: documents (and stretches of padding) of each row, numbered from 0.
     """
 
     run: Int[Tensor, "batch time"]
@@ -74,7 +70,7 @@ class Blocks:
         return cls(run=run, seen=seen, whole=whole)
 
     def mask(self, near: Bool[Tensor, "batch head block block"] | None = None) -> BlockMask:
-        """Return them for the kernel; near: blocks of each head that matter, by default all."""
+        """Return the kernel's mask; near: blocks of each head that matter, by default all."""
         seen, whole = self.seen[:, None], self.whole[:, None]
         if near is not None:
             seen, whole = seen & near, whole & near
@@ -95,23 +91,19 @@ def near_blocks(
     *,
     tolerance: float,
 ) -> Bool[Tensor, "batch head block block"]:
-    """Return the blocks of queries x keys of each head that hold a key that matters to a query.
-
-    What is not near holds less than `tolerance` of the weight of any of its queries. A block that
-    is not finite is near, so that nothing hides a NaN.
-    """
+    """Return the blocks of each head with a key that matters to a query, or with a NaN."""
     needed = by_block(least_bias(q, k, row, tolerance=tolerance), amount=math.inf).amin(-1)
     most = by_block(row, amount=-math.inf).amax(-1)
     return ~(needed[..., :, None] > most[..., None, :])
 
 
 def by_block(values: Tensor, *, amount: float | int) -> Tensor:
-    """Return the last axis in blocks, ``[..., block, BLOCK]``, the last one filled by `amount`."""
+    """Split the last axis into blocks, ``[..., block, BLOCK]``, the last filled by `amount`."""
     return F.pad(values, (0, -values.shape[-1] % BLOCK), value=amount).unflatten(-1, (-1, BLOCK))
 
 
 def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many blocks of keys each row of blocks has, and their indices, those first."""
+    """Return how many blocks of keys each row of blocks has, and all indices, those first."""
     count = blocks.sum(-1, dtype=torch.int32)
     order = blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
     return count, order.to(torch.int32).contiguous()
@@ -147,7 +139,6 @@ def _attend(
 
 
 def _score_mod(bias: Bias | None) -> ScoreMod | None:
-    """Return what is added to a score, as a function of its place."""
     if bias is None:
         return None
     mods: list[ScoreMod] = []

@@ -1,24 +1,19 @@
-"""Attention without a T x T tensor, for what needs no bias or a linear one.
+"""Attention without a T x T tensor, for no bias or a linear one, in one document per row.
 
 causal      no bias: the fused causal kernel.
 bias_row    a linear bias on the CPU: the same kernel, with a mask of shape (batch, head, 1, key)
-            expanded over queries with stride 0. A softmax does not see what a query adds to all
-            its scores, so the row slope * k_id is enough.
-augmented   a linear bias anywhere: the row becomes features of keys and queries, so that the plain
-            causal kernel adds r_j - r_i to the score of key j for query i. The features come first
-            in the head: the difference is exact before anything is added to it, and scores near
-            the query keep all their digits. Last, or without those of the query, the error is 40
-            to 400 times as large.
-last query  with the earlier keys from a cache: it sees every key, so there is no mask at all.
-chunk       several last queries, with the earlier keys from a cache, on the CPU and without
-            gradients: the past whole and the chunk itself causally, merged by their log-sum-exp.
+            expanded over queries with stride 0. Softmax ignores what a query adds to all its
+            scores, so the row slope * k_id is enough.
+augmented   a linear bias on any device: features of keys and queries add r_j - r_i to the scores of
+            the causal kernel. They come first in the head, so that their difference is exact before
+            anything is added; last, or without the query's, the error is 40 to 400 times as large.
+last query  one query and cached keys: it sees every key, so there is no mask.
+chunk       several last queries and cached keys, on the CPU without gradients: the past in full and
+            the chunk itself causally, merged by their log-sum-exp.
 
-Each serves one document; dispatch.py takes packed rows apart. The eager twin is eager.py.
-
-Below scaled_dot_product_attention the fused CPU kernel has what that function does not offer: it
-takes `is_causal` together with a mask, and returns the log-sum-exp of the scores, so that passes
-over parts of the keys can be merged. That operator is private to torch: `bias_row_works` tries it
-once before anything relies on it.
+The CPU operator below scaled_dot_product_attention takes `is_causal` together with a mask, and
+returns the log-sum-exp of the scores, so that passes over parts of the keys can be merged. It is
+private to torch: `bias_row_works` tries it once.
 """
 
 import functools
@@ -30,7 +25,7 @@ from torch import Tensor
 
 from bipe.attention.eager import Keys, Queries, repeat_heads
 
-# Numbers of a dtype that hold a bias: 3 x 8 bits of bfloat16 hold what float32 holds.
+# Numbers of a dtype that hold one bias: 3 x 8 bits of bfloat16 hold what float32 holds.
 _PIECES = {torch.float64: 1, torch.float32: 2}
 _REDUCED_PIECES = 3
 
@@ -68,7 +63,7 @@ def featured(
     q_row: Float[Tensor, "batch head query"],
     k_row: Float[Tensor, "batch head key"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return q and k with features in front that add k_row - q_row to scores, v with zeros behind.
+    """Return q and k with features in front that add k_row - q_row to scores, and padded v.
 
     Scores are to be scaled by the width that q had before.
     """
@@ -77,7 +72,7 @@ def featured(
     # Alternating key and query: the largest pieces cancel first.
     of_keys = torch.stack((k_pieces, torch.ones_like(k_pieces)), -1).flatten(-2)
     of_queries = torch.stack((torch.ones_like(q_pieces), -q_pieces), -1).flatten(-2)
-    # Kernels want widths that are multiples of 8, of v as of q and k.
+    # Kernels need widths of q, k and v that are multiples of 8.
     spare = -of_keys.shape[-1] % 8
     of_keys, of_queries = F.pad(of_keys, (0, spare)), F.pad(of_queries, (0, spare))
     return (
@@ -98,8 +93,8 @@ def _exact_pieces(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 @functools.cache
 def bias_row_works() -> bool:
-    """Try the private CPU operator once: a build without it takes the augmented path."""
-    # The first caller may stand under no_grad or autocast, and owns the random state.
+    """Try the private CPU operator once; without it, the augmented path is taken."""
+    # The first caller may be under no_grad or autocast, and random numbers would change its state.
     with torch.enable_grad(), torch.autocast("cpu", enabled=False):
         q = torch.linspace(-1, 1, 64).sin().view(1, 1, 8, 8).requires_grad_()
         row = torch.arange(8.0).view(1, 1, 8)
@@ -117,10 +112,7 @@ def bias_row_works() -> bool:
 def last_query_attention(
     q: Float[Tensor, "batch head 1 width"], k: Keys, v: Keys, *, bias: Tensor | None
 ) -> Float[Tensor, "batch head 1 width"]:
-    """Attend from one query per row to all keys.
-
-    bias: added to the scores, ``(batch, head or 1, 1, key)`` in at least float32.
-    """
+    """Attend from one query per row to all keys. bias: ``(batch, head or 1, 1, key)``, float32."""
     # Heads of a group are queries of the same keys: no key is repeated.
     grouped = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
     if bias is None:
@@ -150,10 +142,7 @@ def kernel_dtype(q: Tensor) -> torch.dtype:
 def kernel_forward(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return output and log-sum-exp, ``[b, h, t, d]`` and ``[b, h, t]``; row: ``[b, h, key]``.
-
-    scale: of the scores; by default 1 / sqrt(width).
-    """
+    """Return output ``[b, h, t, d]`` and log-sum-exp ``[b, h, t]``; row: ``[b, h, key]``."""
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, causal, attn_mask=_mask(row, q), scale=scale
     )
@@ -175,7 +164,7 @@ def kernel_backward(
 
 
 def merged(own: tuple[Tensor, Tensor], far: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return one output and log-sum-exp of two passes over different keys."""
+    """Merge the outputs and log-sum-exps of two passes over different keys."""
     total = torch.logaddexp(own[1], far[1])
     out = sum(part * (part_sum - total).exp()[..., None] for part, part_sum in (own, far))
     assert isinstance(out, Tensor)
@@ -189,8 +178,6 @@ def _mask(row: Tensor | None, q: Tensor) -> Tensor | None:
 
 
 class _BiasRow(torch.autograd.Function):
-    """Causal attention and a bias row in one pass of the kernel."""
-
     @staticmethod
     def forward(ctx, q, k, v, row):  # type: ignore[no-untyped-def]
         out, log_sum = kernel_forward(q, k, v, row, causal=True)

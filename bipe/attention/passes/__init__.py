@@ -1,4 +1,4 @@
-"""Attention of several passes under one softmax: what methods that change distances need."""
+"""Attention over several passes under one softmax, for methods that change distances."""
 
 from bipe.attention.passes.dispatch import pass_attention
 

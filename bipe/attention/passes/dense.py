@@ -1,8 +1,7 @@
-"""Passes side by side under one softmax, with their scores in memory: any bias, with gradients.
+"""Passes under one softmax, with their scores in memory: any bias, with gradients.
 
 `eager_passes` holds all scores and is the reference. `chunked_passes` holds those of a block of
-queries, each pass over the keys that the block meets in it; a block is computed again in the
-backward pass.
+queries and computes them again in the backward pass.
 """
 
 import torch
@@ -21,7 +20,7 @@ def members(
     ids: Int[Tensor, "batch key"],
     allowed: Bool[Tensor, "batch query key"],
 ) -> list[Bool[Tensor, "batch query key"]]:
-    """Return the keys of each pass by the definition, the reference of `key_ranges`."""
+    """Return the pairs of each pass by its definition: the reference of `key_ranges`."""
     found, left = [], allowed
     for part in passes:
         inside = left
@@ -48,7 +47,7 @@ def chunked_passes(
 ) -> Queries:
     """Attend to the keys that the views give each query."""
     turned = [view.turned(q, k, v) for view in views]
-    # Both ends never fall with the query: those of a block are at its first and last one.
+    # Ranges never decrease along queries: the first and the last query of a block bound them.
     firsts = [view.met.start.amin(0).tolist() for view in views]
     lasts = [view.met.stop.amax(0).tolist() for view in views]
     outs = []

@@ -1,4 +1,4 @@
-"""The one function that chooses how several passes are computed.
+"""The choice of how several passes are computed.
 
     every key is in the first pass   as without the method (attention/dispatch.py), so that a
                                      window beyond the row changes no bit
@@ -6,8 +6,8 @@
     anything else                    chunked
     path="eager"                     the reference, with all scores in memory
 
-Keys come unrotated, those of a cache too, and are turned for each pass. Which keys a block of
-queries meets is read on the host, once per forward pass.
+Keys come unrotated, also from a cache, and are rotated for each pass. The keys that a block of
+queries meets are read on the host, once per forward pass.
 """
 
 import functools
@@ -35,10 +35,9 @@ _LEVELS: dict[str, Level] = {"tokens": "token", "segments": "inter"}
 def pass_attention(
     scheme: Any, *, q_at: Positions, k_at: Positions, dtype: torch.dtype, path: Path = "auto"
 ) -> Attention:
-    """Return ``attend(q, k, v)`` of unrotated queries and keys, queries being the last of the keys.
+    """Return ``attend(q, k, v)`` for unrotated q and k; queries are the last of the keys.
 
-    scheme: with a method (`scheme.far`). dtype: of the hidden states.
-    Raises ValueError for a path that has no form for passes.
+    dtype: of the hidden states. Raises ValueError for a path that has no form for passes.
     """
     k_at = replace(k_at, lengths=q_at.lengths)
     level = _LEVELS.get(scheme.far.unit, scheme.level)
@@ -94,7 +93,6 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, *, view: View, attend: Attention) ->
 
 
 def _bounds(met: Range) -> slice:
-    """Return the keys that any query meets."""
     some = met.start < met.stop
     if not bool(some.any()):
         return slice(0, 0)

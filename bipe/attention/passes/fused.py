@@ -1,8 +1,8 @@
 """Passes by the fused CPU kernel, a block of queries at a time, merged by log-sum-exp.
 
-A block meets the same keys in a pass but for the edges of its range: those are masked, the rest is
-not, and the keys of the block itself are causal. Of a window's keys no others are visited. The
-gradient of each part takes the log-sum-exp of all of them. The eager twin is `eager_passes`.
+The queries of a block meet the same keys in a pass, except at the edges of its range, which are
+masked; the keys of the block itself are causal. The gradient of each part takes the log-sum-exp of
+all of them. The reference is `eager_passes`.
 """
 
 import functools
@@ -20,9 +20,9 @@ from bipe.attention.passes.views import View
 from bipe.bias import LinearBias
 
 CHUNK = 256  # queries
-_WORTH = 128  # keys that all queries of a block meet, from which they are a part of their own
-# Of a pair outside a part. Finite: a query without keys in a part then weighs nothing in the
-# merge, where the kernel's log-sum-exp over -inf alone is not -inf.
+_WORTH = 128  # fewest keys met by all queries of a block that are made a part of their own
+# Added to pairs outside a part. Finite, so that a query without keys in a part weighs nothing in
+# the merge: over nothing but -inf, the kernel's log-sum-exp is not -inf.
 _OUTSIDE = -1e30
 
 
@@ -55,8 +55,8 @@ def fused_passes(
 ) -> Queries:
     """Attend to the keys that the views give each query; CPU only.
 
-    bias: of the queries and all keys, for one pass alone: a row leaves out what a query adds to
-    all its scores, which differs between passes.
+    bias: only for a single pass: its row leaves out what a query adds to all its scores, which
+        differs between passes.
     """
     row = None if bias is None else bias.row(dtype=torch.float64)
     plan = _Plan(views=views, blocks=blocks, row=row)
@@ -89,14 +89,13 @@ class _Plan:
         return whole.expand(len(like[block.rows]), like.shape[1], -1, -1)
 
     def places(self, block: Block, part: Part) -> tuple[Any, Any]:
-        """Return the places of the queries and the keys of a part in the tensors of its view."""
         everything, begin = slice(None), self.views[part.view].keys.start
         keys = slice(part.keys.start - begin, part.keys.stop - begin)
         return (block.rows, everything, block.queries), (block.rows, everything, keys)
 
 
 class _Fused(torch.autograd.Function):
-    """Parts of the kernel and their merge; tensors: queries, keys and values of each view."""
+    """Runs the kernel per part and merges; tensors: queries, keys and values of each view."""
 
     @staticmethod
     def forward(ctx, plan, *tensors):  # type: ignore[no-untyped-def]
@@ -106,7 +105,7 @@ class _Fused(torch.autograd.Function):
         log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
         for block in plan.blocks:
             found = []
-            for part in block.parts:  # there is one: a query sees itself
+            for part in block.parts:  # at least one: a query sees itself
                 here, there = plan.places(block, part)
                 q, k, v = tensors[3 * part.view : 3 * part.view + 3]
                 mask, causal = plan.mask(block, part, q), part.kind == "causal"
@@ -120,7 +119,7 @@ class _Fused(torch.autograd.Function):
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         plan = ctx.plan
         out, log_sum, *tensors = ctx.saved_tensors
-        # Many blocks add to a key: in float32 at least.
+        # Many blocks add to the gradient of a key: sum in float32 at least.
         grads = [torch.zeros(x.shape, dtype=log_sum.dtype) for x in tensors]
         for block in plan.blocks:
             for part in block.parts:
@@ -136,7 +135,7 @@ class _Fused(torch.autograd.Function):
 
 
 def blocks_of(views: list[View], *, chunk: int = CHUNK) -> list[Block]:
-    """Return what the kernel is run on; rows with the same ranges run together."""
+    """Return the blocks that the kernel runs on; rows with the same ranges run together."""
     starts, stops = ([view.met[end].tolist() for view in views] for end in (0, 1))
     batch, n_query = views[0].met.start.shape
     same = all(row == each[0] for each in (*starts, *stops) for row in each[1:])

@@ -1,8 +1,7 @@
-"""A pass as attention sees it: how queries and keys turn, their bias, and who meets whom.
+"""A pass as attention sees it: rotated queries and keys, their bias, and which of them meet.
 
-Ids never fall within a document, so the keys of a pass are neighbours. Over all queries of a row
-both ends of their ranges never fall either, across documents as well: a block of queries meets one
-block of keys, of which only the edges need a mask.
+Ids never decrease in a document, so the keys of a pass are neighbours. Nor do the ends of their
+ranges along a row: a block of queries meets one block of keys, of which only edges need a mask.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ ALL = slice(None)
 
 
 class Range(NamedTuple):
-    """The keys of each query in a pass: `start` to below `stop`; none where the two are equal."""
+    """The keys of each query in a pass: `start` to below `stop`; none if the two are equal."""
 
     start: Int[Tensor, "batch query"]
     stop: Int[Tensor, "batch query"]
@@ -36,9 +35,8 @@ class Range(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class View:
-    """One pass over some keys of a row, for a scheme and the positions of a batch.
+    """One pass over `keys` of a row, for a scheme; `met`: those that each query meets.
 
-    keys: those that any query meets. met: those that each query meets.
     scale: a factor on the scores of each query (`Far.scale`). dtype: of rotations and the scale.
     """
 
@@ -59,14 +57,14 @@ class View:
         self._turns = (q_turn and q_turn.to(self.dtype), k_turn and k_turn.to(self.dtype))
 
     def query(self, q: Tensor) -> Tensor:
-        """Return queries as they are in the pass."""
+        """Return queries as they are in the pass, scaled and rotated."""
         if self.scale is not None:
             q = (q * self.scale.to(self.dtype)[:, None, :, None]).to(q.dtype)
         turn = self._turns[0]
         return q if turn is None else turn.query(q)
 
     def key(self, k: Tensor) -> Tensor:
-        """Return the keys of the view as they are in the pass, given all keys of the row."""
+        """Return the keys of the view, rotated for the pass, given all keys of the row."""
         turn, k = self._turns[1], k[:, :, self.keys]
         return k if turn is None else turn.key(k)
 
@@ -94,9 +92,9 @@ def key_ranges(
     ids: Int[Tensor, "batch key"],
     n_query: int,
 ) -> list[Range]:
-    """Return the keys of each pass; queries are the last ones of the keys' time."""
+    """Return the keys of each query per pass; queries are the last of the keys."""
     n_key = document.shape[1]
-    # One number per key that never falls along a row: its document, then its id.
+    # One number per key that never decreases along a row: its document, then its id.
     least = ids.amin()
     span = ids.amax() - least + 1
     before = document_runs(document) * span
@@ -117,5 +115,4 @@ def key_ranges(
 
 
 def _sliced(ids: Tensor | None, time: slice) -> Tensor | None:
-    """Return the ids of some tokens, or the one that serves for all."""
     return ids if ids is None or ids.shape[1] == 1 else ids[:, time]
