@@ -1,4 +1,4 @@
-"""Writing text with a model: sessions that keep a cache and segments, sampling, beam search."""
+"""Generation: sessions that keep a cache and segments, sampling, beam search."""
 
 from bipe.generation.beam import Beams, Hypothesis, beam_search
 from bipe.generation.sampling import Sampling, Written, generate

@@ -1,12 +1,10 @@
-"""Beam search: the most likely continuations, several followed at once.
+"""Beam search: several of the most likely continuations, followed at once.
 
     best, *others = beam_search(model, prompt, max_new=100, search=Beams(beams=4), stop_ids=[0])
 
-A hypothesis scores the sum of its log probabilities over (tokens drawn) ** length_penalty, the stop
-counted (Wu et al., 1609.08144, use another power of the length; the one here is that of fairseq and
-transformers). The prompt is read once and its cache copied to the beams; where beams change
-places, a step moves what they wrote, not the prompt. One beam with early stopping is greedy
-decoding; as many beams as there are continuations search them all.
+A score is the sum of log probabilities over (tokens drawn) ** length_penalty, the stop included, as
+in fairseq and transformers (Wu et al., 1609.08144, use another power). The prompt is read once;
+where beams change places, only what they wrote is moved. One beam with early stopping is greedy.
 """
 
 from collections.abc import Sequence
@@ -24,12 +22,12 @@ from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_prom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beams:
-    """How wide, and when it ends.
+    """The width of a search, and when it ends.
 
-    beams: hypotheses that are followed, and returned at most.
-    length_penalty: above 0 long ones are favoured, below 0 short ones; 0 is the bare sum.
-    early_stopping: end as soon as `beams` are complete; otherwise when no open one can come to
-        score more than the worst complete one that is kept.
+    beams: hypotheses that are followed, and the maximum returned.
+    length_penalty: above 0 favours long ones, below 0 short ones; 0 is the plain sum.
+    early_stopping: end as soon as `beams` are complete; otherwise when no open one can exceed the
+        worst complete one that is kept.
     """
 
     beams: int = 4
@@ -42,7 +40,7 @@ class Beams:
             raise ValueError(f"length_penalty must be finite, was: {self.length_penalty}")
 
     def score(self, log_likelihood: float, drawn: int) -> float:
-        """Return what hypotheses are compared by; drawn: tokens, the stop included."""
+        """Return the score that hypotheses are compared by; drawn: tokens, the stop included."""
         return log_likelihood / drawn**self.length_penalty
 
 
@@ -56,7 +54,7 @@ class Hypothesis:
 
 
 class _Open(NamedTuple):
-    """A hypothesis that goes on: the row that it came from, its tokens, their log probability."""
+    """An open hypothesis: the row that it came from, its tokens, their log probability."""
 
     row: int
     tokens: list[int]
@@ -106,7 +104,7 @@ def _advance(
 ) -> tuple[list[_Open], list[_Open]]:
     """Return the hypotheses of one more token that go on, and those that end here, best first."""
     totals = torch.tensor([each.total for each in going], dtype=torch.float64)
-    # In float64, or logits that differ by little would become equal.
+    # In float64, because sums of float32 logits that differ by little would become equal.
     scores = logits.double().log_softmax(-1).cpu() + totals[:, None]
     best = scores.flatten().topk(min(search.beams * (1 + len(stops)), scores.numel()))
     after, ended = list[_Open](), list[_Open]()
@@ -116,7 +114,7 @@ def _advance(
         row, token = divmod(place, scores.shape[1])
         if token not in stops:
             after.append(_Open(row, [*going[row].tokens, token], total))
-        elif rank < search.beams:  # one that is not among the best has no beam to end
+        elif rank < search.beams:  # below the best ranks there is no beam that could end
             ended.append(_Open(row, going[row].tokens, total))
     return after[: search.beams], ended
 
@@ -125,7 +123,7 @@ def _is_over(
     done: list[Hypothesis], going: list[_Open], search: Beams, drawn: int, max_new: int
 ) -> bool:
     """Return whether no open hypothesis can still matter."""
-    # No token adds to a likelihood, and a score grows or falls with the length throughout.
+    # No token raises a likelihood, and a score is monotonic in the length: its ends are enough.
     lengths = (min(drawn + 1, max_new), max_new)
     most = max(search.score(each.total, length) for each in going for length in lengths)
     enough = search.early_stopping or (bool(done) and most <= done[-1].score)

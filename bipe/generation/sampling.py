@@ -1,10 +1,9 @@
-"""Text written token by token, each drawn from what a model expects.
+"""Generate text token by token, sampled from a model.
 
     texts = generate(model, [prompt], sampling=Sampling(temperature=0.8, top_p=0.95), max_new=100)
 
-Rows of different lengths are padded on the left, and every row is drawn from its own stream of
-(seed, row): what a prompt gives does not depend on its neighbours. The marker of the session
-(session.py) continues the segments, so that a model under BiPE counts as it did in training.
+Rows are padded on the left, and each is drawn from its own stream of (seed, row), so a continuation
+does not depend on the other prompts. The marker (session.py) continues the segments.
 """
 
 import zlib
@@ -27,12 +26,10 @@ _BYTES = 4  # of a character at most, in UTF-8
 class Sampling:
     """How a token is chosen from logits, applied in this order.
 
-    repetition_penalty: logits of tokens in the row are divided by it where positive, multiplied
-        where negative (Keskar et al., 1909.05858); 1 leaves them.
-    temperature: logits are divided by it; 0 takes the most likely token.
-    top_k: only the k most likely are drawn from; None for all.
-    top_p: only the fewest most likely that together reach this probability (Holtzman et al.,
-        1904.09751).
+    repetition_penalty: logits of tokens in the row are divided by it if positive, else multiplied
+        (Keskar et al., 1909.05858); 1: no penalty. temperature: divides logits; 0 takes the most
+        likely token. top_k: only the k most likely are drawn from; None: all. top_p: only the
+        fewest that together reach this probability (Holtzman et al., 1904.09751).
     """
 
     temperature: float = 1.0
@@ -49,10 +46,7 @@ class Sampling:
             raise ValueError(f"repetition_penalty must be above 0, was: {self.repetition_penalty}")
 
     def filtered(self, logits: Float[Tensor, " vocab"], seen: Tensor) -> Float[Tensor, " vocab"]:
-        """Return the logits to draw from, -inf for tokens that are out of the question.
-
-        seen: ids in the row, for the repetition penalty.
-        """
+        """Return the logits to draw from, -inf for excluded tokens. seen: ids in the row."""
         if self.repetition_penalty != 1 and len(seen):
             old = logits[seen]
             penalty = torch.where(old > 0, 1 / self.repetition_penalty, self.repetition_penalty)
@@ -83,11 +77,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A continuation of a prompt.
-
-    tokens: ids, without the one that ended it. ended: "stop" (a stop id or string came) or
-    "length". text: of the tokens up to a stop string, where a decoder was given.
-    """
+    """A continuation. ended: "stop" (an id or string) or "length". text: before a stop string."""
 
     tokens: list[int]
     ended: str
@@ -110,14 +100,12 @@ def generate(
     chunk: int = PREFILL_CHUNK,
     on_token: Callable[[int, int], None] | None = None,
 ) -> list[Written]:
-    """Write at most `max_new` tokens after each prompt.
+    """Generate at most `max_new` tokens after each prompt.
 
-    sampling: by default the most likely token each time. marker: cuts the text into segments;
-    needed by bilevel models. marks: those of the prompts, where the marker is to begin after them.
-    stop_ids, stop_strings: end a row; strings need `decode`, which turns ids into text. static:
-    reserve the cache at once instead of letting it grow. chunk: tokens of the prompts read at
-    once. on_token: called with (row, id) for every token as it comes.
-    Raises ValueError for an empty prompt, or stop strings without `decode`.
+    sampling: by default the most likely token. marker: cuts the text into segments, for bilevel
+    models. marks: those of the prompts, if the marker starts after them. stop_strings: need
+    `decode`. static: reserve the whole cache at once. chunk: prompt tokens read at once. on_token:
+    called with (row, id). Raises ValueError for an empty prompt, or stop strings without `decode`.
     """
     require_prompts(prompts, max_new)
     if stop_strings and decode is None:
@@ -159,20 +147,18 @@ def generate(
 
 
 def _stream(seed: int, row: int) -> torch.Generator:
-    # torch's CPU generator takes in 32 bits of a seed.
+    # torch's CPU generator uses only 32 bits of a seed.
     return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{row}".encode()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ending:
-    """What ends a row."""
-
     ids: frozenset[int]
     strings: tuple[str, ...]
     decode: Callable[[list[int]], str] | None
 
     def place(self, tokens: list[int]) -> int | None:
-        """Return where the first stop string begins in the text of the tokens, in characters."""
+        """Return the index of the first stop string in the decoded text, in characters."""
         if not self.strings or self.decode is None:
             return None
         text = self.decode(tokens)
@@ -181,8 +167,6 @@ class _Ending:
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """One prompt and what was written after it."""
-
     prompt: Sequence[int]
     generator: torch.Generator
     sampling: Sampling
@@ -191,7 +175,7 @@ class _Row:
     ended: str | None = None
 
     def choose(self, logits: Tensor) -> None:
-        """Add the next token, unless it is one that ends the row."""
+        """Draw the next token and add it, unless it ends the row."""
         penalised = self.sampling.repetition_penalty != 1
         seen = sorted({*self.prompt, *self.tokens}) if penalised else []
         at = torch.tensor(seen, dtype=torch.int64, device=logits.device)
@@ -200,13 +184,13 @@ class _Row:
             self.ended = "stop"
             return
         self.tokens.append(token)
-        # Enough tokens to hold a stop string, of which each may be one of a character's bytes.
+        # Enough tokens for a stop string even if each token is only one byte of a character.
         window = _BYTES * (1 + max(map(len, self.ending.strings), default=0))
         if self.ending.place(self.tokens[-window:]) is not None:
             self.ended = "stop"
 
     def written(self) -> Written:
-        """Return the continuation, its text cut before a stop string."""
+        """Return the continuation, with its text cut before a stop string."""
         text = None if self.ending.decode is None else self.ending.decode(self.tokens)
         if text is not None:
             text = text[: self.ending.place(self.tokens)]

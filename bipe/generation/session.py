@@ -1,18 +1,14 @@
-"""A model in the middle of texts: the tokens read, their cache, and the segments so far.
+"""A session of generation: the tokens read, their cache, and the segments so far.
 
     session = Session(model, batch=1, marker=marker)
     logits = session.feed([[5, 7, 2]])        [1, 3, vocab]: a prompt, in chunks
     logits = session.feed([[9]])              [1, 1, vocab]: a step
     session.rewind(state)                     back to where `state = session.state()` was taken
 
-Segment marks come from a marker, which reads tokens one by one and reports which open a segment
-(`segmenters.TokenMarker` follows any causal segmenter). A token whose character is not complete yet
-gets a provisional mark; where the rest of the character decides otherwise, its keys are computed
-again: so the cache is always that of the text as it would be read whole.
-
-A prompt that was cut differently (in parts, by a segmenter that reads ahead) comes with its own
-marks: `session.feed([[5, 7, 2]], marks=[[3, 0, 2]])`. The marker then begins after it, with a new
-segment.
+A marker reads tokens one by one and reports which open a segment (`segmenters.TokenMarker`). The
+last token of an incomplete character gets a provisional mark; if the rest of the character changes
+it, its keys are computed again, so the cache is that of the whole text. A prompt that was segmented
+differently comes with its own marks; the marker then starts after it, with a new segment.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ PREFILL_CHUNK = 1024  # tokens
 
 
 def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
-    """Raise ValueError for an empty prompt, or where nothing is to be written."""
+    """Raise ValueError for an empty prompt, or `max_new` below 1."""
     if not prompts or not all(len(prompt) for prompt in prompts):
         raise ValueError("prompts must hold at least one token each; begin with the document end")
     if max_new < 1:
@@ -44,13 +40,13 @@ def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
 
 @runtime_checkable
 class Marker(Protocol):
-    """Finds the tokens of a text that open a segment, while it is written."""
+    """Finds the tokens that open a segment while the text is written."""
 
     def push(self, token: int) -> list[int]:
-        """Return the marks decided by one more token, in the order of the tokens."""
+        """Return the marks that one more token decides, in the order of the tokens."""
 
     def provisional(self) -> list[int]:
-        """Return marks of the tokens that are not decided, if the text ended here."""
+        """Return the marks of the undecided tokens, as if the text ended here."""
 
     def copy(self) -> Marker:
         """Return an independent marker in the same state."""
@@ -58,10 +54,7 @@ class Marker(Protocol):
 
 @dataclass(slots=True)
 class _Row:
-    """The tokens of a row, their marks (of which the last may be provisional), its marker.
-
-    begins: where the text of the marker begins, after tokens whose marks were given.
-    """
+    """A row: `marks` may end in provisional ones, the marker reads from index `begins`."""
 
     marker: Marker | None
     tokens: list[int] = field(default_factory=list)
@@ -70,13 +63,12 @@ class _Row:
     begins: int | None = None
 
     def give(self, tokens: Sequence[int], marks: Sequence[int]) -> None:
-        """Read tokens whose marks are known."""
         self.tokens.extend(tokens)
         self.marks.extend(marks)
         self.decided = len(self.marks)
 
     def push(self, tokens: Sequence[int]) -> int:
-        """Read tokens; return the first place whose mark is new or has changed."""
+        """Add tokens; return the first index whose mark is new or has changed."""
         first = len(self.tokens)
         self.tokens.extend(tokens)
         if self.marker is None:
@@ -87,7 +79,7 @@ class _Row:
         self.decided += len(found)
         marks = found + self.marker.provisional()
         if self.begins is not None and known == self.begins:
-            marks[0] &= ~(1 << DOCUMENT_BIT)  # what continues a prompt is its document
+            marks[0] &= ~(1 << DOCUMENT_BIT)  # the text continues the prompt's document
         old = self.marks[known:]
         self.marks[known:] = marks
         changed = (known + i for i, mark in enumerate(old) if mark != marks[i])
@@ -100,19 +92,18 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a session was; see `Session.rewind`."""
+    """A snapshot of a session; see `Session.rewind`."""
 
     rows: tuple[_Row, ...]
     length: int
 
 
 class Session:
-    """Reads tokens of a batch of texts and gives the logits of what comes next.
+    """Reads tokens of a batch of texts and returns the logits of the next ones.
 
-    marker: at the start of a text, copied for each row; None for a model that needs no segments.
-    padding: left padding of each row, in tokens. capacity: tokens per row; by default the cache
-    grows. chunk: tokens of a prompt that are read at once. room: tokens that are expected after
-    what is fed first; models with a dynamic stretch use both from then on (`Lengths`).
+    marker: copied for each row; None for a model without segments. padding: left padding of each
+    row, in tokens. capacity: tokens per row; None: the cache grows. chunk: prompt tokens read at
+    once. room: tokens expected after the first feed, which dynamic stretches count (`Lengths`).
     """
 
     def __init__(
@@ -145,10 +136,10 @@ class Session:
         marks: Sequence[Sequence[int]] | None = None,
         last_only: bool = False,
     ) -> Float[Tensor, "batch time vocab"]:
-        """Read as many tokens for each row; return logits after each, or after the last only.
+        """Read equally many tokens per row; return logits after each, or only after the last.
 
         Left padding counts as tokens and is fed with the prompt; its values are ignored.
-        marks: of tokens that are not for the marker to read, which come before all others.
+        marks: of tokens that the marker does not read, which come before all others.
         """
         count = len(tokens[0])
         lengths, vocabulary = list(map(len, tokens)), self.model.config.vocab_size
@@ -165,14 +156,14 @@ class Session:
         )
         if not len(self.cache):
             self.cache.lengths = self._lengths()
-        # Where a mark changed, its token and all after it are read again.
+        # The first token whose mark changed and all after it are read again.
         self.cache.rewind(start)
         hidden = self._read(start)
         wanted = hidden[-1][:, -1:] if last_only else torch.cat(hidden, 1)[:, -count:]
         return self.model.head(wanted)
 
     def state(self) -> State:
-        """Return where the session is now."""
+        """Return a snapshot of the session, for `rewind`."""
         return State(rows=tuple(row.copy() for row in self._rows), length=len(self))
 
     def rewind(self, state: State) -> None:
@@ -181,22 +172,19 @@ class Session:
         self.cache.rewind(state.length)
 
     def select(self, rows: Sequence[int], *, shared: int = 0) -> None:
-        """Go on with these rows, in this order, each as often as named.
-
-        shared: tokens at the start that are the same in all rows, which saves moving their keys.
-        """
+        """Keep these rows in this order, as `Cache.select` does."""
         if list(rows) == list(range(len(self._rows))):
-            return  # a cache is long: it is not copied for nothing
+            return  # copying a cache takes long
         self._rows = [self._rows[row].copy() for row in rows]
         self.padding = [self.padding[row] for row in rows]
         self.cache.select(self._tensor(list(rows)), shared=shared)
 
     def _hidden(self, row: int) -> int:
-        """Return the tokens of padding that a row is still to get."""
+        """Return the tokens of padding that a row still has to read."""
         return max(0, self.padding[row] - len(self.cache))
 
     def _lengths(self) -> Lengths:
-        """Return what each row comes to with `room` more tokens, at its rate of segments so far."""
+        """Return the lengths of each row with `room` more tokens, at its rate of segments."""
         columns = []
         for index, row in enumerate(self._rows):
             marks = row.marks[self._hidden(index) :]
@@ -209,7 +197,7 @@ class Session:
         return Lengths(token=token, inter=inter, intra=intra)
 
     def _push(self, index: int, tokens: Sequence[int], marks: Sequence[int] | None) -> int:
-        """Read tokens of a row; return the first place whose mark is new or has changed."""
+        """Add tokens of a row; return the first index whose mark is new or has changed."""
         row, hidden = self._rows[index], self._hidden(index)
         if not hidden and marks is None:
             return row.push(tokens)
@@ -231,7 +219,7 @@ class Session:
                 raise ValueError("marks must come before the tokens that the marker reads")
 
     def _read(self, start: int) -> list[Tensor]:
-        """Return hidden states of the tokens from `start` to the end, chunk by chunk."""
+        """Return hidden states of the tokens from `start` on, chunk by chunk."""
         found = []
         stop = len(self._rows[0].tokens)
         for begin in range(start, stop, self.chunk):
