@@ -1,7 +1,7 @@
 """Descriptions of what is added to attention scores, as returned by `Encoding.bias`.
 
-A description lets attention choose a path (attention/dispatch.py). A `LinearBias` never needs a
-tensor of query x key; every other bias can build one (`dense`).
+They let attention choose a path (attention/dispatch.py): a `LinearBias` never needs a tensor of
+query x key.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ class LinearTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearBias(Bias):
-    """A sum of linear terms: ALiBi, BiPE-ALiBi, or ALiBi on both levels.
-
-    Softmax ignores what a query adds to all its scores, so ``(batch, head, key)`` numbers do.
-    """
+    """A sum of linear terms; softmax ignores q_id, so a row ``(batch, head, key)`` is enough."""
 
     terms: tuple[LinearTerm, ...]
 

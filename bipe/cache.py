@@ -131,10 +131,7 @@ class Cache:
             self._unbroken = True
 
     def select(self, rows: Tensor, *, shared: int = 0) -> None:
-        """Keep these rows in this order; a row may be named several times, as beams are.
-
-        shared: number of initial tokens that are the same in all rows, and so need not be moved.
-        """
+        """Keep these rows in this order (beams repeat some); their first `shared` tokens agree."""
         if len(rows) != self.batch:
             shared = 0  # rows can be moved in place only if their number stays the same
         self.batch = len(rows)

@@ -70,9 +70,9 @@ class DecoderConfig:
 class Projection(nn.Linear):
     """A widening linear layer without bias that is fast on a CPU for few rows too.
 
-    Generation has one row per text. For up to eight, the CPU's library reads a tall W at a
-    fraction of the memory's speed, but not in the transposed product W x^T (head of 32000 x 256 in
-    float32, one core: 1.7, 2.3 and 1.5 times as fast for 1, 4 and 8 rows).
+    For up to eight rows, the CPU's library reads a tall W at a fraction of the memory's speed, but
+    not in W x^T (head of 32000 x 256 in float32, one core: 1.7, 2.3 and 1.5 times as fast for 1, 4
+    and 8 rows).
     """
 
     def __init__(self, width: int, outputs: int) -> None:

@@ -48,9 +48,8 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     """Read a released BiPE config.json, or a plain LLaMA one (without `rpe_type`: rope).
 
     `rope_scaling` or `rope_parameters` become the stretch of RoPE; under bipe_rope its lengths
-    count segments, whatever they were written for. `log_scale` becomes LogN without a floor, with
-    `train_scale` as its original length, as in the release. intra_length: rows of the
-    intra-segment table, in tokens. Raises CheckpointError for what has no counterpart.
+    count segments. `log_scale` becomes LogN without a floor, of original length `train_scale`.
+    intra_length: rows of the intra-segment table. Raises CheckpointError for what is unknown.
     """
     return DecoderConfig(
         vocab_size=config["vocab_size"],
@@ -89,8 +88,7 @@ def to_official(model: Decoder) -> dict[str, Tensor]:
 def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, Any]:
     """Return config.json of a model with RoPE or BiPE-RoPE, for transformers or the release.
 
-    max_length: positions that the model is meant for, tokens or segments. Raises CheckpointError
-    for another encoding, or a stretch that transformers does not have.
+    max_length: positions it is meant for. Raises CheckpointError for what has no counterpart.
     """
     encoding = dict(config.encoding)
     log_scale = _log_scale(encoding.get("far"))
@@ -155,7 +153,6 @@ def _with_log_scale(encoding: dict[str, Any], config: Mapping[str, Any]) -> dict
 
 
 def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the official config keys of a far method; none without one."""
     if far is None:
         return {}
     known = {TARGET: _LOG_N, "clip": False, "unit": None}

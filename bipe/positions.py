@@ -33,10 +33,7 @@ IDS = ("document", "token", "inter", "intra")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """The ids with which a document continues in the next row or chunk: ``(batch)`` each.
-
-    Each is the id of the next token if that starts neither a document nor a segment.
-    """
+    """The ids of each row's next token if it starts no document and no segment: ``(batch)``."""
 
     document: Int[Tensor, " batch"]
     token: Int[Tensor, " batch"]
@@ -52,10 +49,9 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How many ids of each kind the document of each row has when it is complete: ``(batch)`` each.
+    """How many ids of each kind each row's document has when complete: ``(batch)`` each.
 
-    Dynamic stretches (bipe/extension) use them in all calls of a request, because cached keys keep
-    the frequencies they were rotated with.
+    Dynamic stretches use them in all calls of a request: cached keys keep their frequencies.
     """
 
     token: Int[Tensor, " batch"]

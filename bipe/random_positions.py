@@ -33,10 +33,9 @@ _FRACTION_BITS = 53  # of a float64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What a draw is given per token. *Shape:* ``(batch, time)`` each.
+    """Ids of tokens, counted from the document's first in the row; ``(batch, time)`` each.
 
-    ids: counted from the first id of its document in the row. count: ids of that document in the
-    row. document: its index in the row, from 0. keys: one per document.
+    count: ids of the document in the row. document: its index there. keys: one per document.
     """
 
     ids: Ids

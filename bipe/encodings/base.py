@@ -2,8 +2,7 @@
 
 An encoding sees integer ids and never segments; a scheme decides what the ids count:
 `Flat(RoPE(...))` counts tokens of the document; `Bilevel(intra=Learned(...), inter=RoPE(...))` is
-BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): `intra` counts tokens of the segment, `inter`
-segments.
+BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): tokens of the segment, and segments.
 
     embed(x, ids)       what to add to the embeddings
     rotation(ids)       a rotation of queries and keys, computed once and applied in each layer
@@ -25,8 +24,7 @@ from bipe.rotation import Rotation, compose
 class Encoding(nn.Module):
     """A position encoding; a hook that is not overridden changes nothing.
 
-    counts_length: whether `rotation` depends on the number of ids per document; it then gets that
-        too, as `length=`, ``(batch, time)`` or ``(batch, 1)``.
+    counts_length: `rotation` also needs the ids per document, `length=`: ``(batch, time or 1)``.
     """
 
     counts_length: bool = False
@@ -52,16 +50,13 @@ class Encoding(nn.Module):
         return None
 
     def constant(self, name: str, value: Tensor) -> None:
-        """Register a table that follows the module's device but keeps its values and is not saved.
-
-        `.half()`, `.to(torch.bfloat16)` and `to_empty` do not change it: rounded frequencies and
-        slopes are noise at long range.
-        """
+        """Register a table that follows the module's device, keeps its dtype and is not saved."""
         self._constants[name] = value
         self.register_buffer(name, value, persistent=False)
 
     def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
         super()._apply(fn, recurse)
+        # Undo casts and `to_empty`: rounded frequencies and slopes are noise at long range.
         for name, value in self._constants.items():
             self._buffers[name] = value.to(self._buffers[name].device)  # type: ignore[union-attr]
         return self
@@ -77,10 +72,7 @@ class Scheme(Protocol):
 
 
 class _Fed(nn.Module, ABC):
-    """Encodings that each get the ids of their own level.
-
-    far: a method for distances beyond training (far.py); its passes replace the ids of `level`.
-    """
+    """Encodings that each get the ids of their own level, or of a pass of `far` at `level`."""
 
     level: Level
     far: Far | None

@@ -10,8 +10,6 @@ The distances of ReRoPE with a window of 3:
     2 1 0
     3 2 1 0             first pass: query at its id, keys at theirs
     3 3 2 1 0           second pass: query at 3, keys at 0
-
-The methods are in bipe/extension/distances.py, the attention over passes in bipe/attention/passes.
 """
 
 from abc import ABC, abstractmethod

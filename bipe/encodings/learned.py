@@ -20,11 +20,7 @@ class PositionError(ValueError):
 
 
 class Learned(Encoding):
-    """Adds row `id` of a table to the embedding.
-
-    overflow: `clamp` gives ids beyond the table its last row; `error` raises PositionError on the
-        CPU and asserts on the device.
-    """
+    """Adds row `id` of a table. overflow: clamp to the last row, or raise (device: assert)."""
 
     def __init__(self, *, width: int, length: int, overflow: Overflow = "clamp") -> None:
         super().__init__()

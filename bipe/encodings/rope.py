@@ -25,10 +25,7 @@ Stretched = tuple[Float[Tensor, "... pair"], float | Tensor]
 
 
 class Stretch(Bounded, ABC):
-    """A strategy that changes rotary frequencies: a frozen, keyword-only dataclass.
-
-    dynamic: whether the result depends on the length in use.
-    """
+    """A frozen dataclass that changes rotary frequencies; if `dynamic`, according to the length."""
 
     dynamic: ClassVar[bool] = False
 

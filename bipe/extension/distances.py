@@ -97,12 +97,11 @@ class SelfExtend(Far):
 class DualChunk(Far):
     """Ids count inside chunks (dual chunk attention; An et al., ChunkLlama, 2402.17463).
 
-    With chunks of s ids, an original length c >= s and m = i mod s, the id of a key is j mod s and
-    that of the query depends on where the key is:
+    With chunks of s ids, an original length c >= s and m = i mod s, keys have ids j mod s, queries
 
-        in the chunk of the query       m                    (eq. 3)
-        in the chunk before that        min(s + m, c - 1)    (eq. 7)
-        in any chunk before             c - 1                (eq. 5)
+        m                    for keys in the query's chunk     (eq. 3)
+        min(s + m, c - 1)    for keys in the chunk before it   (eq. 7)
+        c - 1                for all earlier keys              (eq. 5)
 
     The release places far queries one id further than the paper. chunk: s, length: c, in ids.
     """

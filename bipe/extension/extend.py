@@ -6,8 +6,6 @@
     longer = Decoder(done.config)
     longer.load_state_dict(model.state_dict())
 
-The method becomes part of the encoding's description, so that checkpoints record it.
-
 The original length is how many positions drove the rotation in training: under BiPE a number of
 segments, far below the tokens of a row. With a number of tokens, slow pairs that never turned once
 would be taken for fast ones and kept. Training records the indices that it saw in a model's notes:
@@ -89,11 +87,10 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
 class Report:
     """What extends a model, and what that does.
 
-    strategy: its description. original: the length that it starts from, or None. unit: what its
-    positions count. length: positions in use that the rest is computed for (a dynamic stretch), or
-    up to which no distance is beyond training. attention_factor: on cosines and sines. kept,
-    blended, interpolated, stopped: rotary pairs, fastest first, that turn as before, slower, slower
-    by the whole factor, and not at all; no pairs for a method that changes distances.
+    unit: what positions count. length: positions in use that the rest is computed for (a dynamic
+    stretch), or up to which no distance is beyond training. attention_factor: on cosines and sines.
+    kept, blended, interpolated, stopped: rotary pairs, fastest first, that turn as before, slower,
+    slower by the whole factor, and not at all; no pairs for a method that changes distances.
     """
 
     strategy: Mapping[str, Any]

@@ -165,10 +165,8 @@ class DroPE(Stretch):
     """No rotation any more (Gelberg et al., 2512.12167).
 
     Rotations help training but hurt beyond its length. Dropping them after pre-training takes a
-    short recalibration at the same row length: `bipe extend stretch=drope`. BiPE's intra encoding
-    stays.
-
-    attention_factor: on both queries and keys; above 1 for sharper attention in long documents.
+    short recalibration at the same row length: `bipe extend stretch=drope`. attention_factor: on
+    both queries and keys; above 1 it sharpens attention in long documents.
     """
 
     attention_factor: float = 1.0
@@ -183,11 +181,7 @@ class DroPE(Stretch):
 
 @dataclass(frozen=True, kw_only=True)
 class _Ramped(Stretch):
-    """The common part of YaRN and DynamicYaRN.
-
-    beta_fast, beta_slow: turns over the original length above which pairs are kept, and below which
-        they are interpolated. truncate: see `turns_ramp`.
-    """
+    """Keeps pairs of more than `beta_fast` turns, interpolates those below `beta_slow`."""
 
     original_length: int = field(metadata=at_least(1))
     beta_fast: float = 32.0
@@ -244,10 +238,7 @@ class YaRN(_Ramped):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicYaRN(_Ramped):
-    """YaRN with the length in use over the original one, at least 1, as its factor (3.3).
-
-    factor: the maximum; None: no maximum.
-    """
+    """YaRN whose factor is length in use / original length, 1 to `factor` (2309.00071, 3.3)."""
 
     dynamic: ClassVar[bool] = True
 
@@ -297,9 +288,8 @@ def turns_ramp(
 ) -> InvFreq:
     """Return 0 for pairs that turn at least `fast` times, 1 for at most `slow` times.
 
-    truncate: round the ends of the ramp outwards to whole pairs. If not even the fastest pair
-    turns `slow` times (an original length of a few segments), all pairs but the first are slow;
-    the reference has an inverted ramp there.
+    truncate: round the ends of the ramp outwards to whole pairs. If even the fastest pair turns too
+    slowly (a few segments), all others are slow; the reference has an inverted ramp there.
     """
     width = 2 * len(inv_freq)
     low, high = (

@@ -32,8 +32,7 @@ _PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", _ORIGINAL}
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the description of the stretch in a transformers configuration; None for plain RoPE.
 
-    config: the whole configuration, because the original length may be at its top level. Raises
-    ValueError, naming the key, for what has no counterpart here.
+    Raises ValueError, naming the key, for what has no counterpart here.
     """
     name = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
     given = {key: value for key, value in (config.get(name) or {}).items() if value is not None}
@@ -74,10 +73,7 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
 def write_stretch(
     stretch: Mapping[str, Any] | None, *, theta: float, head_width: int
 ) -> dict[str, Any]:
-    """Return `rope_parameters`, also valid as `rope_scaling`, for the description of a strategy.
-
-    Raises ValueError for a strategy that transformers does not have.
-    """
+    """Return `rope_parameters` for a strategy, or raise ValueError if transformers lacks it."""
     if stretch is None:
         return {"rope_type": "default", "rope_theta": theta}
     built = build(stretch)
