@@ -33,9 +33,10 @@ _FRACTION_BITS = 53  # of a float64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Ids of tokens, counted from the document's first in the row; ``(batch, time)`` each.
+    """What a draw is given per token: ``(batch, time)`` each.
 
-    count: ids of the document in the row. document: its index there. keys: one per document.
+    ids: counted from the first of its document in the row. count: ids of that document in the row.
+    document: its index in the row, from 0. keys: one per document.
     """
 
     ids: Ids

@@ -66,7 +66,7 @@ def exact_banded_attention(
     A row added to finished scores costs them digits: with slopes of 96 up to 4e-4 of an output at
     700 tokens. As features (fused.py) it costs none, for a tenth more time.
     """
-    if q.dtype != torch.float32:
+    if q.dtype != torch.float32:  # not worth the time in other dtypes
         return banded_attention(q, k, v, row, chunk=chunk)
     return _exact(q, k, v, row, chunk, default_tolerance(q.dtype))
 

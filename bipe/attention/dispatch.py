@@ -123,10 +123,7 @@ RULES = (
 def choose_attention(
     *, bias: Bias | None, q_at: Positions, k_at: Positions, path: Path = "auto"
 ) -> Attention:
-    """Return ``attend(q, k, v)`` for queries at `q_at`, the last of the keys at `k_at`.
-
-    Raises ValueError for a path that cannot do what is asked.
-    """
+    """Return ``attend(q, k, v)``; raise ValueError for a path that cannot do what is asked."""
     if path == "auto":
         rule = choose_rule(_case(bias, q_at, k_at))
         name, reason = rule.path, rule.reason

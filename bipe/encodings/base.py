@@ -135,10 +135,7 @@ class Bilevel(_Fed):
 
 
 class Chain(nn.Module):
-    """Several schemes, applied in order: `Chain(links=[Flat(...), Bilevel(...)])`.
-
-    At most one link has a far method; its passes are those of the chain and change only that link.
-    """
+    """Several schemes, applied in order; at most one has a far method, which acts on it only."""
 
     def __init__(self, *, links: list[nn.Module]) -> None:
         super().__init__()

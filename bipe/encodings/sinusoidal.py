@@ -12,10 +12,7 @@ from bipe.encodings.rope import inverse_frequencies
 
 
 class Sinusoidal(Encoding):
-    """Adds sines and cosines of the id to the embedding.
-
-    scale: factor on the sinusoids; their norm, sqrt(width / 2), is large next to new embeddings.
-    """
+    """Adds sines and cosines of the id, times `scale`, to the embedding (norm sqrt(width / 2))."""
 
     frequencies: Tensor
 

@@ -288,8 +288,8 @@ def turns_ramp(
 ) -> InvFreq:
     """Return 0 for pairs that turn at least `fast` times, 1 for at most `slow` times.
 
-    truncate: round the ends of the ramp outwards to whole pairs. If even the fastest pair turns too
-    slowly (a few segments), all others are slow; the reference has an inverted ramp there.
+    truncate: round the ends of the ramp outwards to whole pairs. If not even the first pair turns
+    `slow` times (a few segments), all others are slow; the reference has an inverted ramp there.
     """
     width = 2 * len(inv_freq)
     low, high = (

@@ -30,10 +30,7 @@ _PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", _ORIGINAL}
 
 
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the description of the stretch in a transformers configuration; None for plain RoPE.
-
-    Raises ValueError, naming the key, for what has no counterpart here.
-    """
+    """Return a transformers config's stretch, None for plain RoPE; ValueError names a bad key."""
     name = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
     given = {key: value for key, value in (config.get(name) or {}).items() if value is not None}
     kind = given.get("rope_type", given.get("type", "default"))
