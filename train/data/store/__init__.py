@@ -1,1 +1,1 @@
-"""Data sets on disk: written whole, checked, read as maps, exported."""
+"""Data sets on disk: written whole, checked, mapped into memory, exported."""

@@ -1,25 +1,25 @@
 """Prepared data in the formats of other programs.
 
-Megatron-LM's IndexedDataset: SPLIT.bin, the ids back to back, and SPLIT.idx over it. The index,
-little-endian and without gaps: the magic word, version (uint64), a code for the type of the ids
-(uint8), the number of sequences and of document indices (uint64 both), then the length of each
-sequence in ids (int32), where it starts in SPLIT.bin in bytes (int64), and the document indices
-(int64): the sequence with which each document starts, and at last the number of sequences.
+Megatron-LM's IndexedDataset: SPLIT.bin holds the ids back to back, SPLIT.idx the index,
+little-endian and without gaps: the magic word, version (uint64), code of the type of the ids
+(uint8), the numbers of sequences and of document indices (uint64 each), then the length of each
+sequence in ids (int32), its start in SPLIT.bin in bytes (int64), and the document indices (int64):
+the first sequence of each document, and last the number of sequences.
 
-A sequence is a document, as GPT wants it, or a segment: so Megatron splits sentences for BERT, and
-the segments of the first level are kept. A document ends with its end-of-document id either way.
-There is no type for uint32; ids below 2 ** 31 are the same bytes as int32.
+A sequence is a document, as for GPT, or a segment of the first level, as Megatron splits sentences
+for BERT. Each document ends with its end-of-document id. There is no code for uint32, but ids below
+2 ** 31 have the same bytes as int32.
 
 Parquet: SPLIT-00000-of-00001.parquet, one file per shard, one row per document.
 
     id                  string
     bytes               int64: its size in UTF-8
     input_ids           list<uint16 or uint32>, with the end-of-document id
-    segment_lengths     list<int32>: tokens of each segment of the first level; they add up to
-                        the ids. segment_lengths_1 and so on: of further levels
+    segment_lengths     list<int32>: tokens of each segment of the first level, adding up to the
+                        ids; segment_lengths_1 and so on: of further levels
 
 The metadata of the schema hold the fingerprints of the tokenizer and the segmenter as JSON under
-"bipe". `datasets` reads the folder of a source as it is, the splits by the names of the files.
+"bipe". `datasets` reads the folder of a source as it is, with splits named by the files.
 """
 
 import io
@@ -57,7 +57,7 @@ Create = Callable[[Path], Output]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """One split as it was written; no file where it has no document."""
+    """One exported split; it has no files if it has no documents."""
 
     source: str
     split: str
@@ -68,11 +68,10 @@ class Exported:
 def export(
     folder: Path, *, out: str | Path, format: str, sequences: str = "documents"
 ) -> Iterator[Exported]:
-    """Write every split of a prepared data set to OUT/SOURCE, and tokenizer.json to OUT.
+    """Write each split of a prepared data set to OUT/SOURCE, and tokenizer.json to OUT.
 
-    format: "megatron" or "parquet". sequences: what a sequence of Megatron's is, "documents" or
-    "segments". Raises DataError for a format that there is not, an `out` that is not new or empty,
-    or data that is damaged; nothing is left of the attempt.
+    sequences: those of Megatron, "documents" or "segments". Raises DataError for an unknown format,
+    an `out` that is not new or empty, or damaged data; a failed export leaves nothing behind.
     """
     out = Path(out)
     for key, value, known in (("format", format, FORMATS), ("sequences", sequences, SEQUENCES)):
@@ -93,7 +92,7 @@ def export(
 
 
 def _write(data: DataSet, stem: Path, format: str, sequences: str) -> list[Path]:
-    """Write the files of a split, all of them whole before the first is in its place."""
+    """Write the files of a split; move them into place only when all are complete."""
     created: list[Output] = []
     with ExitStack() as stack:
 
@@ -131,7 +130,7 @@ def _empty_on_failure(out: Path) -> Iterator[None]:
 def write_megatron(
     data: DataSet, *, stem: Path, create: Create, sequences: str = "documents"
 ) -> None:
-    """Write STEM.bin and STEM.idx; DataError for what the format cannot hold."""
+    """Write STEM.bin and STEM.idx; DataError for data that the format cannot hold."""
     width = data.tokens.dtype.itemsize
     by_segment = sequences == "segments"
     if width > 2 and data.manifest["vocab_size"] - 1 > _LARGEST:
@@ -153,7 +152,7 @@ def write_megatron(
 
 
 def _starts(data: DataSet, by_segment: bool) -> Iterator[Places]:
-    """Yield where sequences start, in tokens, in blocks."""
+    """Yield the starts of sequences, in tokens, in blocks."""
     if by_segment:
         for start in range(0, len(data.tokens), _BLOCK):
             stop = min(start + _BLOCK, len(data.tokens))
@@ -174,7 +173,7 @@ def _lengths(blocks: Iterator[Places], tokens: int) -> Iterator[Places]:
 
 
 def _document_indices(data: DataSet, by_segment: bool) -> Iterator[Places]:
-    """Yield the first sequence of each document, and at last the number of sequences."""
+    """Yield the first sequence of each document, and last the number of sequences."""
     yield np.zeros(1, np.int64)
     if not by_segment:
         for start in range(0, len(data), _BLOCK):
@@ -189,7 +188,7 @@ def _document_indices(data: DataSet, by_segment: bool) -> Iterator[Places]:
 
 
 def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
-    """Write one file per shard, in row groups of a bounded number of tokens."""
+    """Write one file per shard, in row groups with a bounded number of tokens."""
     schema = _schema(data)
     for number, shard in enumerate(data.shards):
         name = f"{stem.name}-{number:05d}-of-{len(data.shards):05d}.parquet"
@@ -204,7 +203,7 @@ def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
 
 
 class _Sink(io.RawIOBase):
-    """An output as pyarrow wants it."""
+    """An `Output` as a file for pyarrow."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -232,7 +231,7 @@ def _column(level: int) -> str:
 
 
 def _groups(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield documents first to last of each row group: as many as fit, and one at least."""
+    """Yield the documents first to last of each row group: as many as fit, at least one."""
     first = begin = 0
     while first < len(ends):
         fitting = int(np.searchsorted(ends, begin + _GROUP_TOKENS, side="right"))

@@ -2,11 +2,11 @@
 
     OUT/manifest.json  statistics.json  tokenizer.json  README.md  card.json
     OUT/SOURCE/{train,validation,test}/
-    OUT/.part/        a run at work, or what a killed one left: the next one goes on from there
+    OUT/.part/        work in progress, or of a killed run: the next one continues it
 
-Work happens in OUT/.part, on the disk where it will stay. What stood in OUT stays until the new
-data set is complete; then it is moved out and the new one in, the manifest last. An installation
-that was interrupted is finished by the next run.
+Work happens in OUT/.part, on the same disk. Old data in OUT stays until the new data set is
+complete; then it is moved out and the new one in, the manifest last. The next run finishes an
+interrupted installation.
 """
 
 import json
@@ -38,12 +38,12 @@ _LOCK = "lock"
 
 
 def finished(out: Path) -> dict[str, Any] | None:
-    """Return the manifest of the data set in a folder, None if there is no data set.
+    """Return the manifest of the data set in a folder, or None.
 
     Raises DataError if the folder holds anything that `prepare` did not write.
     """
     if not out.exists() or (out / PART / _INSTALL).exists():
-        return None  # one that is being installed is about to be replaced: `recover` goes on
+        return None  # an interrupted installation, which `recover` finishes
     if not out.is_dir():
         raise DataError(f"{out}: must be a folder to prepare data in, is a file")
     for entry in sorted(out.iterdir()):
@@ -61,10 +61,10 @@ def read_top(out: Path) -> dict[str, Any]:
 
 
 def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Write the manifest over a folder whose other files are complete; return it.
+    """Write the manifest of a folder whose other files are complete; return it.
 
-    It lists the checksums of those beside it and of the manifests of the splits, which list the
-    others: so it vouches for every byte.
+    It lists the checksums of the files next to it and of the split manifests, which list the
+    others, so it vouches for every byte.
     """
     beside = (path for path in part.iterdir() if path.is_file())
     listed = sorted((*beside, *part.glob(f"*/*/{MANIFEST}")))
@@ -74,10 +74,10 @@ def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """OUT/.part, locked for this run.
+    """Lock OUT/.part for the block.
 
-    What is done stays there if the block fails, for another run to go on from; nothing does where
-    nothing is done, or where the block cleared it.
+    Finished parts stay there if the block fails, for another run to continue; without any, the
+    folder is removed.
     """
     part = out / PART
     ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
@@ -94,7 +94,7 @@ def workplace(out: Path) -> Iterator[Path]:
 
 
 def clear(part: Path) -> None:
-    """Forget what another request, or a killed run, left in a workplace."""
+    """Remove what another request or a killed run left in a workplace, except its lock."""
     for entry in part.iterdir():
         if entry.name == _LOCK:
             continue
@@ -105,14 +105,14 @@ def clear(part: Path) -> None:
 
 
 def install(part: Path, out: Path) -> None:
-    """Put PART/whole in the place of what stands in `out`; from here on it is only finished."""
+    """Replace what is in `out` with PART/whole; once begun, this can only be finished."""
     new = sorted(entry.name for entry in (part / WHOLE).iterdir())
     write_whole(part / _INSTALL, json.dumps(new))
     _go_on(part, out, new)
 
 
 def recover(part: Path, out: Path) -> bool:
-    """Finish an installation that was interrupted; whether there was one."""
+    """Finish an interrupted installation; return whether there was one."""
     if not (part / _INSTALL).exists():
         return False
     _go_on(part, out, json.loads((part / _INSTALL).read_text(encoding="utf-8")))
@@ -120,7 +120,7 @@ def recover(part: Path, out: Path) -> bool:
 
 
 def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
-    """Dotted keys by which two requests differ, with both values."""
+    """Yield the dotted keys in which two requests differ, with both values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in dict.fromkeys((*old, *new)):
             inner = f"{key}.{name}" if key else name
@@ -130,11 +130,11 @@ def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
 
 
 def _go_on(part: Path, out: Path, new: list[str]) -> None:
-    """Move entries, from wherever an interruption left off; `new` names those of the new set."""
+    """Move old entries out and the entries `new` in, from wherever an interruption left off."""
     whole, old = part / WHOLE, part / _OLD
     with writing(out):
         old.mkdir(exist_ok=True)
-        # First the manifest: from here to the end there is no data set.
+        # The manifest first: until the end there is no data set.
         for entry in sorted(out.iterdir(), key=lambda entry: entry.name != MANIFEST):
             standing = entry.name not in new or (whole / entry.name).exists()
             if entry != part and standing:

@@ -8,10 +8,10 @@
     NAME.00001.bin           the next shard; no document is in two
     manifest.json            fingerprints, counts, size and checksums of every file
 
-A bitmap costs 1/16 of the tokens where stored position ids would cost 4 to 8 times them. The
-manifest is written last: a folder without one is not a data set. Mark bit 0 (a document starts)
-follows from the ends and is not stored. Positions are not known here: bipe.positions derives them.
-This file reads; writer.py writes. docs/shards.md describes the format for other programs.
+A bitmap takes 1/16 of the bytes of the tokens; stored position ids would take 4 to 8 times those.
+The manifest is written last: a folder without one is not a data set. Mark bit 0 (a document starts)
+follows from the ends and is not stored; bipe.positions derives positions. writer.py writes this
+format; docs/shards.md describes it for other programs.
 """
 
 import json
@@ -32,7 +32,7 @@ from train.errors import DataError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What is wrong with a file; start, stop: where in it, in bytes, if that is known."""
+    """What is wrong with a file; start, stop: the place in bytes, if known."""
 
     path: Path
     what: str
@@ -51,9 +51,9 @@ def file_faults(
     hashes: bool = True,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Fault]:
-    """Every listed file that is missing or has another size or, with `hashes`, other bytes.
+    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs.
 
-    files: digest (checksum.py) of each name. advance: is told of every piece read, in bytes.
+    files: digest (disk/files.py) of each name. advance: gets the size in bytes of each piece read.
     """
     for name, expected in files.items():
         path = folder / name
@@ -66,7 +66,7 @@ def file_faults(
             first, last = sorted((size, expected["bytes"]))
             yield Fault(path=path, what=told, start=first, stop=last)
         elif hashes and sha256(path, advance=advance) != expected["sha256"]:
-            # Without a place each block is as it was written, so the manifest is not.
+            # If no block differs, the files are as written and the manifest was changed.
             places: list[Any] = [*differing(checksum(path), expected)]
             for start, stop in places or [(None, None)]:
                 what = "its sha256 is not the manifest's; prepare again"
@@ -87,12 +87,12 @@ def shard_file(name: str, number: int, suffix: str) -> str:
 
 
 def suffixes(levels: int) -> list[str]:
-    """Return the files of a shard."""
+    """Return the suffixes of the files of a shard."""
     return ["bin", "documents", "bytes", "ids", *(f"level{level}.bits" for level in range(levels))]
 
 
 class Shard:
-    """One shard, mapped into memory; everything counts from its own first token.
+    """One shard, mapped into memory; all places count from its own first token.
 
     tokens: uint16 or uint32 [tokens]. ends, sizes: int64 [documents]. bits: uint8 per level.
     """
@@ -111,17 +111,14 @@ class Shard:
         ]
 
     def starts(self, start: int, stop: int, *, level: int) -> npt.NDArray[np.uint8]:
-        """1 where a segment of the level starts, else 0: uint8 [stop - start]."""
+        """Return 1 where a segment of the level starts, else 0: uint8 [stop - start]."""
         packed = self.bits[level][start // 8 : (stop + 7) // 8]
         skip = start % 8
         return np.unpackbits(packed, bitorder="little")[skip : skip + stop - start]
 
 
 class JoinedTokens:
-    """The tokens of several shards, sliced as if they were one array.
-
-    A slice inside a shard is a view; one that crosses into the next is a copy.
-    """
+    """The tokens of several shards as one array; slices are views, or copies across shards."""
 
     def __init__(self, parts: list[npt.NDArray[np.integer]]) -> None:
         self._parts, self.dtype = parts, parts[0].dtype
@@ -154,7 +151,7 @@ class DataSet:
         ]
         self._stops = list(accumulate(len(shard.tokens) for shard in self.shards))
         self.tokens: npt.NDArray[np.integer] | JoinedTokens
-        if len(self.shards) == 1:  # nothing between the reader and the map
+        if len(self.shards) == 1:  # read directly from the map
             self.tokens = self.shards[0].tokens
             self.document_ends, self.document_bytes = self.shards[0].ends, self.shards[0].sizes
         else:
@@ -166,11 +163,10 @@ class DataSet:
             self.document_bytes = np.concatenate([shard.sizes for shard in self.shards])
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.document_ends)
 
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        """Return the marks of the tokens from start to stop: uint8 [stop - start]."""
+        """Return the marks of tokens start to stop: uint8 [stop - start]."""
         marks = self.starts(start, stop) << np.uint8(1)
         for level in range(1, self.manifest["levels"]):
             marks |= self.starts(start, stop, level=level) << np.uint8(1 + level)
@@ -181,7 +177,7 @@ class DataSet:
         return marks
 
     def starts(self, start: int, stop: int, *, level: int = 0) -> npt.NDArray[np.uint8]:
-        """1 where a segment of the level starts, else 0: uint8 [stop - start]."""
+        """Return 1 where a segment of the level starts, else 0: uint8 [stop - start]."""
         if len(self.shards) == 1:
             return self.shards[0].starts(start, stop, level=level)
         spans = _pieces(self._stops, start, stop)
@@ -189,21 +185,21 @@ class DataSet:
         return _joined(pieces, np.dtype(np.uint8))
 
     def span(self, index: int) -> tuple[int, int]:
-        """Where a document starts and ends, in tokens."""
+        """Return the start and the end of a document, in tokens."""
         start = self.document_ends[index - 1] if index else 0
         return int(start), int(self.document_ends[index])
 
     def document(self, index: int) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.uint8]]:
-        """Tokens and marks of a document."""
+        """Return the tokens and the marks of a document."""
         start, stop = self.span(index)
         return self.tokens[start:stop], self.marks(start, stop)
 
     def document_ids(self) -> list[str]:
-        """Return the ids of all documents, in their order."""
+        """Return the ids of all documents, in order."""
         return [json.loads(line) for line in self.id_lines()]
 
     def id_lines(self) -> Iterator[bytes]:
-        """Return the ids as they are stored: one line a document."""
+        """Yield the stored ids, one JSON line per document."""
         for shard in self.shards:
             with shard.paths["ids"].open("rb") as lines:
                 yield from lines
@@ -212,8 +208,7 @@ class DataSet:
 def open_dataset(folder: str | Path, *, verify: bool = True) -> DataSet:
     """Open one split of one source.
 
-    Raises DataError that names the file if it is missing or of another size, or, with `verify`,
-    if its sha256 is not the manifest's.
+    DataError names a file that is missing or has another size or, with `verify`, another sha256.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
@@ -223,7 +218,7 @@ def open_dataset(folder: str | Path, *, verify: bool = True) -> DataSet:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a split; DataError if there is none or it is of another format."""
+    """Return the manifest of a split; DataError if it is missing or of another format."""
     path = folder / MANIFEST
     manifest = load(path, format=FORMAT, version=VERSION, what="shards")
     for key, kind in _KEYS.items():
@@ -239,7 +234,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _file_sizes(manifest: dict[str, Any]) -> dict[str, int | None]:
-    """Bytes of every file, as the counts of the shards give them; None for ids."""
+    """Return the bytes of each file, according to the counts of the shards; None for ids."""
     width, levels = _WIDTHS[manifest["dtype"]], manifest["levels"]
     sizes: dict[str, int | None] = {}
     for number, counts in enumerate(manifest["shards"]):
@@ -258,7 +253,7 @@ def _fits(files: dict[str, dict[str, Any]], sizes: dict[str, int | None]) -> boo
 
 
 def _pieces(stops: list[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Shard, start and stop in it, of the parts of a span of the data set."""
+    """Yield shard, start and stop in it, for each part of a span of the data set."""
     index = bisect_right(stops, start)
     while start < stop:
         begin, end = stops[index - 1] if index else 0, min(stop, stops[index])
@@ -275,5 +270,5 @@ def _joined(pieces: list[npt.NDArray[Any]], dtype: np.dtype[Any]) -> npt.NDArray
 def _map(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if path.stat().st_size == 0:
         return np.empty(0, dtype)  # an empty file cannot be mapped
-    # A plain array over the map: indexing np.memmap costs a subclass at each slice.
+    # A plain array over the map: each slice of np.memmap makes an object of a subclass, slowly.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -1,12 +1,11 @@
-"""Everything that is wrong with a data set: all of it, not the first.
+"""All faults of a data set, not only the first.
 
-The top manifest is sealed and holds the checksums of the manifests of the splits, which hold those
-of all other files: so any byte that changed is found. Beyond that the manifests must agree with
-each other and with the tokenizer, and (`structure`) the shards with the format: ids are below
-vocab_size; document ends rise and the last is the number of tokens; a document starts a segment of
-every level; no bit is set beyond the last token; the ids file has a JSON string on a line for each
-document; and all is as many as the manifest counts. Of each rule that is broken, the first place is
-reported and how many there are.
+The sealed top manifest holds the checksums of the split manifests, which hold those of all other
+files, so any changed byte is found. Also, the manifests must agree with each other and with the
+tokenizer, and (`structure`) the shards must follow the format: ids are below vocab_size; document
+ends rise and the last is the number of tokens; a document starts a segment of each level; no bit is
+set beyond the last token; the ids file has one JSON string per line and document; all counts are
+those of the manifest. For each broken rule, the first place and the number of places are reported.
 """
 
 import json
@@ -32,10 +31,10 @@ def data_faults(
     structure: bool = True,
     advance: Advance = lambda _: None,
 ) -> Iterator[Fault]:
-    """Yield what is wrong with a prepared data set.
+    """Yield the faults of a prepared data set.
 
-    sources: look at these only. structure: look into the shards as well, and for files that do
-    not belong there. advance: gets the bytes of every piece read for a checksum.
+    sources: check only these. structure: also check the contents of shards, and report unknown
+    files. advance: gets the size in bytes of each piece read for a checksum.
     """
     manifest: dict[str, Any] | None = None
     try:
@@ -57,7 +56,7 @@ def data_faults(
 def split_faults(
     folder: Path, *, structure: bool = True, advance: Advance = lambda _: None
 ) -> Iterator[Fault]:
-    """Yield what is wrong with one split of one source."""
+    """Yield the faults of one split of one source."""
     path = folder / MANIFEST
     try:
         manifest = read_manifest(folder)
@@ -80,7 +79,7 @@ def split_faults(
 
 
 def splits_of(folder: Path, *, sources: Sequence[str] | None = None) -> list[Path]:
-    """Return the folders of the splits that are there or that the manifest lists."""
+    """Return the folders of the splits that exist or that the manifest lists."""
     there = {path.parent for path in folder.glob(f"*/*/{MANIFEST}")}
     try:
         told = top.read_top(folder)["sources"]
@@ -107,7 +106,7 @@ def _top_faults(
 
 
 def _disagreements(split: Path, manifest: dict[str, Any]) -> Iterator[Fault]:
-    """Yield where the manifest of a split disagrees with the one of the whole."""
+    """Yield where the manifest of a split disagrees with the top manifest."""
     try:
         own = read_manifest(split)
     except DataError:
@@ -135,14 +134,14 @@ def _as_fault(path: Path, fault: DataError) -> Fault:
     return Fault(path=path, what=str(fault).removeprefix(f"{path}: "))
 
 
-_BLOCK = 1 << 22  # items looked at together
+_BLOCK = 1 << 22  # items checked at once
 _INT64 = 8
 
 
 def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -> Iterator[Fault]:
-    """Yield what is wrong inside a shard whose files have the sizes that its counts give them.
+    """Yield the faults inside a shard whose files have the sizes that its counts give them.
 
-    counts: documents, tokens and segments, as the manifest has them.
+    counts: documents, tokens and segments, from the manifest.
     """
     yield from _ids_below(shard, vocab_size)
     yield from _documents(shard)

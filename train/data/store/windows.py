@@ -1,11 +1,11 @@
-"""Many stretches of a data set at once, and whole long documents in a fixed order.
+"""Many windows of a data set at once, and whole long documents in a fixed order.
 
-Marks of windows, for batches whose rows are contiguous in the file: bytes of the bitmaps are
-gathered for all windows together, shifted to begin with their windows, and unpacked in one call.
-`DataSet.marks` of each window is the same, slower.
+Marks of windows, for batches of rows that are contiguous in the file: the bytes of the bitmaps are
+gathered for all windows, shifted to the start of each, and unpacked in one call; calling
+`DataSet.marks` for each window gives the same, slower.
 
-Long documents, held out for measuring length, are taken as they come in the file, each from its
-first token, so that two models, or one model at two lengths, read the same text.
+Long documents, held out for measuring length, come in the order of the file, each from its first
+token, so that two models, or one model at two lengths, read the same text.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,10 @@ Integers = npt.NDArray[np.int64]
 
 
 def window_marks(data: DataSet, starts: Integers, length: int) -> Marks:
-    """Return marks from each start on: uint8 [windows, length]; none may pass the end."""
+    """Return marks of `length` tokens from each start: uint8 [windows, length].
+
+    No window may pass the end of the data set.
+    """
     if len(data.shards) == 1:
         marks = _segments(data.shards[0], starts, length)
     else:
@@ -47,36 +50,36 @@ def _segments_over_shards(data: DataSet, starts: Integers, length: int) -> Marks
 
 
 def _segments(shard: Shard, starts: Integers, length: int) -> Marks:
-    """Return marks without those of documents, inside one shard."""
+    """Return the marks of segments, without those of documents, inside one shard."""
     gathered = (starts >> 3)[:, None] + np.arange(-(-length // 8) + 1)
     shift = (starts & 7).astype(np.uint8)[:, None]
     marks = np.zeros((len(starts), length), np.uint8)
     for level, bits in enumerate(shard.bits):
-        packed = bits.take(gathered, mode="clip")  # the byte behind the last is not looked at
-        # A shift by the width of a byte gives 0 in numpy, which is what it should be.
+        packed = bits.take(gathered, mode="clip")  # a byte beyond the last is not used
+        # numpy gives 0 for a shift by 8, as is needed here.
         begun = (packed[:, :-1] >> shift) | (packed[:, 1:] << (np.uint8(8) - shift))
         marks |= np.unpackbits(begun, axis=1, bitorder="little")[:, :length] << np.uint8(1 + level)
     return marks
 
 
 def _document_starts(ends: Integers, starts: Integers, length: int) -> tuple[Integers, Integers]:
-    """Return window and place in it of every document that starts inside a window."""
+    """Return the window and the place in it of each document start inside a window."""
     first = np.searchsorted(ends, starts)
     counts = np.searchsorted(ends, starts + length) - first
     window = np.repeat(np.arange(len(starts)), counts)
     turn = np.arange(len(window)) - np.repeat(np.cumsum(counts) - counts, counts)
     place = ends[np.repeat(first, counts) + turn] - starts[window]
-    begin = np.flatnonzero(starts == 0)  # the first document starts without an end before it
+    begin = np.flatnonzero(starts == 0)  # the first document has no end before its start
     return np.append(window, begin), np.append(place, np.zeros(len(begin), np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Some tokens of a document, in one piece.
+    """Consecutive tokens of a document.
 
-    document: its index in the data set. start: tokens of the document before the chunk.
-    tokens: int64 [tokens]. marks: uint8 [tokens]; the first of a document starts it, no other.
-    last: whether the document ends here.
+    document: its index in the data set. start: tokens of the document before the chunk. tokens:
+    int64 [tokens]. marks: uint8 [tokens]; only the first token of a document starts it. last:
+    whether the document ends here.
     """
 
     document: int
@@ -87,7 +90,7 @@ class Chunk:
 
 
 class LongDocuments:
-    """The documents of a split with at least `at_least` tokens, up to `limit` of them."""
+    """The first `limit` documents of a split that have at least `at_least` tokens."""
 
     def __init__(self, data: DataSet, *, at_least: int, limit: int | None = None) -> None:
         if at_least < 1:
@@ -98,17 +101,16 @@ class LongDocuments:
         self.lengths = self.lengths[self.documents]
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.documents)
 
     def beginnings(self, length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return the first `length` tokens of each and their marks: [documents, length] both."""
+        """Return the first `length` tokens of each document, and their marks."""
         starts = [self.data.span(index)[0] for index in self.documents.tolist()]
         tokens = [self.data.tokens[at : at + length].astype(np.int64) for at in starts]
         return np.stack(tokens), np.stack([self.data.marks(at, at + length) for at in starts])
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """Yield all tokens of all of them, `size` at most at once, one document after the other."""
+        """Yield all tokens of each document in turn, at most `size` at once."""
         if size < 1:
             raise DataError(f"a chunk must have at least 1 token, was: {size}")
         for index in self.documents.tolist():

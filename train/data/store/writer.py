@@ -1,8 +1,8 @@
-"""Writing one split of one source as shards (shards.py has the format), alone or by merging.
+"""Writes one split of one source as shards (format: shards.py), by documents or by data sets.
 
-A document goes into the shard at hand until that holds `shard_tokens` tokens; the one that fills
-it is its last. So the bytes depend on the documents and their order alone: data sets that parallel
-workers wrote and `extend` merges are, byte for byte, what one process would have written.
+A shard takes documents until it holds `shard_tokens` tokens; the document that fills it is its
+last. So the bytes depend only on the documents and their order: parts of parallel workers, merged
+by `extend`, give exactly the bytes of a single process.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Bits = npt.NDArray[np.uint8]
 
 
 class ShardWriter:
-    """Writes one split of one source; a context manager that leaves all of it or nothing.
+    """A writer of one split of one source; as a context manager, it leaves all files or none.
 
-    vocab_size: ids are below it. levels: number of segment levels, of which bit 1 + k of a mark
-    holds the k-th. description: what the manifest says beyond counts and files (fingerprints,
-    source, split). shard_tokens: a shard that holds as many takes no further document.
-    What an interrupted writer of this name left in the folder is removed.
+    vocab_size: ids are below it. levels: number of segment levels; bit 1 + k of a mark holds level
+    k. description: what the manifest holds besides counts and files (fingerprints, source, split).
+    shard_tokens: a shard with as many takes no further document.
+    Files that an interrupted writer of this name left in the folder are removed.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ShardWriter:
         size: int,
         replaced: int = 0,
     ) -> None:
-        """Append a document: its tokens, one mark each, and its size in UTF-8 bytes."""
+        """Append a document: its tokens, one mark per token, and its size in UTF-8 bytes."""
         self._require_document(tokens, marks, id)
         bits = [(marks >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
         shard = self._room()
@@ -94,10 +94,9 @@ class ShardWriter:
             self.counts[key] += number
 
     def extend(self, part: DataSet) -> None:
-        """Append all documents of another data set, in their order.
+        """Append all documents of another data set, in order, with the bytes that `add` would give.
 
-        Gives the bytes that `add` of each of them would have given; memory holds a block.
-        Raises DataError if another tokenizer or segmenter made it.
+        Memory is bounded. Raises DataError if another tokenizer or segmenter made it.
         """
         self._require_alike(part)
         lines = part.id_lines()
@@ -112,7 +111,7 @@ class ShardWriter:
             self.counts[key] += part.manifest["counts"][key]
 
     def finish(self) -> dict[str, Any]:
-        """Put all files in place, the manifest last; return the manifest."""
+        """Move all files into place, the manifest last; return the manifest."""
         self._files |= self._shards[-1].commit()
         with writing(self.folder):
             sync_folder(self.folder)
@@ -129,7 +128,6 @@ class ShardWriter:
         return store(self.folder / MANIFEST, manifest)
 
     def discard(self) -> None:
-        """Remove every file of this writer."""
         remove(self.folder / MANIFEST)
         for shard in self._shards:
             shard.discard()
@@ -150,7 +148,7 @@ class ShardWriter:
             raise
 
     def _room(self) -> _OpenShard:
-        """Return the shard that takes the next document."""
+        """Return the shard for the next document; begin one if the last is full."""
         if self._shards[-1].counts["tokens"] >= self.shard_tokens:
             self._files |= self._shards[-1].commit()
             self._begin()
@@ -175,7 +173,7 @@ class ShardWriter:
                 f"document {id}: ids must be from 0 to {self.vocab_size - 1}, were: "
                 f"{tokens.min()} to {tokens.max()}"
             )
-        # What a bitmap cannot hold must not get lost: a document starts once, and with segments.
+        # Bitmaps hold nothing else: a document starts once, and with a segment of each level.
         known = (2 << self.levels) - 1
         if marks[0] != known or (marks[1:] & ~np.uint8(known - 1)).any():
             raise DataError(
@@ -197,7 +195,7 @@ class _OpenShard:
 
     def __init__(self, *, levels: int) -> None:
         self.counts = dict.fromkeys(("documents", "tokens", "segments"), 0)
-        self._pending = [np.empty(0, np.uint8) for _ in range(levels)]  # bits short of a byte
+        self._pending = [np.empty(0, np.uint8) for _ in range(levels)]  # bits of an incomplete byte
         self._outputs: dict[str, Output] = {}
 
     def open(self, folder: Path, name: str, number: int) -> None:
@@ -223,7 +221,7 @@ class _OpenShard:
         self._outputs["ids"].write(lines)
 
     def commit(self) -> dict[str, Any]:
-        """Put the files in place; return the digest of each."""
+        """Move the files into place; return the digest of each."""
         for level, rest in enumerate(self._pending):
             self._write_bits(level, rest)
         return {output.path.name: output.commit() for output in self._outputs.values()}
@@ -238,7 +236,7 @@ class _OpenShard:
 
 
 def _copy(part: DataSet, first: int, last: int, *, lines: Iterator[bytes], to: _OpenShard) -> None:
-    """Append the documents first to last of a data set; `lines` gives their ids in turn."""
+    """Append the documents first to last of a data set; `lines` yields their ids."""
     start, stop = part.span(first)[0], part.span(last - 1)[1]
     moved = to.counts["tokens"] - start
     for at in range(start, stop, _COPIED_TOKENS):
@@ -255,7 +253,7 @@ def _copy(part: DataSet, first: int, last: int, *, lines: Iterator[bytes], to: _
 
 
 def _remove_leftovers(folder: Path, name: str) -> None:
-    """Remove what a killed writer left: files of shards, whole or in parts, and no manifest."""
+    """Remove the files of shards, whole or partial, of a killed writer."""
     ours = re.compile(rf"\.?{re.escape(name)}\.\d{{5,}}\..+|\.{re.escape(MANIFEST)}\.part")
     for path in folder.iterdir():
         if ours.fullmatch(path.name):
