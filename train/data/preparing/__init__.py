@@ -1,5 +1,5 @@
 """Documents -> segments -> tokens and marks -> shards, in parts that survive a kill.
 
-A part that is done is a folder of its own with a marker. Engines (here, Slurm, Ray) make those that
-are missing, each by `parts.make_part`, and `merge` puts them together in order.
+A finished part is a folder with a marker. Engines (local, Slurm, Ray) make the missing parts with
+`parts.make_part`, and `merge` joins them in order.
 """

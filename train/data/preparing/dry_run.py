@@ -1,7 +1,7 @@
 """What a preparation would do: its sources, parts and tools, and an estimate from a sample.
 
-Nothing is written. A tokenizer that would be trained is trained on the sample, so that its figures
-are those of a smaller vocabulary's.
+Nothing is written. A tokenizer that would be trained is trained on the sample, so its figures are
+those of a smaller vocabulary.
 """
 
 import time
@@ -25,7 +25,7 @@ SAMPLE_CHARACTERS = 1_000_000
 def describe(
     corpus: Corpus, *, out: Path, limit: int | None, if_exists: str, engine: Engine
 ) -> str:
-    """Describe what `prepare` would do with the same arguments; raises what it would at once."""
+    """Describe what `prepare` would do with these arguments; raise what it would raise at once."""
     corpus = corpus.completed(limit=limit)
     request = corpus.fingerprint()
     samples = {name: list(_sample(source)) for name, source in corpus.sources.items()}

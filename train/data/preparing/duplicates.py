@@ -1,8 +1,8 @@
-"""Exact duplicates: documents that repeat, white space apart, the text of an earlier one.
+"""Exact duplicates: documents that repeat the text of an earlier one, apart from white space.
 
-First every part hashes its documents; then the hashes of all parts are compared, a range of them
-at a time, so that memory is bounded for any number of documents; then each part leaves out what
-is listed for it. The first in the order of sources and parts stays, whoever hashed what and when.
+Each part hashes its documents; then the hashes of all parts are compared, one range at a time to
+bound memory; then each part leaves out the documents listed for it. The first in the order of
+sources and parts stays, whichever worker hashed it and when.
 """
 
 import hashlib
@@ -19,15 +19,15 @@ from train.data.preparing.work import Work
 from train.disk.files import write_whole, writing
 
 HASHES = "hashes.npy"
-# Sorted by hash, then by place: the number of the document among those that the reader yields.
+# Sorted by hash, then by place: the index of the document among those that its reader yields.
 ROW = np.dtype([("high", "<u8"), ("low", "<u8"), ("place", "<i8")])
-_AT_ONCE = 1 << 21  # rows that are compared together, on average
+_AT_ONCE = 1 << 21  # rows compared at once, on average
 _SLICE = 1 << 20  # characters
 _DONE = "done.json"
 
 
 def hash_of(text: str) -> tuple[int, int]:
-    """Return 128 bits of a text in which every run of white space counts as one blank."""
+    """Return a 128-bit hash of a text in which each run of white space counts as one blank."""
     digest = hashlib.blake2b(digest_size=16)
     blank = begun = False
     for start in range(0, len(text), _SLICE):
@@ -49,7 +49,7 @@ def store_hashes(folder: Path, rows: list[tuple[int, int, int]]) -> None:
 
 
 def list_duplicates(work: Work, *, at_once: int = _AT_ONCE) -> None:
-    """Compare the hashes of all parts, and write what each of them leaves out."""
+    """Compare the hashes of all parts, and write for each part which documents to leave out."""
     folder = work.folder / "duplicates"
     if (folder / _DONE).exists():
         return
@@ -89,7 +89,7 @@ def _bounds(part: npt.NDArray[np.void], edges: list[int]) -> list[int]:
 def _repeated(
     slices: list[npt.NDArray[np.void]],
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Yield rank and places of the rows whose hash an earlier row has."""
+    """Yield the rank and the places of rows whose hash an earlier row has."""
     rows = np.concatenate(slices)
     ranks = np.repeat(np.arange(len(slices)), list(map(len, slices)))
     # Stable: rows of one hash stay in the order of ranks and places.

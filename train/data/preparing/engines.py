@@ -1,9 +1,9 @@
-"""Where the parts of a data set are made: processes here, or datatrove's Slurm and Ray.
+"""Where the parts of a data set are made: local processes, or datatrove's Slurm and Ray.
 
-datatrove's own local executor waits for ever when a worker dies (its pool is multiprocess.Pool).
-Here the pool is made anew and runs the parts that are missing; workers end with the process that
-started them, whatever ends it. From elsewhere nothing comes back but files: a part that is done is
-in its folder, a fault beside it. What makes parts is imported when it runs.
+datatrove's own local executor hangs when a worker dies (its pool is multiprocess.Pool). Here a new
+pool runs the missing parts; workers end with the process that started them, however it ends. Remote
+workers return only files: a finished part in its folder, a fault next to it. `parts` is imported
+only when it runs.
 """
 
 import json
@@ -29,8 +29,8 @@ from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
 from train.errors import DataError
 
-_LOSSES = 3  # pools that may break one after the other without a part done
-_LOOKS = 3  # at which a job must be gone from the queue: one look may fail
+_LOSSES = 3  # pools that may break in a row without a finished part
+_LOOKS = 3  # checks in a row that must find no job in the queue: one may fail
 _SECONDS_BETWEEN_LOOKS = 0.25
 _BACKEND = re.compile(r'"backend": "(\w+)"')
 
@@ -40,10 +40,10 @@ _work: Work | None = None  # of a worker process
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """Processes of this machine.
+    """Processes on this machine.
 
-    workers: how many, one core each; None: as many as there are cores to use. One works in the
-    process itself; isolate: in a process of its own all the same, which may be killed.
+    workers: one core each; None: all available cores. A single worker runs in this process; with
+    isolate, in a process of its own, which may be killed.
     """
 
     workers: int | None = None
@@ -102,7 +102,7 @@ class Local:
         pool = ProcessPoolExecutor(
             min(self._count(), len(todo)), context, initializer=_begin, initargs=(work, held)
         )
-        # The largest first: the order that leaves the least to wait for at the end.
+        # The largest first, so that there is the least to wait for at the end.
         ranks = sorted(todo, key=lambda rank: -(work.tasks[rank].part.size or 0))
         try:
             left = {pool.submit(_run, rank) for rank in ranks}
@@ -123,14 +123,14 @@ class Local:
 
 @dataclass(frozen=True, kw_only=True)
 class Slurm:
-    """An array job of Slurm, one task per part; this process waits for it, and then merges.
+    """An array job of Slurm, one task per part; this process waits for it, then merges.
 
-    partition, time, qos: as sbatch takes them. workers: tasks at the same time; None: no limit.
-    memory_gb: per task. sbatch: further options of sbatch. env_command: the line of the job that
-    makes `launch_pickled_pipeline` and the packages known; by default this Python's folder is put
-    on the PATH. srun: start tasks by srun. poll_seconds: between two looks at what is done.
-    The folder of the data must be where all nodes see it. Stopping this process stops no job:
-    run again, and it goes on with what is missing.
+    partition, time, qos: as for sbatch. workers: tasks at the same time; None: no limit. memory_gb:
+    per task. sbatch: further options of sbatch. env_command: the line of the job script that makes
+    `launch_pickled_pipeline` and the packages available; by default it puts this Python's folder on
+    the PATH. srun: start tasks by srun. poll_seconds: between two checks.
+    All nodes must see the folder of the data. Stopping this process stops no job: run again to
+    continue with what is missing.
     """
 
     partition: str
@@ -155,7 +155,7 @@ class Slurm:
 
         class Executor(SlurmPipelineExecutor):
             def launch_merge_stats(self) -> None:
-                """Do nothing: what was counted is in the parts."""
+                """Do nothing: the parts hold the counts."""
 
         todo, steps = _todo(work)
         path = f'export PATH="{Path(sys.executable).parent}:$PATH"'
@@ -187,10 +187,10 @@ class Slurm:
 
 @dataclass(frozen=True, kw_only=True)
 class Ray:
-    """Tasks of a Ray cluster: the one at `address`, by default the one that `ray` finds or starts.
+    """Tasks of the Ray cluster at `address`, by default the one that `ray` finds or starts.
 
-    workers: tasks at the same time; None: no limit. memory_gb: per task.
-    The folder of the data must be where all nodes see it.
+    workers: tasks at the same time; None: no limit. memory_gb: per task. All nodes must see the
+    folder of the data.
     """
 
     address: str | None = None
@@ -225,12 +225,12 @@ class Ray:
         _require_all(todo, logs=steps["logging_dir"])
 
 
-# Each runs all the parts of a work that are missing, and calls `watch` now and then.
+# Each runs the missing parts of a work, and calls `watch` from time to time.
 Engine = Local | Slurm | Ray
 
 
 def pipeline(work: Work) -> list[Callable[..., None]]:
-    """Return the steps, of which there is one, that any executor of datatrove can run."""
+    """Return the only step, which any executor of datatrove can run."""
     return [partial(_run_elsewhere, work)]
 
 
@@ -242,9 +242,9 @@ def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:
 
 
 def _todo(work: Work) -> tuple[Work, dict[str, Any]]:
-    """Return the work that is missing, and what executors of datatrove are told of it."""
+    """Return the missing work, and the arguments for it of datatrove's executors."""
     todo = work.subset(work.missing())
-    # A folder that no run before had: what it lists as done would not be done again.
+    # A new folder for each run: datatrove skips what its folder lists as done.
     moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}.{time.time_ns() % 10**9:09d}"
     logs = str(work.folder / "logs" / moment)
     return todo, {"pipeline": pipeline(todo), "tasks": len(todo.tasks), "logging_dir": logs}
@@ -261,7 +261,7 @@ def _require_all(work: Work, *, logs: str) -> None:
 
 
 def _queued(job: str) -> bool:
-    """Return whether a job waits or runs; so it is taken where squeue cannot be asked."""
+    """Return whether a job waits or runs; True if squeue cannot be asked."""
     command = ["squeue", "--noheader", "--jobs", job]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -271,11 +271,11 @@ def _queued(job: str) -> bool:
 
 
 def _begin(work: Work, held: Connection) -> None:
-    """Set a worker process up."""
+    """Set up a worker process."""
     global _work
     _work = work
     one_thread()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it handles it
     _import_spacy_alone(work)
     threading.Thread(target=_end_with, args=(held,), daemon=True).start()
 
@@ -288,9 +288,9 @@ def _run(rank: int) -> None:
 
 
 def _import_spacy_alone(work: Work) -> None:
-    """Import spaCy as if there was no torch, which its models alone need: 0.8 s instead of 2.2.
+    """Import spaCy without torch, which only its models need: 0.8 s instead of 2.2 s.
 
-    Only where all that spaCy is to do is to run our rules.
+    Only if spaCy is needed for our rules and nothing else.
     """
     chosen = [source.segmenter for source in work.sources.values()]
     fingerprints = json.dumps([segmenter.fingerprint() for segmenter in chosen])
@@ -306,7 +306,7 @@ def _import_spacy_alone(work: Work) -> None:
 
 
 def _end_with(held: Connection) -> None:
-    """End this process when the other end of a pipe is closed, if only by a kill."""
+    """End this process when the other end of a pipe closes, even by a kill."""
     try:
         held.recv()
     except (EOFError, OSError):

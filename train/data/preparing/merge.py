@@ -1,6 +1,6 @@
-"""The parts of all sources, in order, into one data set per split, with their statistics and card.
+"""Joins the parts of all sources into one data set per split, with statistics and a card.
 
-Order alone decides the bytes: which worker made a part, and when, leaves no trace.
+Only the order of the parts decides the bytes, not which worker made a part or when.
 """
 
 import json
@@ -26,14 +26,14 @@ _CARD = Path(__file__).with_name("card.md.j2")
 
 
 class Tally:
-    """What the parts of a source counted, added in their order."""
+    """The counts of the parts of a source, added in order."""
 
     def __init__(self, work: Work, name: str) -> None:
         self.work, self.name, self.source = work, name, work.sources[name]
         ranks = [rank for rank, task in enumerate(work.tasks) if task.source == name]
         self.results = {rank: found for rank in ranks if (found := work.result(rank))}
         results = self.results.values()
-        # As the workers found: segmenters take long to load.
+        # From the workers, since segmenters take long to load.
         self.levels = max((result["levels"] for result in results), default=1)
         self.documents = sum(result["counts"][0] for result in results)
         self.empty = sum(result["empty"] for result in results)
@@ -48,7 +48,7 @@ class Tally:
             self.sample.merge(result["sample"])
 
     def require_documents(self) -> None:
-        """Raise DataError if there is nothing to train on, or a document is named in vain."""
+        """Raise DataError if there is no document, or split.ids names an unknown one."""
         label = f"source {self.name} ({self.source.documents.label()})"
         counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
         left_out = {rule: number for rule, number in counts.items() if number}
@@ -69,7 +69,7 @@ class Tally:
             )
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
-        """Return what the top manifest holds of the source."""
+        """Return the entry of the source in the top manifest."""
         chosen = dict(self.segmenters.most_common())
         return {
             **self.work.descriptions[self.name],
@@ -83,7 +83,7 @@ class Tally:
         }
 
     def statistics(self) -> dict[str, Any]:
-        """Return what the statistics hold of the source."""
+        """Return the entry of the source in the statistics."""
         found = {**self.lengths.summary(), "sample": self.sample.best[1]}
         examples = chain.from_iterable(result["examples"] for result in self.results.values())
         left_out = [*islice(examples, _EXAMPLES)]
@@ -91,7 +91,7 @@ class Tally:
 
 
 def tallies(work: Work) -> dict[str, Tally]:
-    """Return a tally of each source; DataError if one of them cannot be a source of data."""
+    """Return a tally of each source; DataError if one has no usable documents."""
     made = {name: Tally(work, name) for name in work.sources}
     for tally in made.values():
         tally.require_documents()
@@ -130,7 +130,7 @@ def merge(
 def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict[str, Any]:
     """Write FOLDER/{train,validation,test}; return the counts of each.
 
-    A part that is not as it was written is forgotten, so that another run makes it again.
+    A damaged part is removed, so that another run makes it again.
     """
     work = tally.work
     with ExitStack() as stack:
@@ -155,10 +155,10 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
 
 
 def markdown(card: dict[str, Any]) -> str:
-    """Return the data card as Markdown for a reader."""
+    """Return the data card as Markdown."""
     from jinja2 import Environment, StrictUndefined
 
-    # Not HTML: what is escaped is the passage, by a fence that is longer than any in it.
+    # Not HTML: only the passage is escaped, by a fence that is longer than any in it.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"fence": _fence, "passage": _passage, "left_out": _left_out}
     template = environment.from_string(_CARD.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set.
 
-What is counted on the way goes into one JSON-able result, so that the results of all parts, added
-in order, are what a single process would have counted.
+All counts go into one JSON-able result; the results of all parts, added in order, are those of a
+single process.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ Stream = Iterator[Passed]
 
 
 class PartWriter(ExitStack):
-    """Writes FOLDER/{train,validation,test} of a source, those that have documents."""
+    """A writer of FOLDER/{train,validation,test} of a source, those that have documents."""
 
     def __init__(self, work: Work, name: str, folder: Path) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class PartWriter(ExitStack):
 
     def add(self, batch: Sequence[Document]) -> None:
         """Segment, tokenize, mark and write a batch of documents."""
-        # Cuts come first, and what is done with is let go of, since a document may have 100 MB.
+        # Cut first, and free what is no longer needed, since a document may have 100 MB.
         levels = [self._cut(document) for document in batch][::-1]
         encoded = self.tokenizer.encode_batch([document.text for document in batch])[::-1]
         for document in batch:
@@ -64,7 +64,7 @@ class PartWriter(ExitStack):
         return [sum(writer.counts[key] for writer in self._writers.values()) for key in keys]
 
     def result(self) -> dict[str, Any]:
-        """Return what was counted; JSON-able."""
+        """Return all counts; JSON-able."""
         return {
             "levels": self.levels,
             "empty": self.empty,
@@ -98,8 +98,8 @@ class PartWriter(ExitStack):
         tokens[:-1], tokens[-1] = ids, self.tokenizer.eos_id
         del ids
         self.sample.offer(document.text, levels[0], id=document.id, split=split)
-        # The end of a document inherits: it closes the last segment.
-        # Of the anchors' type, or numpy would make large copies of them.
+        # Cuts get the type of the anchors, or numpy would make large copies of these. The end of
+        # the document has no mark: it belongs to the last segment.
         marks = mark(anchors, [cuts.astype(anchors.dtype) for cuts in levels])
         del anchors, levels
         marks = np.append(marks, np.uint8(0))
@@ -133,7 +133,7 @@ class PartWriter(ExitStack):
 
 
 class _Reading:
-    """The documents of a part that are kept, as datatrove's; counts what is left out."""
+    """The kept documents of a part, in datatrove's type; counts what is left out."""
 
     def __init__(self, work: Work, rank: int) -> None:
         self._task, self._ranks = work.tasks[rank], (rank, len(work.tasks))
@@ -165,7 +165,7 @@ class _Reading:
                 continue
             fields = {"document": replace(item, text=""), "place": place}
             passed = Passed(text=item.text, id=item.id, metadata=fields)
-            del item  # the text may be large, and who takes it lets go of it
+            del item  # the text may be large, and the consumer frees it
             yield passed
             del passed
 
@@ -177,14 +177,14 @@ class _Reading:
 
 
 def make_part(work: Work, rank: int) -> None:
-    """Make what `work` asks for of a part, unless that is done already."""
+    """Make what `work` asks for of a part, unless it is done already."""
     if work.result(rank) is None:
         make = _hash if work.product == "hashes" else _write
         work.put(rank, lambda folder: make(work, rank, folder))
 
 
 def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
-    """Segment, tokenize, mark and write a part; return what was counted."""
+    """Segment, tokenize, mark and write a part; return the counts."""
     reading = _Reading(work, rank)
     with PartWriter(work, work.tasks[rank].source, folder) as writer:
         for batch, _ in grouped(_own(iter(reading)), size=BATCH_CHARACTERS):
@@ -201,10 +201,10 @@ def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
 
 
 def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
-    """Hash the documents of a part; return what was counted."""
+    """Hash the documents of a part; return the counts."""
     rows, size = [], 0
     for document in _Reading(work, rank):
-        if document.text:  # empty ones are left out, and counted, for being empty
+        if document.text:  # empty documents are counted as empty, not as duplicates
             rows.append((*hash_of(document.text), document.metadata["place"]))
             size += len(document.text)
         if len(rows) % _REPORTED == 0:
@@ -214,7 +214,7 @@ def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
 
 
 def _own(documents: Stream) -> Iterator[tuple[Document, int]]:
-    """Yield documents as they were read, with their characters."""
+    """Yield documents in our type again, with their numbers of characters."""
     for passed in documents:
         document = replace(passed.metadata["document"], text=passed.text)
         del passed
@@ -223,7 +223,7 @@ def _own(documents: Stream) -> Iterator[tuple[Document, int]]:
 
 
 def _bytes_of(text: str) -> int:
-    """Return the size of a text in UTF-8, without a copy of a large one."""
+    """Return the size of a text in UTF-8 bytes, without a whole copy of a large one."""
     if text.isascii():
         return len(text)
     slices = range(0, len(text), _SLICE)

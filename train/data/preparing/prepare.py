@@ -1,8 +1,7 @@
-"""Documents -> cuts -> tokens and marks -> shards, once, so that training reads shards only.
+"""Documents -> cuts -> tokens and marks -> shards, once, so that training reads only shards.
 
-The work is divided into parts that an engine makes side by side; merged in order, they give the
-same bytes for any number of workers and after any interruption. A run that was killed is taken up
-by the next one with the same request: what is done is not done again.
+An engine makes the parts in parallel; merged in order, they give the same bytes for any number of
+workers and after any interruption. A run with the same request continues a killed one.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ _PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A data set on disk; `kept` if it was there before and was left alone."""
+    """A data set on disk; kept: it existed before and was left alone."""
 
     folder: Path
     manifest: dict[str, Any]
@@ -50,13 +49,13 @@ def prepare(
     engine: Engine | None = None,
     progress: bool = True,
 ) -> Prepared:
-    """Prepare every source into OUT/SOURCE/{train,validation,test}.
+    """Prepare each source into OUT/SOURCE/{train,validation,test}.
 
     limit: documents per source. if_exists: "refuse" a folder that holds a data set, "overwrite" it
-    once the new one is complete, or "resume": leave it alone if the request is the same, refuse
-    another one by its key. engine: what makes the parts; by default, processes of this machine.
-    Raises DataError, or SegmenterError naming the document. Parts that are done stay in OUT/.part
-    for another run to go on from.
+    once the new one is complete, or "resume": keep the data set if the request is the same, else
+    refuse and name the keys that differ. engine: makes the parts; by default local processes.
+    Raises DataError, or SegmenterError naming the document. Finished parts stay in OUT/.part for
+    another run to continue.
     """
     if if_exists not in IF_EXISTS:
         raise DataError(f"if_exists must be {', '.join(IF_EXISTS)}, was: {if_exists}")
@@ -82,7 +81,7 @@ def prepare(
 def _build(
     corpus: Corpus, request: dict[str, Any], part: Path, engine: Engine, meter: Meter
 ) -> dict[str, Any]:
-    """Make all parts, merge them into PART/whole; return the manifest."""
+    """Make all parts and merge them into PART/whole; return the manifest."""
     tasks, tokenizer, digest = _plan(corpus, request, part, meter)
     vouched = {"tokenizer": tokenizer.fingerprint()}
     work = Work(
@@ -104,7 +103,7 @@ def _build(
     try:
         counted = tallies(work)
     except DataError:
-        folder.clear(part)  # another run would find the same
+        folder.clear(part)  # another run would fail alike
         raise
     whole = part / folder.WHOLE
     shutil.rmtree(whole, ignore_errors=True)
@@ -113,7 +112,6 @@ def _build(
 
 
 def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
-    """Let the engine make the parts."""
     work.clear_reports()
     missing = len(work.missing())
     kept = len(work.tasks) - missing
@@ -128,7 +126,7 @@ def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
 def _plan(
     corpus: Corpus, request: dict[str, Any], part: Path, meter: Meter
 ) -> tuple[list[Task], Tokenizer, str]:
-    """Return parts, tokenizer and digest, as an interrupted run left them if it was this one."""
+    """Return tasks, tokenizer and digest, from an interrupted run of the same request if any."""
     states = plain({name: source.documents.state() for name, source in corpus.sources.items()})
     digest = hashlib.sha256(json.dumps([request, states]).encode()).hexdigest()
     found = read_json(part / _PLAN) or {}

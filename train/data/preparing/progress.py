@@ -18,7 +18,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class Meter:
-    """Shows documents, bytes of text, tokens and segments of the work at hand."""
+    """A display of the progress of one task at a time."""
 
     def __init__(self, *, show: bool) -> None:
         live = show and sys.stderr.isatty()
@@ -36,13 +36,12 @@ class Meter:
         self._bar.stop()
 
     def start(self, title: str) -> None:
-        """Begin a piece of work."""
         self._title, self._state = title, ""
         self._task = self._bar.add_task(title, total=None)
         self._print(title)
 
     def update(self, state: str, *, share: float | None = None) -> None:
-        """Show how far the piece of work is; share: of all of it, if that is known."""
+        """Show progress; share: the finished fraction of the task, if known."""
         self._state = state
         line, total = f"{self._title}: {state}", None if share is None else 1.0
         self._bar.update(self._task, description=line, total=total, completed=share or 0.0)
@@ -50,7 +49,7 @@ class Meter:
             self._print(line)
 
     def finish(self, state: str = "") -> None:
-        """End the piece of work with its totals, by default what was shown last."""
+        """End the task with its totals, by default those that were shown last."""
         line = f"{self._title}: {state or self._state}".removesuffix(": ")
         self._bar.update(self._task, description=line, total=1.0, completed=1.0)
         if state or self._state:
@@ -63,9 +62,9 @@ class Meter:
 
 
 class Watch:
-    """Looks at all parts, done and at work, whoever makes them, and updates the meter.
+    """Updates the meter from all parts, finished or in progress, wherever they are made.
 
-    Parts that were done before count for the share, not for the speed.
+    Parts that were finished before count for the share, not for the speed.
     """
 
     def __init__(self, work: Work, meter: Meter) -> None:
@@ -85,7 +84,6 @@ class Watch:
             self._show(self._done + np.array(at_work, dtype=int).reshape(-1, 4).sum(axis=0))
 
     def finish(self) -> None:
-        """Show the totals."""
         self._collect()
         self._show(self._done)
         self._meter.finish()
@@ -98,7 +96,7 @@ class Watch:
                 self._done += found["counts"]
 
     def _share(self, size: int) -> float | None:
-        """Return the share of the stored bytes that is done; parts at work by their text."""
+        """Return the finished share of the stored bytes; parts in progress count by their text."""
         known = [size for size in self._sizes if size is not None]
         if len(known) < len(self._sizes) or not sum(known):
             return None

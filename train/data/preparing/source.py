@@ -1,8 +1,8 @@
-"""A corpus and its sources: documents, what cuts them, and what is left out.
+"""A corpus and its sources: documents, their segmenters and filters.
 
-Filters are datatrove's, as descriptions: a filter here is frozen and has a fingerprint; `step`
-builds the datatrove filter that does the work, in the process that does it. What was dropped is
-counted by the filter's name.
+Filters are descriptions of datatrove's: a filter here is frozen and has a fingerprint; `step`
+builds the datatrove filter in the process that runs it. Dropped documents are counted by the
+filter's name.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Filter(ABC):
-    """Keeps or drops a document by itself alone."""
+    """A filter that keeps or drops each document by itself."""
 
     @property
     def name(self) -> str:
-        """The name that dropped documents are counted under."""
+        """Name under which dropped documents are counted."""
         return type(self).__name__
 
     @abstractmethod
@@ -72,7 +72,6 @@ class Length(Filter):
         return LambdaFilter(self.keeps)
 
     def keeps(self, document: Any) -> bool:
-        """Return whether a document stays."""
         most = math.inf if self.max_characters is None else self.max_characters
         return self.min_characters <= len(document.text) <= most
 
@@ -82,7 +81,7 @@ class Language(Filter):
     """Keeps documents that fastText's language model finds to be in one of `languages`.
 
     model: path of the model (lid.176.bin of fasttext.cc, or GlotLID); nothing is downloaded.
-    threshold: the least probability.
+    threshold: minimum probability.
     """
 
     languages: Sequence[str]
@@ -102,7 +101,7 @@ class Language(Filter):
             from fasttext.FastText import _FastText
         except ImportError as fault:
             raise DataError("Language needs fastText; run: pip install 'bipe[language]'") from fault
-        step.model._model = _FastText(str(self.model))  # where it would put what it downloads
+        step.model._model = _FastText(str(self.model))  # set here, or it would download one
         return step
 
     def fingerprint(self) -> dict[str, Any]:
@@ -113,8 +112,8 @@ class Language(Filter):
 class Datatrove(Filter):
     """Any filter of datatrove.pipeline.filters, by the name of its class.
 
-    Example: ``filter: GopherQualityFilter, options: {min_doc_words: 50}``. It must decide by the
-    document alone; SamplerFilter needs its seed.
+    Example: ``filter: GopherQualityFilter, options: {min_doc_words: 50}``. It must depend only on
+    the document; SamplerFilter needs its seed.
     """
 
     filter: str
@@ -139,10 +138,9 @@ class Datatrove(Filter):
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Documents and what cuts them.
+    """Documents, their segmenter and their filters, which apply in this order.
 
-    split: replaces the split of the request, where given.
-    filters: what a document must pass, in this order.
+    split: replaces the split of the corpus.
     """
 
     documents: Reader
@@ -151,13 +149,12 @@ class Source:
     filters: Sequence[Filter] = ()
 
     def segmenter_of(self, document: Document) -> Segmenter:
-        """Return the segmenter for one document."""
         return self.segmenter.choose(
             text=document.text, kind=document.kind, name=document.id, meta=document.meta
         )
 
     def description(self) -> dict[str, Any]:
-        """Return what manifests hold of it."""
+        """Return what manifests hold of this source."""
         return {
             "segmenter": self.segmenter.fingerprint(),
             "documents": self.documents.fingerprint(),
@@ -166,7 +163,7 @@ class Source:
         }
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides what is written of it."""
+        """Return everything that decides what is written."""
         return {
             "documents": self.documents.fingerprint(),
             "segmenter": self.segmenter.fingerprint(),
@@ -177,11 +174,11 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """What is asked for: sources, the tokenizer of all of them, and how they are written.
+    """What to prepare: sources, their common tokenizer, and how they are written.
 
-    split: of sources that have none of their own. deduplicate: leave out documents whose text,
-    white space apart, was there before, in any source. shard_tokens: a shard that holds as many
-    takes no further document.
+    split: of sources without their own. deduplicate: leave out documents that repeat an earlier
+    text of any source, apart from white space. shard_tokens: a shard with as many takes no further
+    document.
     """
 
     sources: Mapping[str, Source]
@@ -200,9 +197,9 @@ class Corpus:
             raise DataError(f"shard_tokens must be at least 1, was: {self.shard_tokens}")
 
     def completed(self, *, limit: int | None) -> Corpus:
-        """Return the corpus whose sources have a split and a limit.
+        """Return the corpus with a split and a limit for each source.
 
-        Raises DataError for what can be found wrong before any work is done.
+        Raises DataError for faults that can be found before any work is done.
         """
         if limit is not None and limit < 1:
             raise DataError(f"limit must be at least 1 document, or null for all, was: {limit}")
@@ -223,7 +220,7 @@ class Corpus:
         return replace(self, sources=sources)
 
     def texts(self, characters: int | None, *, training: bool = True) -> Iterator[str]:
-        """Yield about so many characters per source: of what trains, or of what is held out."""
+        """Yield about `characters` characters per source, for training or held out."""
         for source in self.sources.values():
             read = 0
             for document in source.documents:
@@ -236,7 +233,7 @@ class Corpus:
                     break
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what the manifest holds of it."""
+        """Return what the manifest holds of the request."""
         made = {
             "tokenizer": self.tokenizer.fingerprint(),
             "deduplicate": self.deduplicate,

@@ -1,9 +1,9 @@
-"""How long segments are, and whether that depends on the document: figure 1 of the BiPE paper.
+"""Lengths of segments, and whether they depend on the document: figure 1 of the BiPE paper.
 
-He et al. (arXiv 2401.16421) found the same distribution of tokens per sentence at every document
+He et al. (arXiv 2401.16421) found the same distribution of tokens per sentence at each document
 length, while the number of sentences grows with it. That is why counting segments extrapolates;
-these statistics show whether it holds for the user's corpus and segmenter. Lengths are in tokens,
-the end-of-document token included, over all splits.
+these statistics show whether it holds for a corpus and its segmenter. Lengths are in tokens,
+including the end-of-document token, over all splits.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ SAMPLE_CHARACTERS = 1200
 
 
 class Lengths:
-    """Counts segment lengths (tokens) by document length; memory grows with distinct lengths."""
+    """Counts of segment lengths (tokens) by document length; memory grows with distinct lengths."""
 
     def __init__(self) -> None:
         self._documents = [0] * len(DOCUMENT_EDGES)
@@ -42,17 +42,17 @@ class Lengths:
         self._lengths[bucket].update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
 
     def state(self) -> list[Any]:
-        """Return what was counted, as JSON-able values: for each bucket, documents and lengths."""
+        """Return the counts as JSON-able values: documents and lengths per bucket."""
         return [[documents, sorted(lengths.items())] for documents, lengths in self._buckets()]
 
     def merge(self, state: list[Any]) -> None:
-        """Add what another one counted."""
+        """Add the counts of another `state`."""
         for bucket, (documents, lengths) in enumerate(state):
             self._documents[bucket] += documents
             self._lengths[bucket].update(dict(lengths))
 
     def summary(self) -> dict[str, Any]:
-        """Return tokens per segment over all documents, and by bucket of document length."""
+        """Return tokens per segment over all documents, and per bucket of document length."""
         bounds = pairwise([*DOCUMENT_EDGES, None])
         buckets = [
             {
@@ -73,16 +73,16 @@ class Lengths:
 
 
 class Sample:
-    """Keeps a passage of one document with its cuts, from the test split if that has any."""
+    """A passage of one document with its cuts, from the test split if that has any."""
 
     _ORDER = ("train", "validation", "test")
 
     def __init__(self) -> None:
-        # How good it is; document, split, text and cuts (characters of it), empty for none.
+        # Its rank; and document, split, text and cuts (in characters), empty for none.
         self.best: tuple[int, dict[str, Any]] = (-1, {})
 
     def offer(self, text: str, cuts: Cuts, *, id: str, split: str) -> None:
-        """Keep a passage of this document if none so good was seen before."""
+        """Keep a passage of this document if its rank is higher."""
         rank = 2 * self._ORDER.index(split) + (len(text) >= SAMPLE_CHARACTERS)
         if rank <= self.best[0]:
             return
@@ -97,7 +97,7 @@ class Sample:
         self.best = (rank, found)
 
     def merge(self, best: tuple[int, dict[str, Any]]) -> None:
-        """Take the passage of another one that saw later documents, if it is better."""
+        """Take the passage of a sample of later documents if it is better."""
         if best[0] > self.best[0]:
             self.best = best
 

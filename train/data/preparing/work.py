@@ -1,8 +1,8 @@
-"""What workers do and where it goes: one object for this process, a pool, Slurm and Ray.
+"""What workers do and where results go: one object for this process, a pool, Slurm and Ray.
 
-FOLDER/parts/SOURCE/00012/       a part that is done: a data set per split, and part.json
-FOLDER/parts/SOURCE/00012.fault  why it could not be done; 00012.progress: how far it is
-FOLDER/hashes/, duplicates/      of the documents, where duplicates are left out
+FOLDER/parts/SOURCE/00012/       a finished part: a data set per split, and part.json
+FOLDER/parts/SOURCE/00012.fault  why it failed; 00012.progress: how far it is
+FOLDER/hashes/, duplicates/      of the documents, if duplicates are left out
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Task:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Work:
-    """All the tasks of a preparation; a task's place in the list is its rank.
+    """All tasks of a preparation; the rank of a task is its index.
 
-    product: what is made of each part: its data sets, or the hashes of its documents.
-    deduplicate: leave out the documents that `duplicates` lists.
-    digest: names the request; what another request left behind is not taken for this one's.
-    descriptions: what the manifests of a source hold beyond counts and files.
+    product: what to make of each part: its data sets, or the hashes of its documents. deduplicate:
+    leave out the documents that `duplicates` lists. digest: identifies the request; results of
+    other requests are ignored. descriptions: what the manifests of a source hold besides counts and
+    files.
     """
 
     folder: Path
@@ -64,11 +64,10 @@ class Work:
         return f"{len(self.tasks)} parts in {self.folder}"
 
     def subset(self, ranks: Sequence[int]) -> Work:
-        """Return the work on some of the parts."""
         return replace(self, tasks=[self.tasks[rank] for rank in ranks])
 
     def hashing(self) -> Work:
-        """Return the work of hashing all documents, which comes before writing them."""
+        """Return the work of hashing all documents, which precedes writing them."""
         return replace(self, product="hashes", deduplicate=False)
 
     def place(self, rank: int) -> Path:
@@ -76,11 +75,11 @@ class Work:
         return self.folder / self.product / str(self.tasks[rank])
 
     def duplicates(self, rank: int) -> Path:
-        """Return the file that lists what to leave out of a part (duplicates.py)."""
+        """Return the file that lists the documents to leave out of a part (duplicates.py)."""
         return self.folder / "duplicates" / f"{self.tasks[rank]}.places"
 
     def result(self, rank: int) -> dict[str, Any] | None:
-        """Return what the worker of a part counted; None if it is not done, or is another's."""
+        """Return the counts of a part; None if it is not done, or was made for another request."""
         found = read_json(self.place(rank) / RESULT)
         return found if found and found.get("digest") == self._digest(rank) else None
 
@@ -91,7 +90,6 @@ class Work:
     def writer(
         self, name: str, split: str, folder: Path, *, levels: int, shard_tokens: int
     ) -> ShardWriter:
-        """Return the writer of FOLDER/SPLIT for a source."""
         return ShardWriter(
             folder=folder / split,
             name=name,
@@ -102,10 +100,10 @@ class Work:
         )
 
     def put(self, rank: int, fill: Callable[[Path], dict[str, Any]]) -> None:
-        """Make a part with `fill`, which writes into a folder and returns what it counted.
+        """Make a part with `fill`, which writes into a folder and returns its counts.
 
-        Two workers may be at the same part, when one is taken for dead: the folder that is
-        complete first stays.
+        Two workers may make the same part, if one was thought dead: the first complete folder
+        stays.
         """
         place = self.place(rank)
         made = place.with_name(f".{place.name}.{socket.gethostname()}.{os.getpid()}")
@@ -114,7 +112,7 @@ class Work:
             shutil.rmtree(made, ignore_errors=True)
             with writing(made):
                 made.mkdir(parents=True)
-            with unsynced():  # its checksums are looked at before it is merged
+            with unsynced():  # its checksums are checked before it is merged
                 result = {"digest": self._digest(rank), **fill(made)}
                 write_whole(made / RESULT, json.dumps(result))
                 self._install(made, place, rank)
@@ -128,27 +126,27 @@ class Work:
         remove(note)
 
     def remove(self, rank: int) -> None:
-        """Forget a part, so that it is made again."""
+        """Remove a part, so that it is made again."""
         shutil.rmtree(self.place(rank), ignore_errors=True)
 
     def report(self, rank: int, counts: Sequence[int]) -> None:
-        """Note how far a part is: documents, bytes of text, tokens, segments."""
-        with suppress(OSError):  # nobody needs it
+        """Write the progress of a part: documents, bytes of text, tokens, segments."""
+        with suppress(OSError):  # the work goes on without it
             self.place(rank).with_suffix(".progress").write_text(json.dumps({"counts": counts}))
 
     def reports(self) -> dict[int, list[int]]:
-        """Return how far the parts at work are, by rank."""
+        """Return the progress of the parts in progress, by rank."""
         paths = {self.place(rank).with_suffix(".progress"): rank for rank in range(len(self.tasks))}
         there = (path for path in self._reported() if path in paths)
         return {paths[path]: found["counts"] for path in there if (found := read_json(path))}
 
     def clear_reports(self) -> None:
-        """Forget the reports of workers that are gone."""
+        """Remove the progress of workers that are gone."""
         for path in self._reported():
             remove(path)
 
     def faults(self) -> list[str]:
-        """Return what went wrong, as workers elsewhere noted it."""
+        """Return the faults that workers wrote for missing parts."""
         notes = (self.place(rank).with_suffix(".fault") for rank in self.missing())
         return [note.read_text(encoding="utf-8") for note in notes if note.exists()]
 
