@@ -1,1 +1,1 @@
-"""Code -> lines of statements and top-level definitions."""
+"""Segmenters of code: lines, statements and top-level definitions."""

@@ -1,12 +1,10 @@
-"""Text -> syntax tree by tree-sitter; the one file that imports it.
+"""Syntax trees by tree-sitter; the only file that imports it.
 
-A grammar is a wheel of its own (`tree-sitter-rust`). Work is bounded, and by counting, so that the
-same text always gives the same tree: the parser may read each part of the text only so many times
-over and take only so many steps in it, and texts whose brackets or tags nest beyond anything that
-people write are not parsed. Characters that grammars stumble over (NUL, lone surrogates, exotic
-white space) are replaced by others that take their place; line ends stay where they are.
-
-The counts do not see what a step costs: in broken text it can be twenty times the usual.
+A grammar is a wheel of its own (`tree-sitter-rust`). Work is bounded by counts, so that the same
+text always gives the same tree: of reads and steps of the parser at each part of the text, and of
+the depth of brackets and tags. The counts ignore what a step costs: in broken text it can be twenty
+times the usual. Characters that break grammars (NUL, lone surrogates, unusual white space) are
+replaced by others; line ends stay.
 """
 
 import importlib
@@ -19,23 +17,23 @@ import tree_sitter
 
 # The parser asks for the text in chunks; a smaller chunk counts rereading more exactly.
 _CHUNK = 512
-# Work that a place in the text may take: reads of a chunk, and steps (calls of the progress
-# callback, of a hundred operations each). Every byte that is passed pays for so much; the debt may
-# never be larger than this. Nearly all code that people write stays below 20 reads and 8 steps.
+# Limits of work in reads of a chunk and in steps (calls of the progress callback, of a hundred
+# operations each). Each byte passed pays for a rate of them; the debt may not exceed the most.
+# Nearly all code that people write stays below 20 reads and 8 steps.
 _READ_RATE, _MOST_READS = 4 / _CHUNK, 48
 _STEP_RATE, _MOST_STEPS = 0.0125, 24
-_LAST_RATE = 0.03  # steps a byte for the whole, with the building of the tree at its end
+_LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
 _DEEPEST = 250
 _ODD_SPACE = re.compile(
     "[\0\x1a\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-# Elements that must have an end; others close by themselves.
+# Tags of elements that need a closing tag; others close by themselves.
 _TAG = re.compile(
     rb"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr|p|li|d[td]|"
     rb"opt(?:ion|group)|t[rdh]|t(?:head|body|foot)|colgroup|rp|rt|html|head|body)\b)[\w:\-\x80-\xff]",
     re.IGNORECASE,
 )
-_BRACKETS = np.zeros(256, dtype=np.int8)  # how much deeper a byte leads
+_BRACKETS = np.zeros(256, dtype=np.int8)  # change of depth at each byte
 _BRACKETS[list(b"([{")], _BRACKETS[list(b")]}")] = 1, -1
 
 
@@ -46,13 +44,13 @@ def load(module: str, function: str) -> tree_sitter.Language:
 
 
 def encode(text: str) -> bytes:
-    """Return UTF-8 that grammars can read, with the line ends of the text."""
+    """Return the text as UTF-8 that grammars can read, with the same line ends."""
     return _ODD_SPACE.sub(" ", text).encode("utf-8", "replace")
 
 
 @dataclass(slots=True)
 class _Work:
-    """Work that is done in a text, against what the bytes that were passed pay for."""
+    """Work done in a text, against what the bytes passed pay for."""
 
     rate: float
     most: int
@@ -61,7 +59,7 @@ class _Work:
     place: int = 0
 
     def add(self, place: int) -> bool:
-        """Count one unit of work at this place of the text; return whether it is too much."""
+        """Count one unit of work at this byte; return whether the debt is too large."""
         passed = max(place - self.place, 0)
         self.place += passed
         self.spent += 1
@@ -72,10 +70,9 @@ class _Work:
 def parse(
     data: bytes, language: tree_sitter.Language, *, tags: bool = False
 ) -> tuple[tree_sitter.Tree | None, int]:
-    """Return the tree of the text, or None and the place (bytes) that is too hard to parse.
+    """Return the tree of the text, or None and the byte at which it is too hard to parse.
 
-    Work is bounded at each place of the text, not only on the whole: what is hard is given up
-    there, however long and easy the text before it is. `tags`: elements nest as brackets do.
+    `tags`: elements nest as brackets do. Work is bounded at each place, not only on the whole.
     """
     deep = _too_deep(data, tags)
     if deep is not None:
@@ -87,12 +84,13 @@ def parse(
     def read(place: int, _: object) -> bytes:
         nonlocal over
         over |= reads.add(place)
-        # Not the end of the text, even behind the limit: two ends in one text crash the parser.
+        # Never an early end of the text, even beyond the limit: two ends in one text crash the
+        # parser.
         return data[place : place + _CHUNK]
 
     def stop(place: int, _: bool) -> bool:
         nonlocal over
-        # When the text has been read, the tree is balanced, without passing a byte.
+        # After the text has been read, the tree is balanced: those steps pass no byte.
         much = steps.add(place) and place < end
         over |= much or steps.spent > _MOST_STEPS + _LAST_RATE * steps.place
         return over
@@ -105,7 +103,7 @@ def parse(
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:
-    """Return where brackets or tags first nest too deep, strings and comments not told apart."""
+    """Return where brackets or tags first nest too deep, those in strings and comments included."""
     if tags:
         found = list(_TAG.finditer(data))
         steps = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)

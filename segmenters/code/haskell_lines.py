@@ -1,18 +1,14 @@
-r"""Logical lines of Haskell by the layout rule of the language (Haskell 2010 Report, 10.3).
+"""Logical lines of Haskell by the layout rule of the language (Haskell 2010 Report, 10.3).
 
-`where`, `let`, `do` and `of` open a block, indented as the token behind them; what starts a line in
-that column is the next item of the block. So a segment begins where an item begins, and at a line
-that starts with `where`; guards, operators and `deriving` on lines of their own stay with what they
-continue. Comments and pragmas before an item are segments, comments inside of one are not; a line
-of the C preprocessor is a segment.
-
-The rule parse-error(t), by which a block ends where the next token would be wrong, is followed for
-brackets, `in` and `where`. Broken code never fails: a closing bracket without an opening one is
-ignored, and a comment without its end is none.
-
-Nothing is parsed: time grows with the length of any text. (The parser that tree-sitter makes for
-Haskell can take minutes for a few kilobytes of operators, without a chance to stop it; it serves
-as the other opinion in the tests.)
+`where`, `let`, `do` and `of` open a block, indented as the token after them; a line that starts in
+that column is its next item. A segment begins at each item and at a line that starts with `where`;
+guards, operators and `deriving` on lines of their own stay with what they continue. Comments and
+pragmas before an item are segments, comments inside of one are not; a line of the C preprocessor is
+a segment. The rule parse-error(t), by which a block ends where the next token would be wrong, is
+followed for brackets, `in` and `where`. In broken code an unmatched closing bracket is ignored, and
+a comment without an end is none. Nothing is parsed, so time is linear in any text: tree-sitter's
+parser for Haskell can take minutes for a few kilobytes of operators and cannot be stopped. The
+tests compare with it.
 """
 
 import re
@@ -46,14 +42,14 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_END = re.compile(r"\{-|-\}")
-# The same items as the line above, if a block goes on: `if a` `then b` `else c` in a `do`.
+# Starts of lines that continue the item above: `if a` `then b` `else c` in a `do`.
 _CONTINUES = re.compile(r"(?:then|else)(?![\w'])|[,)\]}]")
 _HEADER = re.compile(r"module(?![\w'])")
-_BRACES = -1  # the column of a block in braces, where columns say nothing
+_BRACES = -1  # the column of a block in braces, where columns mean nothing
 
 
 def item_ends(text: str) -> Cuts:
-    """Return where logical lines end, in characters, the end of the text itself left out."""
+    """Return where logical lines end, in characters, without the end of the text."""
     reader, place = _Reader(), 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -83,10 +79,10 @@ class _Block:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is open where the text is read, and the line ends found so far."""
+    """The blocks and brackets open at the current place, and the line ends found so far."""
 
     ends: list[int] = field(default_factory=list)
-    held: list[int] = field(default_factory=list)  # behind the last code, not decided
+    held: list[int] = field(default_factory=list)  # after the last code, undecided
     blocks: list[_Block] = field(default_factory=list)
     brackets: int = 0
     lets: int = 0
@@ -96,7 +92,7 @@ class _Reader:
     broken: bool = False  # a comment had no end
 
     def comment_end(self, text: str, start: int) -> int:
-        """Return where the comment that starts here ends; behind its opening if it never does."""
+        """Return the end of the comment that starts here, or of its opening if it never closes."""
         depth = 0
         for match in _COMMENT_END.finditer(text, start) if not self.broken else ():
             depth += 1 if match[0] == "{-" else -1
@@ -115,7 +111,7 @@ class _Reader:
             self.line -= len(space.expandtabs(_TAB)) - len(space)
 
     def begin_segment(self) -> None:
-        """Take the line ends behind the last code for ends, comments and blank lines between."""
+        """Make the line ends since the last code end segments: comments and blank lines."""
         self.ends += self.held
         self.held = []
 
@@ -157,7 +153,7 @@ class _Reader:
         return True
 
     def _begins_item(self, column: int, token: str) -> bool:
-        """Close the blocks that end before this line; return whether an item begins with it."""
+        """Close the blocks that end before this line; return whether the line begins an item."""
         while self.blocks and self.blocks[-1].column > column:
             self._pop()
         if token == "where":
@@ -177,7 +173,7 @@ class _Reader:
         return True
 
     def _close_let(self, lets: int) -> None:
-        """Close what `in` ends, unless one of that many open `let` was closed already."""
+        """Close what `in` ends, unless one of the `lets` open before it was already closed."""
         while self.lets == lets and self.lets and self.blocks[-1].column != _BRACES:
             self._pop()
 

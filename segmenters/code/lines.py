@@ -1,16 +1,15 @@
 r"""Lines of code as segments: physical lines, statements, top-level definitions.
 
 physical  a segment ends with its line end, "\n", "\r\n" or "\r".
-logical   a statement that spans several physical lines is one segment; blank lines and lines of
-          comment are segments of their own.
-block     logical lines, and above them a level of top-level definitions. A definition starts a
-          segment of it, together with decorators and with the comments directly above it; so does
-          the first other statement after a definition. Blank lines stay with what is before them.
-          So what is between two definitions (imports, constants) is one segment.
+logical   a statement over several physical lines is one segment; blank lines and comment lines
+          are segments of their own.
+block     logical lines, and above them a level of top-level definitions, whose segments start at
+          a definition with its decorators and the comments directly above it, and at the first
+          other statement after one: imports and constants between two definitions are one segment.
 
-A line end stays with its line and the indentation goes with the line that it indents, so that a
-model sees how deep a line is inside of its own segment. `str.splitlines` is not used: it also cuts
-at form feeds, vertical tabs and Unicode separators, which may stand inside of a line of code.
+A line keeps its line end and its indentation, so that a model sees the depth of a line in its own
+segment. `str.splitlines` is not used: it also cuts at form feeds, vertical tabs and Unicode
+separators, which may be inside of a line of code.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from segmenters.places import character_ends
 from segmenters.registry import known_language, language_named, language_of, language_of_script
 
 GRANULARITIES = ("physical", "logical", "block")
-# Languages that are read by a machine of their own, without a grammar.
+# Languages with a reader of their own, which need no grammar.
 _MACHINES = ("haskell", "python")
-# How one of their logical lines at the margin starts; all other lines are inside of something.
+# How a logical line at the left margin starts; other lines are inside of something.
 _MARGINS = {
     "python": r"(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S)",
     "haskell": r"(?P<comment>--|\{-)|(?P<other>#|(?:import|default|infix[lr]?|foreign)"
@@ -53,14 +52,12 @@ _MARGINS = {
 class Lines(Segmenter):
     """Ends a segment at a line end. A blank line is a segment of its own.
 
-    `granularity`: "physical", "logical" or "block"; the latter two know statements. `language`: a
-    name of `segmenters.registry`, or "auto": that of the document's field or file name, else what
-    the first line of a script asks for, else none, and then lines are physical. Python is read by a
-    state machine that can run during generation; other languages need tree-sitter and their
-    grammar, which read the whole text. `fallback`: cut physical lines where a grammar is not
-    installed.
-
-    Raises ValueError for an unknown language, and SegmenterError for a missing grammar.
+    `granularity`: "physical", "logical" or "block"; the last two know statements. `language`: a
+    name in `segmenters.registry`, or "auto": that of the document's field or file name, else of the
+    first line of a script, else none (physical lines). Python is read by a machine, also during
+    generation; other languages need the whole text and, except Haskell, tree-sitter and their
+    grammar. `fallback`: cut physical lines if the grammar is not installed. Raises ValueError for
+    an unknown language, and SegmenterError for a missing grammar.
     """
 
     granularity: str = "physical"
@@ -82,10 +79,9 @@ class Lines(Segmenter):
     def for_document(
         self, *, path: str | PurePath | None = None, language: str | None = None
     ) -> Lines:
-        """Return this segmenter for one document, if its own language is "auto".
+        """Return this segmenter with the document's language, if its own is "auto".
 
-        `language` is what the data say, and is not an error if it is unknown here; a `path`
-        decides where there is none.
+        `language`, as the data name it, may be unknown here; then `path` decides.
         """
         if self.language != "auto":
             return self
@@ -95,7 +91,6 @@ class Lines(Segmenter):
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        """Return this segmenter in the language of the document's field or name."""
         if self.granularity == "physical":
             return self
         language = language_of_fields(meta or {})
@@ -104,16 +99,12 @@ class Lines(Segmenter):
     @property
     def lookahead(self) -> int | None:
         if self.granularity == "physical":
-            # Whether "\r" ends the line, or the "\n" behind it does, is known one character later.
+            # Only the next character shows whether "\r" ends the line or "\r\n" does.
             return 1
         return python_lines.LOOKAHEAD if self.language == "python" else None
 
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Return cuts of the lines; for granularity "block" also of the top-level definitions.
-
-        Every cut of the second level is one of the first. What is between two definitions is
-        a segment of the second level.
-        """
+        """Return the cuts of lines and, for "block", of definitions, a subset of the former."""
         if self.granularity != "block":
             return (self.cut(text),)
         language = self._language_for(text)
@@ -125,13 +116,13 @@ class Lines(Segmenter):
         return (cuts, _definitions(text, cuts, language))
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of tree-sitter and of the grammar that decides, if one is named."""
+        """Return the versions of tree-sitter and of the grammar of a language that is named."""
         if self.granularity == "physical" or self.language in ("auto", *_MACHINES):
             return {}
         return {} if parsed.missing(self.language) else parsed.versions(self.language)
 
     def _language_for(self, text: str) -> str | None:
-        """Return the language that decides about lines; None: lines are physical."""
+        """Return the language whose rule cuts the text; None: physical lines."""
         if self.granularity == "physical":
             return None
         language = self.language if self.language != "auto" else language_of_script(text)
@@ -160,7 +151,7 @@ class Lines(Segmenter):
 
 
 def _definitions(text: str, lines: Cuts, language: str) -> Cuts:
-    """Return the cuts of top-level definitions, some of `lines`, the cuts of the logical lines."""
+    """Return the cuts of top-level definitions, a subset of `lines`, those of logical lines."""
     margin = re.compile(_MARGINS[language])
     ends: list[int] = []
     comments = -1  # where the run of comments directly above this line starts

@@ -1,11 +1,10 @@
 """Lines and definitions of a text in any language that has a grammar.
 
-A text is parsed as one piece, if it is short enough, else in pieces that end where the indentation
-is least. Text that is too hard to parse within a fixed budget (grammars.py) is cut at physical
-lines: the stretch about the place where the work went, twice as long for each time in a row; what
-is before and behind it is parsed on its own. A line that nobody wrote by hand is not parsed. So
-time grows with the length of the text alone, the same text has the same cuts on any machine, and
-what is broken stays local.
+A long text is parsed in pieces that end where the indentation is least. Text that is too hard to
+parse within a fixed budget (grammars.py) is cut at physical lines: a stretch around the hard place,
+twice as long for each time in a row; the text before and after it is parsed on its own. Lines too
+long to be written by hand are not parsed. So time is linear in the text, the cuts are the same on
+any machine, and what is broken stays local.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from segmenters.code.statements import IS_SPACE, closing, definitions
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, line_ends
 
-# Bytes. Larger pieces lose fewer statements at their ends; but the time of an unforeseen kind of
-# text may grow with the square of a piece, and stays below 2.5 times for twice the text only if
-# there are several pieces.
+# Bytes. Larger pieces cut fewer statements at their ends; but unforeseen kinds of text may take
+# time quadratic in a piece, and twice the text takes at most 2.5 times as long only in several
+# pieces.
 _PIECE = 1 << 17
 _GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
-# The longest such stretch, and the first piece behind it: to give up can cost a hundred scans of
-# the piece.
+# The longest such stretch, and the first piece after it: giving up can cost a hundred scans of the
+# piece.
 _AFTER_HARD = 1 << 14
 _LONG_LINE = 1 << 14
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
@@ -37,7 +36,7 @@ _LAST_CHOICE = np.iinfo(np.int64).max
 
 
 def missing(language: str) -> str | None:
-    """Return what to do about a grammar that is not installed, in one line; None if it is."""
+    """Return how to replace or install a grammar that is missing; None if it is installed."""
     module, _ = grammar_of(language)
     if find_spec("tree_sitter") and find_spec(module):
         return None
@@ -61,7 +60,7 @@ def logical_ends(text: str, language: str) -> Cuts:
 
 
 def levels(text: str, language: str) -> tuple[Cuts, Cuts]:
-    """Return cuts of the lines, and of the top-level definitions: some of the former."""
+    """Return the cuts of lines, and of top-level definitions, a subset of the former."""
     reading = _Reading(text, language)
     lines = cuts_from_ends(reading.logical_ends(), len(text))
     return lines, reading.definition_cuts(lines)
@@ -79,7 +78,7 @@ def _grammar(language: str) -> tuple[Any, Kinds]:
 
 
 class _Reading:
-    """A text in UTF-8, its physical lines, and the pieces of it that have a tree."""
+    """A text in UTF-8, its physical lines, and its pieces that have a syntax tree."""
 
     def __init__(self, text: str, language: str) -> None:
         self._grammar, self._kinds = _grammar(language)
@@ -93,7 +92,6 @@ class _Reading:
         self._trees = list(self._parse_pieces())
 
     def logical_ends(self) -> Cuts:
-        """Return where logical lines end, in characters."""
         closes = np.ones(len(self._ends), dtype=np.bool_)
         for start, stop, tree in self._trees:
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
@@ -103,7 +101,7 @@ class _Reading:
         return self._character_ends[closes]
 
     def definition_cuts(self, lines: Cuts) -> Cuts:
-        """Return cuts of the top-level definitions, some of `lines`, the cuts of the lines."""
+        """Return the cuts of top-level definitions, a subset of `lines`, the cuts of the lines."""
         found = [
             place + start
             for start, _, tree in self._trees
@@ -129,7 +127,7 @@ class _Reading:
             start = int(following)
 
     def _parse_stretch(self, seams: Seams, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
-        """Yield the pieces between two places that have a tree, which hard places have not."""
+        """Yield the pieces between two places that have a tree; hard ones have none."""
         given_up, size = _GIVEN_UP, _PIECE
         while start < stop:
             end = stop if stop - start <= size else seams.within(start + size // 2, start + size)
@@ -153,12 +151,10 @@ class _Reading:
 
 
 class Seams:
-    """The starts of the lines of a text, ranked as places for a cut; all in bytes.
+    """The starts of the lines of a text, ranked as places to cut it; all in bytes.
 
-    The lines that are indented least come first: such a line most likely begins a definition or at
-    least a statement, above all behind a blank line; one that starts with a closing bracket does
-    not.
-
+    Lines with the least indentation come first, above all after a blank line, since they most
+    likely begin a definition or a statement; lines that start with a closing bracket come last.
     `data`: uint8 [bytes]; `ends`: where lines end, int64 [lines], increasing.
     """
 
@@ -185,12 +181,12 @@ class Seams:
         return int(self.bounds[stop - 1 - np.argmin(ranks[::-1])])
 
     def within(self, low: int, high: int) -> int:
-        """Return the last best line start in (low, high], else where a line ends next."""
+        """Return the last best line start in (low, high], else the next line end."""
         best = self.last(low, high)
         return best if best > low else self.first(low + 1, low + 1)
 
     def first(self, low: int, high: int) -> int:
-        """Return the first best line start in [low, high], else where a line ends next."""
+        """Return the first best line start in [low, high], else the next line end."""
         start, stop = np.searchsorted(self.bounds, [low, high + 1])
         ranks = self._rank[start:stop]
         return int(self.bounds[start + np.argmin(ranks) if len(ranks) else start])

@@ -1,18 +1,14 @@
-r"""Logical lines of Python while they are read: a machine of brackets and strings.
+"""Logical lines of Python while they are read: a machine of brackets and strings.
 
-A line end closes a segment unless it lies inside of brackets or of a string, or follows a
-backslash: where the standard library's `tokenize` says NEWLINE, or NL outside of a statement. So a
-blank line and a line of comment are segments of their own.
-
-Broken code: a string without its closing quote ends with its line, closing brackets without an
-opening one are ignored, and a line inside of brackets that starts with a word which only starts
-statements (`def`, `return` ...) shows that a bracket was never closed: the brackets are forgotten,
-and the segment ends with that line. It does not start one: that would ask for the whole word before
-its first letter is placed, and every line inside of brackets would have to wait while it is being
-written. Until such a line, and after triple quotes that never close, the rest is one segment:
-whoever reads from left to right cannot know better.
-
-Nothing is parsed, and nested quotes of one kind inside of an f-string (PEP 701) are not followed.
+A line end closes a segment unless it is inside of brackets or of a string, or follows a backslash:
+where the standard library's `tokenize` has NEWLINE, or NL outside of a statement. So blank lines
+and comment lines are segments of their own. In broken code a string without its closing quote ends
+with its line, and unmatched closing brackets are ignored. A line in brackets that starts with a
+word which only starts statements (`def`, `return` ...) shows that a bracket was never closed: the
+brackets are forgotten, and the segment ends with that line. It does not end before it: every line
+in brackets would have to wait for its whole first word. Until such a line, and after triple quotes
+that never close, the rest is one segment. Nested quotes of one kind inside of an f-string (PEP 701)
+are not followed.
 """
 
 import re
@@ -21,20 +17,20 @@ from dataclasses import dataclass
 from segmenters.base import Machine
 from segmenters.places import past
 
-# An indentation deeper than this is not looked through for a word that starts a statement.
+# Deeper indentation is not searched for a word that starts a statement.
 _INDENT = 20
 _WORDS = (
     "assert|async def|break|class|continue|def|del|elif|except|finally|global|import|nonlocal|"
     "pass|raise|return|try|while|with"
 )
 _STATEMENT = re.compile(rf"[ \t]{{0,{_INDENT}}}+(?:{_WORDS})(?!\w)")
-# What may yet become such a start of a line when more text comes.
+# The start of a line that may become such a word when more text comes.
 _MAYBE_STATEMENT = re.compile(rf"[ \t]{{0,{_INDENT}}}+[a-z ]{{0,9}}\Z")
-# Whether "\r" ends the line, or the "\n" behind it does, is known one character later.
+# Only the next character shows whether "\r" ends the line or "\r\n" does.
 LOOKAHEAD = 1
 
 _LONG = {
-    # A quote belongs to the string if two more do not follow; at the end of the text, who knows.
+    # A quote belongs to the string unless two more follow; at the end of the text it is undecided.
     q: rf"[^{q[0]}\\]*+(?:(?:\\.|{q[0]}(?={q[0]}?[^{q[0]}]))[^{q[0]}\\]*+)*+"
     for q in ("'''", '"""')
 }
@@ -58,7 +54,7 @@ _TOKEN = re.compile(
     rf"(?:{_SKIPPED})*+(?:(\r\n?|\n)|([(\[{{])|([)\]}}])|('''|\"\"\"|['\"#\\])|\Z)", re.DOTALL
 )
 _LINE_END, _OPEN, _CLOSE, _OPENING = 1, 2, 3, 4
-# What is read inside of a string or comment that the text before left open.
+# The rest of a string or comment that the previous text left open.
 _INSIDE = {
     opening: re.compile(inside, re.DOTALL)
     for opening, inside in {**_LONG, **_SHORT, "#": _COMMENT}.items()
@@ -67,21 +63,17 @@ _INSIDE = {
 
 @dataclass(slots=True, kw_only=True)
 class PythonLines(Machine):
-    """Cuts Python that arrives in pieces of any size into logical lines.
+    """Cuts Python that arrives in pieces of any size into logical lines."""
 
-    `rest` is what was read and is not understood yet, a few dozen characters at most; `depth`
-    counts open brackets; `inside` is the opening of the string or comment that we are in.
-    """
-
-    rest: str = ""
-    depth: int = 0
-    inside: str = ""
+    rest: str = ""  # read but undecided, a few dozen characters at most
+    depth: int = 0  # open brackets
+    inside: str = ""  # the opening of the current string or comment
 
     def close(self) -> list[int]:
         return self._scan(self.rest, final=True)
 
     def read_all(self, text: str) -> list[int]:
-        """`push` and `close` in one; the end of the text itself is not among the cuts."""
+        """Push and close at once; the end of the text itself is not among the cuts."""
         return self._scan(text, final=True)
 
     def _read(self, text: str) -> list[int]:
@@ -97,7 +89,7 @@ class PythonLines(Machine):
         return [before + end for end in ends] if before else ends
 
     def _leave(self, text: str) -> int:
-        """Read on in a string or comment; return where it ended, or how far it is certain."""
+        """Read on in a string or comment; return its end, or how far it is certain."""
         place = past(_INSIDE[self.inside], text)
         if text.startswith(self.inside, place) and self.inside != "#":
             place += len(self.inside)

@@ -1,14 +1,12 @@
 """Logical lines and top-level definitions of a syntax tree.
 
-The line ends of a text close segments where the next thing that is not white space begins one, and
-these begin one: what is directly in a block (the types of nodes in `Table.opens`), a clause
-(`begins`), and a statement in the place of a block ("if (a)" without braces). So the header of a
-definition, a call over several lines and a chain of methods are one segment each, however they are
-broken; an opening brace on a line of its own belongs to its header, and a closing one is a segment.
-Inside of `loose` nodes (the text of a page) every line is a segment; a comment of several lines or
-a string is one.
-
-Broken code: whatever holds an error, up to the block around it, is cut at its physical lines.
+A line end closes a segment if the next visible character begins one. Segments begin at the children
+of a block (nodes in `Table.opens`), at a clause (`begins`), and at a statement in the place of a
+block ("if (a)" without braces). So the header of a definition, a call over several lines and a
+chain of methods are one segment each, and so is a comment or string of several lines; an opening
+brace on a line of its own belongs to its header, and a closing one is a segment. In `loose` nodes
+(the text of a page) and in nodes that hold an error, up to the block around it, every line is a
+segment.
 """
 
 from collections.abc import Iterator
@@ -28,7 +26,7 @@ IS_SPACE[list(b" \t\n\r\f\v")] = True
 
 @dataclass(slots=True)
 class _Frame:
-    """A node over several lines while its children are walked."""
+    """A node over several lines whose children are being walked."""
 
     node: Any
     is_open: bool
@@ -41,7 +39,7 @@ def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np
     """Return which of the physical line ends [lines], in bytes, close a segment: bool [lines]."""
     begins, loose = _begins(root, kinds, _rows(len(data), ends))
     visible = np.flatnonzero(~IS_SPACE[data])
-    # The first thing behind each line end; behind the last one there is none.
+    # The first visible byte after each line end; after the last one there is none.
     following = np.append(visible, len(data))[np.searchsorted(visible, ends)]
     closes = np.isin(following, np.append(begins, len(data)))
     for first, last in loose:
@@ -50,14 +48,14 @@ def closing(root: Any, kinds: Kinds, data: _Bytes, ends: Cuts) -> npt.NDArray[np
 
 
 def _rows(size: int, ends: Cuts) -> memoryview:
-    """Return the number of the line of each byte; read at a third of the cost of a node's row."""
+    """Return the line number of each byte; reading it costs a third of reading a node's row."""
     rows = np.zeros(size + 1, dtype=np.int32)
     rows[ends] = 1
     return np.cumsum(rows, dtype=np.int32).data
 
 
 def _begins(root: Any, kinds: Kinds, rows: memoryview) -> tuple[Cuts, list[tuple[int, int]]]:
-    """Return where segments begin, and spans in which each line is one; in bytes."""
+    """Return where segments begin, and the spans in which every line is one; in bytes."""
     errors = root.has_error
     found = [root.start_byte]
     loose: list[tuple[int, int]] = []
@@ -88,7 +86,7 @@ def _begins(root: Any, kinds: Kinds, rows: memoryview) -> tuple[Cuts, list[tuple
             frame.broken |= wrong
             is_open = wrong or (kind in kinds.opens and kind not in kinds.labels)
             stack.append(_Frame(child, is_open, iter(child.children)))
-    # Not np.unique: its time is not linear in numbers that follow each other.
+    # Not np.unique: its time is not linear in consecutive numbers.
     return np.array(sorted(set(found)), dtype=np.int64), loose
 
 
@@ -96,7 +94,7 @@ def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:
     if kind in kinds.begins:
         return True
     if frame.is_open:
-        # The brace or keyword that opens a block belongs to what is before it.
+        # The brace or keyword that opens a block belongs to the segment before it.
         return child.is_named or child.start_byte != frame.node.start_byte
     if kind in kinds.comments:
         return frame.node.kind_id in kinds.compound
@@ -138,6 +136,6 @@ def definitions(root: Any, kinds: Kinds) -> list[int]:
 
 
 def _last_row(node: Any) -> int:
-    """Return the last row that holds a part of the node; some comments include their line end."""
+    """Return the last row that holds part of the node; some comments include their line end."""
     row, column = node.end_point
     return int(row) - (column == 0 and row > node.start_point.row)

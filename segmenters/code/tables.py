@@ -1,11 +1,7 @@
-"""What a statement and a definition are in each language: names of nodes in its grammar.
+"""Which nodes of each language's grammar are statements and definitions.
 
-One `Table` per language, and nothing else decides. `opens`: blocks, whose parts are segments each.
-`begins`: clauses, which begin a segment wherever they are. Statements (types that end with
-"_statement") that are no block begin one in the place of a body; in the nodes of `heads`, only as
-the last part. `labels`: those of `opens` whose parts are segments behind a colon only. `loose`:
-every line is a segment. `tags`: nodes that nest by tags. `defines`: top-level definitions;
-`contains`: nodes looked into for them; `comments`: what belongs to the definition below.
+Besides what a table names, statements (types that end with "_statement") that are no block begin a
+segment in the place of a body.
 """
 
 from dataclasses import dataclass
@@ -14,23 +10,23 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Types of nodes, by name; `wheel` holds the grammar, if not that of the language's name."""
+    """Names of node types; `wheel` holds the grammar, if not that of the language's name."""
 
     wheel: str = ""
-    opens: str
-    begins: str = ""
-    heads: str = "for_statement"
-    labels: str = ""
-    loose: str = ""
-    tags: str = ""
-    defines: str = ""
-    contains: str = ""
+    opens: str  # blocks, whose children are segments
+    begins: str = ""  # clauses, which begin a segment wherever they are
+    heads: str = "for_statement"  # in these only the last child is a body
+    labels: str = ""  # those of `opens` whose children are segments only after a colon
+    loose: str = ""  # every line is a segment
+    tags: str = ""  # nodes that nest by tags
+    defines: str = ""  # top-level definitions
+    contains: str = ""  # nodes searched for definitions
     comments: str = "comment line_comment block_comment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """A table in the numbers of an installed grammar."""
+    """A table in the node numbers of an installed grammar."""
 
     opens: frozenset[int]
     begins: frozenset[int]
