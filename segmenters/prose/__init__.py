@@ -1,1 +1,1 @@
-"""Prose -> sentences, by causal rules, or by spaCy, which one file imports."""
+"""Segmenters of prose: sentences by causal rules, or by spaCy, which only one file imports."""

@@ -1,16 +1,13 @@
-"""Causal sentence boundaries: whether a sentence ends is known at the next non-space character.
+"""Causal sentence boundaries: the next visible character decides whether a sentence ends.
 
-One regular expression, linear in the text, finds the candidates: a run of terminators with the
-quotes, brackets and emoji that close behind it, a blank line, a bullet, a smiling face. A short
-decision keeps or drops each of them by the word before (abbreviation, initial, list number), which
-is looked for in a bounded window, and by the first character behind the white space. Trailing white
-space stays with the sentence before, so a boundary is right in front of a character that is not
-white space.
-
-The rules read the next word by option only (`starts_sentence`, `omission_starts`, `item_starts`,
-each `REACH` characters at most), pair no quotes but guillemets and doubled marks, and know no
-language beyond lists of abbreviations: what is written without capitals or terminators (Thai) stays
-in one piece.
+One regular expression, linear in the text, finds candidates: a run of terminators with the quotes,
+brackets and emoji that close after it, a blank line, a bullet, a smiling face. Each is kept or
+dropped according to the word before (abbreviation, initial, list number), searched in a bounded
+window, and to the first visible character after it. Trailing white space stays with the sentence
+before. The next word is read only by option (`starts_sentence`, `omission_starts`, `item_starts`,
+each at most `REACH` characters). The rules pair no quotes but guillemets and doubled marks, and
+know no language beyond lists of abbreviations: text without capitals or terminators (Thai) is not
+cut.
 """
 
 import hashlib
@@ -29,23 +26,24 @@ _OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + lists.BULLETS
 _ABBREVIATIONS = lists.BEFORE_NAME | lists.MAY_END
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
 
-# The word before a period is looked for this far back, in characters; an open quote further.
+# How far back the word before a period and an open quote are searched, in characters.
 _WINDOW = 24
 _QUOTE_WINDOW = 400
-# Candidates that follow each other within so many characters are remembered, so many at a time, by
-# their surroundings: all that decides but for quotes. A list's line is looked for behind a word.
+# Decisions on candidates within _DENSE characters of each other are cached, _MEMORY at a time, by
+# the _REMEMBERED characters before them: two windows, since a list's line is searched before a
+# word.
 _DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * _WINDOW + 1
 _ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
 _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 _COUNTED = re.compile(r".*\d|[IVXLC]+")
 # Articles that lose their vowel in French and Italian: "l'art. 5".
 _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
-# Three periods with blanks between leave words out; a fourth ends the sentence.
+# Three spaced periods stand for words left out; a fourth ends the sentence.
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
-# Characters, from the place in question on, that these rules read.
+# How many characters from a place on the rules read at most.
 REACH = 16
 _WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
 # "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, before some text.
@@ -56,7 +54,7 @@ _LEFT_OUT = re.compile(lists.OMISSION)
 
 
 def tables() -> str:
-    """Return a digest of the lists and patterns, which belongs to fingerprints."""
+    """Return a digest of the lists and patterns, for fingerprints."""
     known = [*map(sorted, lists.LISTS), lists.ANY.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
@@ -66,8 +64,8 @@ def sentence_ends(
 ) -> list[int]:
     """Return character offsets, increasing, at which a sentence ends and another starts.
 
-    With `next_word` the next word is read where the next character leaves a doubt. A scan may
-    resume at `position`, that of a letter, if the sentence there is known to start at `last`.
+    `next_word`: read the next word where the next character leaves a doubt. A scan may resume at
+    `position`, that of a letter, if the sentence there is known to start at `last`.
     """
     ends: list[int] = []
     length = len(text)
@@ -108,7 +106,7 @@ def _is_known_end(
     next_word: bool,
     known: dict[tuple[str, str, int], bool],
 ) -> bool:
-    """Return what `_is_end` does, remembered: where candidates are dense, the same come back."""
+    """Return the result of `_is_end`, cached: where candidates are dense, the same ones repeat."""
     start = match.start()
     around = text[start : place + (REACH if next_word else 1)]
     if text[place] == "'" and place != match.start("spaced") + 1:  # looks far back
@@ -134,7 +132,7 @@ def _place(text: str, match: re.Match[str]) -> int:
 
 
 def _closes(text: str, place: int, quote: str) -> bool:
-    """Return whether a quotation is open at `place` that `quote`, written apart, closes."""
+    """Return whether `quote`, written apart, closes a quotation that is open at `place`."""
     first = max(0, place - _QUOTE_WINDOW)
     if quote == "\u00bb":
         opened = text.rfind("\u00ab", first, place)
@@ -146,7 +144,7 @@ def _closes(text: str, place: int, quote: str) -> bool:
 
 
 def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
-    """Return whether a sentence ends at `place`; the sentence in question starts at `last`."""
+    """Return whether the sentence that starts at `last` ends at `place`."""
     start, following = match.start(), text[place]
     if match.lastgroup == "simple":
         gap = match["simple"]
@@ -172,19 +170,19 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
     if run[0] != "." or run[1:2] in _PLAIN_SET:
-        # What follows a dash tells who says so: "- Why? - she asked."
+        # After a dash the speaker is named: "- Why? - she asked."
         return following not in _DASHES or "\n" in gap or run[0] == ";"
     return _period_ends(text, start, following, last, place if next_word else None)
 
 
 def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) -> bool | None:
-    """Decide by scripts, quotes, blank lines and missing white space, if they say anything."""
+    """Decide by script, quotes, blank lines or missing white space; None if they do not."""
     following = text[place]
     if gap and _is_blank_line(gap):
         return True
     spaced = match["spaced"]  # then `_place` asked already
     if following == "'" and gap == " " and not spaced and _closes(text, place - 1, "''"):
-        return False  # the first half of a doubled mark, for all that is known here
+        return False  # perhaps the first half of a doubled mark
     if not _STRONG_SET.isdisjoint(run):
         return _ends_strong(run, following)
     if not gap:
@@ -213,7 +211,7 @@ def _is_blank_line(gap: str) -> bool:
 
 
 def _is_ideograph(char: str) -> bool:
-    """Return whether the character belongs to a script that is written without spaces (CJK)."""
+    """Return whether the character is of a script written without spaces (CJK)."""
     return "\u3041" <= char <= "\u9fff" or "\U00020000" <= char <= "\U0003ffff"
 
 
@@ -243,24 +241,20 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
 
 
 def _ends_before_lower(text: str, start: int, run: str) -> bool:
-    """Return whether a small letter starts a sentence, in informal text.
-
-    It does behind a plain word and its terminator, without quotes or brackets in between: those
-    report speech ("Who?" he asked).
-    """
+    """Return whether a small letter starts a sentence: after a plain word and its terminator."""
     word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
     if run != ".":
-        # "Alas! my" and "Yahoo! in" go on, "nice! and" does not.
+        # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, "nice! and" does
+        # not.
         return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
     if word in lists.SHORT_WORDS:
         return True
-    # Few abbreviations are this long; those of other languages than English are less well known.
+    # Few abbreviations are this long; the lists miss more of other languages than of English.
     plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
     return plain and word not in _ABBREVIATIONS
 
 
 def _period_ends(text: str, start: int, following: str, last: int, next_place: int | None) -> bool:
-    """Return whether the period at `start`, before white space, ends a sentence."""
     tail = text[max(0, start - _WINDOW) : start]
     if not tail or tail[-1].isspace():
         first = max(last, start - _OMISSION_WINDOW)
@@ -294,7 +288,7 @@ def _period_ends(text: str, start: int, following: str, last: int, next_place: i
 
 
 def _starts_line(text: str, place: int, last: int) -> bool:
-    """Return whether only a list's own marks are between `place` and the start of its line."""
+    """Return whether only list marks are between the start of the line and `place`."""
     if place <= last:
         return True
     before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + lists.BULLETS)
@@ -302,22 +296,18 @@ def _starts_line(text: str, place: int, last: int) -> bool:
 
 
 def starts_sentence(text: str, place: int) -> bool:
-    """Return whether the word at `place`, or behind the quotes there, often opens a sentence."""
+    """Return whether the word at `place`, or after the quotes there, often opens a sentence."""
     match = _WORD.match(text, place, place + REACH)
     return match is not None and match["word"].lower() in lists.STARTERS
 
 
 def omission_starts(text: str, place: int) -> bool:
-    """Return whether a spaced ellipsis and then a word are at `place`, behind a full stop."""
+    """Return whether a spaced ellipsis and then a word are at `place`, after a full stop."""
     return _LEFT_OUT.match(text, place, place + REACH) is not None
 
 
 def item_starts(text: str) -> Iterator[int]:
-    """Yield where list items in a line start that count on from the item before them.
-
-    The first item of a list is at the start of its line; each further one counts on from the
-    one before in the same style.
-    """
+    """Yield where list items inside of a line start: those that count on from the one before."""
     last: tuple[str, int] | None = None
     line = seen = 0
     for match in _LISTED.finditer(text):

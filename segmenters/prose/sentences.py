@@ -1,9 +1,7 @@
-"""Sentences of prose as segments.
+"""Sentences of prose as segments, by spaCy or by our causal rules.
 
-By default a spaCy pipeline with one component, the causal rules of `rules`; the same rules without
-spaCy (identical cuts, faster); or spaCy's own sentencizer, senter or parser, which read ahead.
-Trailing white space stays with the sentence before, and a blank line is always a boundary. Nothing
-here trains or downloads a model.
+By default spaCy runs the causal rules of `rules` as its only component. Trailing white space stays
+with the sentence before, and a blank line is always a boundary. No model is trained or downloaded.
 """
 
 import logging
@@ -26,11 +24,11 @@ _CONTEXT = 512
 _LONGEST = 8 * _CONTEXT
 
 _RUN, _DIVIDER = re.escape(PLAIN + STRONG + CLOSERS), re.escape(DIVIDERS)
-# Where a scan may resume. Each look-behind is what a candidate can take no more of.
+# Where a scan may resume. Each look-behind is text that no candidate can extend any further.
 _RESUME = re.compile(
     rf"[^{_RUN}{EMOJI}{_DIVIDER}\s\u201c\d\[]"
-    # Behind white space a candidate goes on with quotes, notes and emoji alone, and its white
-    # space before a quote or note is a single one.
+    # After white space a candidate continues only with quotes, notes and emoji, with a single space
+    # before a quote or note.
     rf"|(?<=\s)[^\s'\u00bb\[{EMOJI}]"
     r"|(?<=\s\s)['\u00bb\[]|(?<=[^\S \u00a0\u202f])['\u00bb\[]"
     rf"|(?<=[^\S \u00a0])[{EMOJI}]"
@@ -41,8 +39,8 @@ _RESUME = re.compile(
     rf"|(?<![\[\d])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
     rf"|(?<=[{_DIVIDER}])(?<!_)[^\s{_DIVIDER}]|(?!_)(?<![{_DIVIDER}])[{_DIVIDER}]"
 )
-# Where a sentence may start. What is behind a single blank and can only go on is left out, and
-# what prolongs a run of terminators, of emoji or of notes. (Some emoji are capital letters.)
+# Where a sentence may start. Signs that can only continue one after a single blank are left out, as
+# is what extends a run of terminators, emoji or notes. (Some emoji are capital letters.)
 _GOES_ON = rf"\[{EMOJI}{re.escape(PLAIN + STRONG)}"
 _CAPITALS = "\U0001f100-\U0001f189"
 # The low quotes that `_LATE` of the rules adds to a run, unless a strong terminator is before it.
@@ -63,19 +61,14 @@ class Sentences(Segmenter):
     """Ends a segment where a sentence ends.
 
     `backend`: "spacy" (the causal rules as a spaCy component), "rules" (the same cuts without
-    spaCy), "sentencizer", "senter" or "parser" (spaCy's own; the last two need the small model of
-    `language`), or the name or path of an installed spaCy model. `language` is a code of spaCy
-    ("en"; "xx" for any) and is read by spaCy's own back ends alone. A model reads paragraph by
-    paragraph, and a paragraph beyond its size in pieces.
-
-    `next_word` lets the rules read the next word where the next character leaves a doubt (after
-    "U.S.", at "2)" inside of a line): more exact, for text that is there as a whole.
-
-    `fallback` lets the rules cut, without spaCy, where spaCy or the model is not installed; a
-    warning is logged, and the fingerprint differs.
-
-    Raises SegmenterError, when it cuts, if spaCy or the model is not installed or the model does
-    not find sentences.
+    spaCy, faster), "sentencizer", "senter" or "parser" (spaCy's own, which read ahead; the last two
+    need the small model of `language`), or the name or path of an installed spaCy model. A model
+    reads paragraph by paragraph, and very long ones in pieces. `language`: a code of spaCy ("en";
+    "xx" for any), read only by spaCy's own back ends. `next_word`: the rules read the next word
+    where the next character leaves a doubt (after "U.S.", at "2)" inside of a line): more exact,
+    but not while text is written. `fallback`: the rules cut if spaCy or the model is not installed;
+    a warning is logged, and the fingerprint differs. Raises SegmenterError, when it cuts, if spaCy
+    or the model is not installed or the model does not find sentences.
     """
 
     backend: str = "spacy"
@@ -109,7 +102,7 @@ class Sentences(Segmenter):
 
     @property
     def _without_spacy(self) -> bool:
-        """Return whether the rules cut alone. Raises SegmenterError for what is missing."""
+        """Return whether to cut without spaCy. Raises SegmenterError for what is missing."""
         if self.backend == "rules":
             return True
         missing = _missing(self.backend, self.language)
@@ -121,7 +114,7 @@ class Sentences(Segmenter):
         return True
 
     def versions(self) -> dict[str, str]:
-        """Return the tables of our rules, or the versions of spaCy and of the model."""
+        """Return the digest of our tables, or the versions of spaCy and of the model."""
         if self._is_causal or self._without_spacy:
             return {"tables": rules.tables()}
         from segmenters.prose import spacy_pipeline
@@ -150,7 +143,7 @@ class Sentences(Segmenter):
 
 @lru_cache(maxsize=32)
 def _missing(backend: str, language: str) -> str | None:
-    """Return what the back end needs and is not installed, with its cure; None if nothing."""
+    """Return what the back end lacks and how to install it; None if nothing is missing."""
     wrong = f"backend {backend!r} of Sentences:"
     try:
         from segmenters.prose import spacy_pipeline
@@ -173,22 +166,19 @@ def _warn_once(wrong: str) -> None:
 class SentenceMachine(Machine):
     """Follows the causal sentence rules through a text that is still being written.
 
-    The rules are asked again from a place to resume at: no candidate for an end that starts before
-    it reaches beyond it. A letter is one, and nearly everything else, too: a candidate is a run of
-    terminators and closers, then a spaced quote, notes, emoji and white space, in this order. And
-    they are asked only where an end is conceivable: at a visible character behind white space, a
-    terminator, a closer or an emoji. So a push costs the same however long the text, the sentence
-    or the run of signs is. The end of a few thousand characters is kept of the text; a run of white
-    space, terminators or emoji beyond that is shortened in the middle, where the rules do not look.
-    (Numbered notes and spaced emoji without end are kept whole: memory, and a copy for each push.)
-
-    `text` is the end of the text, possibly shortened; `last`, where its sentence starts (None:
-    nothing visible yet), and `resume` count in it.
+    A push costs the same however long the text, the sentence or the run of signs is. The rules scan
+    again from a place to resume at, across which no candidate reaches: a candidate is a run of
+    terminators and closers, then a spaced quote, notes, emoji and white space, in this order, so a
+    letter is such a place, and nearly everything else. They scan only where an end is conceivable:
+    at a visible character after white space, a terminator, a closer or an emoji. A few thousand
+    characters are kept of the text; a longer run of white space, terminators or emoji is shortened
+    in the middle, where the rules do not look. (Numbered notes and spaced emoji without end are
+    kept whole.)
     """
 
-    text: str = ""
-    last: int | None = None
-    resume: int = 0
+    text: str = ""  # the end of the text, possibly shortened
+    last: int | None = None  # where its sentence starts; None: nothing visible yet
+    resume: int = 0  # where to resume in it
 
     def _read(self, text: str) -> list[int]:
         known = len(self.text)
@@ -202,7 +192,7 @@ class SentenceMachine(Machine):
             ends = rules.sentence_ends(self.text, position=self.resume, last=self.last)
         if ends:
             self.last = ends[-1]
-        # One back: a bracket is a place to resume at once the character behind it is known.
+        # One back: whether a bracket is a place to resume depends on the character after it.
         for match in _RESUME.finditer(self.text, max(0, known - 1)):
             self.resume = match.start()
         moved = self.size - known
@@ -211,7 +201,6 @@ class SentenceMachine(Machine):
         return [moved + end for end in ends]
 
     def _shorten(self) -> None:
-        """Drop the text that no rule can read any more."""
         drop = max(0, self.resume - _CONTEXT)
         text = self.text[drop:]
         self.resume -= drop

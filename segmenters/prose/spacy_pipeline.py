@@ -1,10 +1,8 @@
-"""spaCy pipelines that find sentences; the one file that imports spaCy.
+"""spaCy pipelines that find sentences; the only file that imports spaCy.
 
-The component `bipe_sentences` writes the causal rules of `rules` into a Doc, in any spaCy pipeline;
-`build` makes the pipelines that `Sentences` names; `rule_ends` and `sentence_starts` read
-boundaries back as character offsets. Boundaries are written and read as whole arrays
-(`Doc.from_array`): a Python loop over tokens is an order of magnitude slower. What a Doc costs is
-its tokens, so the tokenizer of our own pipeline makes no more than the cuts need.
+The component `bipe_sentences` writes the causal rules of `rules` into a Doc, in any spaCy pipeline.
+Boundaries are written and read as whole arrays (`Doc.from_array`): a Python loop over tokens is an
+order of magnitude slower.
 """
 
 import re
@@ -23,26 +21,23 @@ from segmenters.base import Cuts, SegmenterError
 from segmenters.prose.rules import sentence_ends
 
 COMPONENT = "bipe_sentences"
-# The key of Doc.user_data by which each token is known to be a sentence by the rules.
+# The key in Doc.user_data of a Doc in which each token is a sentence.
 _CUT = "bipe_sentences_cut"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# spaCy refuses longer texts for the memory that its models need; the rules need none.
+# spaCy limits the length of texts for the memory of its models, which get paragraphs here.
 _NO_LIMIT = 2**62
-# A model reads one paragraph at a time, and longer ones in pieces of this many characters.
+# A model reads one paragraph at a time, and long ones in pieces of this many characters.
 _MODEL_PIECE = 100_000
-# What finds sentences in a model, in the order of trust.
+# The pipes of a model that find sentences, the most trusted first.
 _PIPES = ("parser", "senter")
-# spaCy's own models are wheels of its releases, not on the index: one version for a minor of spaCy.
+# spaCy's own models are wheels of its releases, not on the index: one version per minor of spaCy.
 _MODEL_NAME = re.compile(r"[a-z]{2,3}_[a-z]+_[a-z]+_(?:sm|md|lg|trf)")
 _RELEASES = "https://github.com/explosion/spacy-models/releases/download"
 _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
 
 
 class SentenceTokenizer(DummyTokenizer):
-    """Text -> Doc with one token a sentence, white space behind it included.
-
-    Words would be many more tokens, and half of the time; nobody reads them in this pipeline.
-    """
+    """Text -> Doc with one token per sentence: words would take twice the time."""
 
     def __init__(self, vocab: Vocab, *, next_word: bool) -> None:
         self.vocab = vocab
@@ -62,16 +57,13 @@ def sentence_tokenizer(next_word: bool):  # type: ignore[no-untyped-def]
 
 
 class SentenceComponent:
-    """Writes the sentence boundaries of the rules into a Doc.
-
-    A boundary inside of a token, which other tokenizers than ours can leave, moves to the next.
-    """
+    """Writes the rules' sentence ends into a Doc; one inside of a token moves to the next token."""
 
     def __init__(self, *, next_word: bool) -> None:
         self.next_word = next_word
 
     def __call__(self, doc: Doc) -> Doc:
-        """Return the same Doc, with `is_sent_start` of each token set."""
+        """Set `is_sent_start` of each token; return the same Doc."""
         if not len(doc):
             return doc
         if doc.user_data.pop(_CUT, False):
@@ -91,11 +83,11 @@ def _sentence_component(nlp: Language, name: str, next_word: bool) -> SentenceCo
 
 @lru_cache(maxsize=2)
 def _rules(next_word: bool) -> Language:
-    """Return the pipeline of the rules, built once per process."""
     tokenizer = {"@tokenizers": "bipe_sentence_tokens", "next_word": next_word}
     nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
     nlp.add_pipe(COMPONENT, config={"next_word": next_word})
-    # Lower case, shape, likeness to a URL of each token: most of the time, and nobody asks.
+    # Lower case, shape, likeness to a URL of each token take most of the time, and nobody reads
+    # them.
     nlp.vocab.lex_attr_getters = {}  # type: ignore[attr-defined]
     nlp.max_length = _NO_LIMIT
     return nlp
@@ -105,8 +97,8 @@ def _rules(next_word: bool) -> Language:
 def build(backend: str, language: str) -> Language:
     """Return the pipeline of spaCy's own that these parameters name, built once per process.
 
-    Raises ModuleNotFoundError if its model is not installed, and ValueError for a language that
-    spaCy does not know and for a model that finds no sentences.
+    Raises ModuleNotFoundError if its model is not installed, and SegmenterError for an unknown
+    language or a model that finds no sentences.
     """
     if backend == "sentencizer":
         try:
@@ -124,7 +116,7 @@ def build(backend: str, language: str) -> Language:
 
 
 def _load(backend: str, language: str) -> Language:
-    """Return an installed model, that named or the language's small one, to find sentences."""
+    """Return the named model, or the language's small one, reduced to what finds sentences."""
     name = backend
     if backend in _PIPES:
         kind = "web" if language in ("en", "zh") else "news"
@@ -158,13 +150,13 @@ def versions(backend: str, language: str) -> dict[str, str]:
 
 
 def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
-    """Return character offsets at which the rules, run by spaCy, start a sentence, 0 included."""
+    """Return character offsets at which the rules, run by spaCy, start a sentence; 0 included."""
     pipeline = _rules(next_word)
     return _starts(pipeline, _valid(text)) if text else np.zeros(0, dtype=np.int64)
 
 
 def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
-    """Return character offsets at which the pipeline starts a sentence, 0 included."""
+    """Return character offsets at which the pipeline starts a sentence; 0 included."""
     nlp, found = build(backend, language), [np.zeros(0, dtype=np.int64)]
     text = _valid(text)
     for start, end in pairwise(_pieces(text)):
@@ -173,7 +165,7 @@ def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
 
 
 def _valid(text: str) -> str:
-    """Replace lone surrogates, for which UTF-8, spaCy's form, has no bytes."""
+    """Replace lone surrogates, which spaCy cannot encode as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -182,14 +174,14 @@ def _valid(text: str) -> str:
 
 
 def _pieces(text: str) -> list[int]:
-    """Return where paragraphs start, and pieces of those too long for a model; and the end."""
+    """Return where paragraphs, and pieces of long ones, start; and the end of the text."""
     places = (0, *(match.end() for match in _PARAGRAPH.finditer(text)), len(text))
     inner = {place for a, b in pairwise(places) for place in range(a, b, _MODEL_PIECE)}
     return sorted(inner | {len(text)})
 
 
 def _starts(nlp: Language, text: str) -> Cuts:
-    # The memory zone frees the strings of this text: the vocabulary would grow for ever.
+    # The memory zone frees the strings of this text; else the vocabulary would grow with each text.
     with nlp.memory_zone():
         table = nlp(text).to_array([IDX, SENT_START])
         return table[table[:, 1] == 1, 0].astype(np.int64)

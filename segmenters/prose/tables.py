@@ -1,16 +1,15 @@
-"""What the sentence rules know: abbreviations, words that open sentences, signs and candidates.
+"""Data of the sentence rules: abbreviations, words that open sentences, signs and candidates.
 
-Words are in lower case, abbreviations without their last period. `BEFORE_NAME` are followed by what
+Words are in lower case, abbreviations without their last period. `BEFORE_NAME` come before what
 they belong to ("Dr. Smith", "Fig. 3", "vs. Rome"), so their period never ends a sentence; `MAY_END`
-end a sentence as often as they are inside of one ("at 5 p.m. The", "Acme Inc. said"), so the next
-character decides; smaller sets serve numbers and small letters. Single letters and other dotted
-initials need no list. The lists are general knowledge, nothing is learned from a corpus: English,
-German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, and the commonest of a few
-others. A word of one language that is an abbreviation in another is left out, or counts before a
-number only.
+end a sentence as often as not ("at 5 p.m. The", "Acme Inc. said"), so the next character decides;
+smaller sets serve numbers and small letters. Single letters and other dotted initials need no list.
+The lists are general knowledge, not learned from a corpus: English, German, French, Spanish,
+Italian, Portuguese, Dutch, Polish, Russian, and the most common of a few others. A word of one
+language that is an abbreviation in another is left out, or counts only before a number.
 
 One regular expression, linear in the text, finds where a sentence may end and decides most of these
-candidates at first sight. `match.lastgroup` reports what was found:
+candidates at first sight, by `match.lastgroup`:
 
     never     no end, whatever surrounds it        always    an end beyond doubt
     simple    a terminator of ASCII, white space   gap       any other terminator
@@ -87,7 +86,7 @@ _UNITS_AND_REST = """
 
 
 def words(*lists: str) -> frozenset[str]:
-    """Return the words of strings that hold them between white space."""
+    """Return the words of lists, which are separated by white space."""
     return frozenset(word for words in lists for word in words.split())
 
 
@@ -97,7 +96,7 @@ BEFORE_NAME = words(
 )
 MAY_END = words(_CORPORATE, _AFTER_NAME, _PLACES_AND_TIMES, _UNITS_AND_REST) - BEFORE_NAME
 
-# Words of their own otherwise ("She said no. Then"): abbreviations before a digit only.
+# Abbreviations only before a digit, else words of their own ("She said no. Then").
 BEFORE_NUMBER = words(
     """
     jan feb apr jun jul aug sep sept oct nov dec
@@ -106,11 +105,11 @@ BEFORE_NUMBER = words(
     """
 )
 
-# A German number with a period is an ordinal behind these ("am 3. Oktober").
+# A German number with a period is an ordinal after these ("am 3. Oktober").
 BEFORE_ORDINAL = words("am zum vom im der dem den des die das bis und")
 
-# Too short to be known from abbreviations by their length; a small letter may start a sentence
-# behind them in informal English ("I want it. they don't").
+# Words too short to be distinguished from abbreviations by their length; after them a small letter
+# may start a sentence in informal English ("I want it. they don't").
 SHORT_WORDS = words(
     """
     it me you him her us them one two out off up on of to do so too now yet all any day way far
@@ -120,7 +119,7 @@ SHORT_WORDS = words(
     """
 )
 
-# Words that open sentences far more often than they follow an abbreviation with a capital.
+# Words that, with a capital, open a sentence far more often than they follow an abbreviation.
 STARTERS = words(
     """
     the a an this that these those he she it we you they i his her its our their my your one some
@@ -156,19 +155,19 @@ STRONG = (
     "\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d\uaa5e"
     "\uaa5f\uaaf0\uaaf1\uabeb\u0f0d\u0f0e"
 )
-# Closes behind a terminator and belongs to its sentence. German closes with either guillemet, and
+# Closes after a terminator and belongs to its sentence. German closes with either guillemet, and
 # with U+201C, which `_LATE` adds; * and _ are Markdown's.
 CLOSERS = (
     "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
     "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02"
 )
 BULLETS = "\u2022\u2023\u2043"
-# Stand behind the sentence that they comment on; a face ends one that has no terminator.
+# Emoji follow the sentence that they comment on; a face ends one that has no terminator.
 EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
 # A run of these between words divides them; parentheses make faces, too.
 DIVIDERS = "=_~-"
 FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
-# ";" asks in Greek, ":" is also how the Armenian full stop is typed.
+# ";" is the Greek question mark, and ":" is also typed for the Armenian full stop.
 _BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)"
 LINE_ENDS = "\n\r\u2028\u2029"
 
@@ -177,23 +176,23 @@ CONTINUES = frozenset(",;:)]}%/" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uf
 CONTINUES_STRONG = CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
 
 _T, _P, _C, _D = map(re.escape, (PLAIN + STRONG, PLAIN, CLOSERS, DIVIDERS))
-# U+201C opens right behind a full stop of Chinese.
+# U+201C opens a quotation right after a Chinese full stop.
 _LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
 _S = STRONG.replace("\uff0e", "")  # is in numbers as well
 _GO_ON, _GO_ON_STRONG = (
     re.escape("".join(sorted(signs))) for signs in (CONTINUES, CONTINUES_STRONG)
 )
-# Fast lanes past `_is_end` of the rules, which decides the same at several times the price; the
-# tests compare them.
+# Shortcuts past `_is_end` of the rules, which decides the same at several times the cost; the tests
+# compare them.
 _NEVER = "|".join(
     (
-        # Right in front of a sign of ASCII; a capital counts behind a small letter alone.
+        # Right before an ASCII character; before a capital only after a small letter.
         rf"(?<=[{_P}])[{_P}{_C}]*+(?=[\0-\x7f])(?![\s\[A-Z])",
         rf"(?<=[{_P}])(?<![^\0-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
-        # In front of what goes on.
+        # Before signs that continue the sentence.
         rf"(?<=[{_P}])[{_P}{_C}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
         rf"(?<=[{STRONG}])[{_T}{_C}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
-        # Behind an initial; numbers of full width; Greek and Armenian words.
+        # After an initial; full-width numbers; Greek and Armenian words.
         rf"(?<=\s[A-HJ-Z]\.)[{_C}]*+[ \t]++(?=[!-&(-Z\\-~])(?!{OMISSION})",
         r"(?<=\uff0e)(?=\d)",
         r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",
@@ -201,9 +200,9 @@ _NEVER = "|".join(
 )
 LANES = (
     rf"(?P<never>{_NEVER})"
-    # White space, then a sign of ASCII that starts neither a note nor a quote.
+    # White space, then an ASCII character that starts neither a note nor a quote.
     rf"|(?<=[{_P}])[{_P}{_C}]*+(?P<simple>\s++)(?=[!-&(-Z\\-~])"
-    # Nothing behind it that asks for a second look.
+    # Nothing after it that needs a second look.
     rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[\u201c])|"
 )
 
@@ -226,5 +225,5 @@ def _candidate(first: str, by_script: str) -> re.Pattern[str]:
     )
 
 
-# Text in ASCII has neither scripts nor faces, and is read faster for it.
+# ASCII text has neither scripts nor faces, so a simpler, faster pattern reads it.
 ASCII, ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)
