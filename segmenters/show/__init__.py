@@ -1,7 +1,4 @@
-"""A cut text for the eye: in the colours of a terminal, as a page of HTML, and as numbers.
-
-Nothing is read or written here.
-"""
+"""Show a cut text in the colours of a terminal, as a page of HTML, or as numbers; no files."""
 
 from segmenters.show.drawing import page, shown
 from segmenters.show.measures import CutText, Distribution, statistics, tokens_of, visible

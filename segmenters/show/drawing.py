@@ -1,10 +1,10 @@
-"""Cut texts drawn: in a terminal, and as one page of HTML that needs no other file.
+"""Drawings of cut texts: in a terminal, and as one page of HTML that needs no other file.
 
-Each segment is in one of two colours by turns. In a terminal the level above has two pairs of them,
-dark letters on light grounds, readable on light and dark screens; without colours a bar is between
-segments, and a double one where the level above ends. On the page the level above has a line at its
-left, and a segment shows its number and sizes on hover. Of a very long text only the beginning is
-drawn there, with a note; its numbers are of all of it.
+Segments alternate between two colours. In a terminal the level above alternates between two pairs
+of them, dark letters on light grounds, readable on light and dark screens; without colours a bar
+separates segments, and a double bar the level above. On the page the level above has a line at its
+left, and a segment shows its number and sizes on hover; only the beginning of a very long text is
+drawn, but its numbers are of all of it.
 """
 
 import html
@@ -24,7 +24,7 @@ _STYLES = {
     16: (("30;106", "30;103"), ("30;102", "30;105")),
 }
 _INNER, _OUTER, _EMPTY_LINE = "\u2502", "\u2551", "\u21b5"
-# Browsers take their time with more.
+# Browsers become slow with more.
 DRAWN_CHARACTERS = 2_000_000
 _STYLE = """
 :root { color-scheme: light dark; --a: #d8ecff; --b: #fff0c4; --c: #dff5d8; --d: #ffe0ef;
@@ -66,7 +66,7 @@ def shown(cut: CutText, colours: int = 0) -> Iterator[str]:
 
 
 def _painted(text: str, style: str) -> str:
-    """Return the text in colours; the ground must not run on behind a line end."""
+    """Return the text in colours; the ground must not run on after a line end."""
     *lines, last = text.split("\n")
     empty = _EMPTY_LINE if text.isspace() else ""
     painted = [f"\x1b[{style}m{line or empty}\x1b[0m" if line or empty else "" for line in lines]

@@ -1,8 +1,8 @@
-"""A cut text, and numbers about its segments: lengths, a histogram, and what segments end with.
+"""A cut text, and numbers about its segments: lengths, histograms and separators.
 
-Lengths are in characters, in words (pieces between white space) and, if the text has them, in
-tokens. A separator is what a segment ends with: its last visible character, or its line end if
-that is a letter or digit; its rate is how many of its occurrences in the text end a segment.
+Lengths are in characters, in words (separated by white space) and, if the text has them, in tokens.
+A separator is the last visible character of a segment, or its line end if that is a letter or
+digit; its rate is the share of its occurrences in the text that end a segment.
 """
 
 from __future__ import annotations
@@ -30,25 +30,21 @@ LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
-# Control characters would steer the terminal of whoever looks at the file, marks of direction
-# reorder what is shown, and surrogates and non-characters have no place in UTF-8 or XML.
+# Control characters would steer the reader's terminal, marks of direction reorder what is shown,
+# and surrogates and non-characters are not allowed in UTF-8 or XML.
 _HOSTILE = (*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _VISIBLE = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _VISIBLE |= dict.fromkeys((*_HOSTILE, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), 0xFFFD)
 
 
 def visible(text: str) -> str:
-    """Return the text with pictures or U+FFFD for all that would steer a screen or tangle a line.
-
-    These are control characters other than line end and tab ("\\r\\n" is one line end), marks of
-    direction, surrogates and non-characters; what is returned is valid UTF-8 and XML.
-    """
+    """Return the text as valid UTF-8 and XML, with signs for what would steer a screen."""
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """Lengths and how often each occurs: int64 [distinct lengths], the former increasing."""
+    """Distinct lengths, increasing, and how often each occurs: both int64 [distinct lengths]."""
 
     lengths: Integers
     times: Integers
@@ -63,53 +59,48 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """Return how many segments there are."""
         return int(self.times.sum())
 
     @property
     def total(self) -> int:
-        """Return how long all segments are together."""
+        """Return the sum of all lengths."""
         return int((self.lengths * self.times).sum())
 
     def percentiles(self, shares: Sequence[int]) -> list[int]:
-        """Return the length at each percentile: one that occurs (the nearest rank)."""
+        """Return the percentiles by nearest rank: lengths that occur."""
         below = np.cumsum(self.times)
         ranks = [max(1, -(-int(below[-1]) * share // 100)) for share in shares]
         return self.lengths[np.searchsorted(below, ranks)].tolist()
 
     def histogram(self, edges: Sequence[int]) -> list[int]:
-        """Return how many segments each bin holds: `edges` are the left ones."""
+        """Return how many segments each bin holds; `edges` are the left edges."""
         bins = np.searchsorted(edges, self.lengths, side="right") - 1
         return np.bincount(bins, self.times, len(edges)).astype(int).tolist()
 
     def share_of(self, most: int) -> float:
-        """Return the share of segments that are at most so long."""
+        """Return the share of segments of at most this length."""
         return int(self.times[self.lengths <= most].sum()) / max(1, self.count)
 
     def share_beyond(self, size: int) -> float:
-        """Return the share of the total that is beyond the first `size` of its segment."""
+        """Return the share of the total that is beyond the first `size` units of its segment."""
         return int((np.maximum(self.lengths - size, 0) * self.times).sum()) / self.total
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CutText:
-    """What is shown of one document: its text and its cuts in two levels.
-
-    `outer`: cuts of the level above, some of `cuts`, such as top-level definitions; `level` names
-    them. `tokens`: int64 [segments], None without a tokenizer. `note`: who cut it, and why.
-    """
+    """One document as it is shown: its text and its cuts on two levels."""
 
     name: str
     text: str
     cuts: Cuts
-    outer: Cuts
-    level: str
-    note: str = ""
-    tokens: Integers | None = None
+    outer: Cuts  # of the level above, a subset of `cuts`, such as top-level definitions
+    level: str  # the name of what `outer` cuts
+    note: str = ""  # who cut it, and why
+    tokens: Integers | None = None  # int64 [segments], None without a tokenizer
 
     @classmethod
     def by(cls, segmenter: Segmenter, text: str, *, name: str, note: str = "") -> CutText:
-        """Cut a text; the level above is the segmenter's, else that of blank lines."""
+        """Cut a text; the level above is the segmenter's, else the paragraphs by blank lines."""
         levels = segmenter.levels(text)
         cuts = levels[0]
         if len(levels) > 1 and len(levels[1]) > 2:
@@ -120,11 +111,11 @@ class CutText:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Return what lengths are counted in, the first of which histograms show."""
+        """Return the units in which lengths are counted; histograms show the first."""
         return ("words", "characters") if self.tokens is None else ("tokens", "words", "characters")
 
     def spans(self, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
-        """Yield start and end of each segment that starts before `stop`, and its outer's number."""
+        """Yield start, end and outer segment's number of each segment that starts before `stop`."""
         outer = np.searchsorted(self.outer, self.cuts[:-1], side="right") - 1
         for (start, end), number in zip(pairwise(self.cuts.tolist()), outer.tolist(), strict=True):
             if stop is not None and start >= stop:
@@ -133,14 +124,14 @@ class CutText:
 
 
 def _paragraphs(text: str, cuts: Cuts) -> Cuts:
-    """Return the cuts behind which a segment follows a blank line."""
+    """Return the cuts at which a segment follows a blank line."""
     ends = np.array([match.end() for match in _BLANK_LINE.finditer(text)], dtype=np.int64)
     places = np.minimum(np.searchsorted(cuts, ends), len(cuts) - 1)
     return np.unique(np.concatenate((cuts[[0, -1]], cuts[places])))
 
 
 def tokens_of(cuts: Cuts, anchors: Integers) -> Integers:
-    """Return how many tokens each segment has, from the characters by which they join it."""
+    """Return how many tokens each segment has, from the tokens' anchors (characters)."""
     numbers = np.searchsorted(cuts, anchors, side="right") - 1
     return np.bincount(numbers, minlength=max(0, len(cuts) - 1)).astype(np.int64)
 
@@ -152,7 +143,7 @@ def statistics(cut: CutText) -> dict[str, Any]:
     lengths["words"] = np.array([len(segment.split()) for segment in segments], dtype=np.int64)
     found: dict[str, Any] = {"segments": len(segments), cut.level: max(0, len(cut.outer) - 1)}
     if cut.tokens is not None:
-        lengths["tokens"] = cut.tokens[cut.tokens > 0]  # others vanish for a model
+        lengths["tokens"] = cut.tokens[cut.tokens > 0]  # a model sees no others
         found["segments_without_token"] = int((cut.tokens == 0).sum())
     for unit, values in lengths.items():
         counted = Distribution.of(values)
@@ -200,7 +191,6 @@ def _lengths(counted: Distribution) -> dict[str, float]:
 
 
 def _separator(segment: str) -> str:
-    """Return what a segment ends with, in a name that can be printed."""
     shown = segment.rstrip()
     space = segment[len(shown) :]
     if shown and not shown[-1].isalnum():
@@ -212,7 +202,7 @@ def _separator(segment: str) -> str:
 
 
 def _rate(name: str, ended: int, text: str) -> float | None:
-    """Return the share of a separator's occurrences that end a segment; None where it has none."""
+    """Return the share of a separator's occurrences that end a segment; None if it has none."""
     if name == LINE_END:
         occurrences = len(_LINE_END.findall(text))
     elif name == BLANK_LINE:
