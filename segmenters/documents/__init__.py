@@ -1,1 +1,1 @@
-"""Documents of several kinds of text (`mixed`), and corpora of several kinds (`router`)."""
+"""Segmenters of documents of several kinds of text (`mixed`), and their choice (`router`)."""

@@ -1,13 +1,11 @@
 """Email, mailboxes and diffs -> parts: headers, paragraphs, quotations, attachments, changes.
 
-A header, with the lines that go on with it, is a segment (RFC 5322, section 2.2.3); the body is
-what its Content-Type says: HTML, Markdown or reStructuredText (the METADATA of Python packages),
-else a letter. In a letter lines that begin with ">" are read without it and are a letter again,
-lines of base64 are lines, and a patch is cut into its lines. In a mailbox each "From " line behind
-a blank line starts a message.
-
-A change begins at the first "diff", "Index:", "---" with "+++", or "***" with "---" line; from
-there on each line is a segment. Before it is a letter with headers (git format-patch), or prose.
+A header with its continuation lines is a segment (RFC 5322, section 2.2.3). The body is what its
+Content-Type names: HTML, Markdown or reStructuredText (the METADATA of Python packages), else a
+letter, in which lines that begin with ">" are read without it as another letter, and lines of
+base64 and of patches are segments. In a mailbox each "From " line after a blank line starts a
+message. A change begins at the first "diff", "Index:", "---" with "+++", or "***" with "---" line,
+after a letter with headers (git format-patch) or prose; from there on each line is a segment.
 """
 
 import re
@@ -66,7 +64,7 @@ def _message(text: str, start: int, end: int) -> Iterator[Part]:
 
 
 def letter(text: str, place: int = 0, end: int | None = None) -> Iterator[Part]:
-    """Yield the parts of what somebody writes in answer to somebody."""
+    """Yield the parts of a letter: paragraphs, quotations, rules, data and patches."""
     end = len(text) if end is None else end
     for special in _SPECIAL.finditer(text, place, end):
         kind = special.lastgroup or ""

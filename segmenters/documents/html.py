@@ -1,11 +1,10 @@
 """HTML, kept as it is -> parts: blocks that keep their lines (pre, script, style), and the rest.
 
-In the rest, sentences are cut by the causal rules, which see tags as closing quotes and entities as
-the characters that they stand for: a tag stays with its text. What a block-level tag opens (p, li,
-h1, td, ...) starts a segment, and so does what follows a closing one; tags without text between
-them stay together. Code in pre is read without its tags and entities, in the language that a class
-names ("language-python"). Nothing is stripped and broken tags are text. Source: the HTML Living
-Standard, "The HTML syntax".
+In the rest, the causal rules cut sentences; they see tags as closing quotes and entities as the
+characters that they stand for. A tag stays with its text, and tags without text between them stay
+together. Segments start at a block-level tag (p, li, h1, td, ...) and after its end. Code in pre is
+read without its tags and entities, in the language that a class names ("language-python"). Nothing
+is stripped, and broken tags are text. Source: the HTML Living Standard, "The HTML syntax".
 """
 
 import html
@@ -49,7 +48,7 @@ BLOCKS = frozenset(
     )
 )
 _ALONE = frozenset(("br", "hr", "link", "meta"))
-_MASK = "*"  # as the rules see a tag: what closes behind a terminator, and opens before a word
+_MASK = "*"  # how the rules see a tag: it closes after a terminator and opens before a word
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -77,7 +76,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[Part]:
-    """Yield the code of an element, and the line of the tag that closes it."""
+    """Yield the code of an element, and the line of its closing tag."""
     name, start = opening["name"].lower(), opening.end()
     language = _language(text, opening, name)
     ends_line = text[closing - 1] in "\r\n" and closing > start
@@ -91,7 +90,6 @@ def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[
 
 
 def _language(text: str, opening: re.Match[str], name: str) -> str | None:
-    """Return the programming language of what an element holds, if it is known."""
     if name == "script":
         kind = _TYPE.search(opening["attributes"])
         if kind and "json" in kind[1].lower():
@@ -107,7 +105,7 @@ def _language(text: str, opening: re.Match[str], name: str) -> str | None:
 
 
 def _shown(text: str, place: int, start: int, end: int) -> View:
-    """Return what a reader sees of the text between two places: no tags, entities as characters."""
+    """Return what a reader sees between two places: no tags, and entities as characters."""
     seen: list[str] = []
     places: list[int] = []
     for piece in _PIECE.finditer(text, start, end):
@@ -163,6 +161,6 @@ class Tagged(Segmenter):
 
 
 def _spelled(entity: re.Match[str]) -> str:
-    """Return the character of an entity, as often as the entity has characters."""
+    """Return the character of an entity, repeated to the length of the entity."""
     character = html.unescape(entity.group())
     return character * len(entity.group()) if len(character) == 1 else entity.group()

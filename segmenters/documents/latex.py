@@ -1,9 +1,8 @@
 r"""LaTeX papers -> parts: the preamble and listings, which are code, and text and proofs.
 
-The preamble runs from `\documentclass` up to `\begin{document}`, each in front of its line's text;
-without both, all is text. A listing is an environment of `listings`, `minted` or `verbatim` that
-begins a line; its options name its language ([language=C++], {python}), and the lines that open
-and close it are segments. `LaTeXProofs` finds sentences, proofs and displays in the text.
+The preamble ends at the line of `\begin{document}`; without it or `\documentclass`, all is text. A
+listing is an environment of `listings`, `minted` or `verbatim` that begins a line; its options name
+its language ([language=C++], {python}), and the lines that open and close it are segments.
 """
 
 import re
@@ -41,7 +40,7 @@ def parts(text: str) -> Iterator[Part]:
             continue
         if listing.start() > end:
             yield Part(end=listing.start(), kind="tex")
-        # What is in front of \end on its line is blank in all listings that people write.
+        # In all listings that people write, only blanks are in front of \end on its line.
         closing = max(place, text.rfind("\n", place, closing) + 1)
         yield Part(end=place, kind="line")
         if closing > place:
@@ -53,7 +52,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _language(listing: re.Match[str]) -> str | None:
-    """Return what the options of a listing call its language."""
+    """Return the language that a listing names."""
     if listing["name"] == "minted":
         return listing["language"]
     if listing["name"] == "pycode":

@@ -1,13 +1,12 @@
-"""What kind of text a document looks like, by its first characters.
+"""Guess what kind of text a document is from its first characters.
 
-Each kind has signs that its texts can hardly do without and others rarely hold, tried from the
-most to the least telling. It is a guess, made when nobody says what a document is; prose is the
-answer where no sign is found.
+Each kind has signs that its texts rarely lack and other texts rarely hold, tried from the most to
+the least specific. Where no sign is found, the text is prose.
 """
 
 import re
 
-# Only so many characters are looked at.
+# How many characters are read.
 _HEAD = 20_000
 _LINES = re.MULTILINE
 
@@ -22,7 +21,7 @@ _JSON_OR_XML = (
     r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<[A-Za-z][\w:.-]*\s+xmlns)"
 )
 _COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
-# A kind is found if its sign is there as often as the number says; "^" and "$" are of lines.
+# A kind, how often its sign must occur at least, and the sign; "^" and "$" match at lines.
 _SIGNS = [
     (kind, times, re.compile(sign, _LINES))
     for kind, times, sign in (
@@ -49,9 +48,9 @@ _SIGNS = [
         ("chain_of_thought", 2, r"^[*# \t]*+Step \d+"),
     )
 ]
-# Kinds whose signs also stand in the strings and comments of code.
+# Kinds whose signs also occur in the strings and comments of code.
 _UNLIKE_CODE = frozenset(("chain_of_thought", "markdown", "html"))
-# Lines that prose does not hold, and lines that it rarely does (verse ends with semicolons).
+# Lines that prose does not have, and lines that it rarely has (verse ends with semicolons).
 _CODE = re.compile(
     r"^[ \t]*+(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
     r"|from [\w.]+ import\b|(?:package|using) [\w.:]+;|(?:async )?def \w+\("
@@ -99,7 +98,7 @@ _PANDOC = re.compile(
     _LINES,
 )
 _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
-# Code so dense is code, whatever its comments and strings hold.
+# With so many lines of code a text is code, whatever its comments and strings hold.
 _LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
 _LEAST_SIGNED, _SHARE_OF_SIGNS = 1000, 0.025
 _LEAST_LINES, _SHARE_OF_SETTINGS = 3, 0.7
@@ -107,7 +106,7 @@ _LEAST_ROWS, _LOOKED_AT_ROWS = 4, 12
 
 
 def looks_like(text: str) -> str | None:
-    """Return the kind that the text looks like, None if no sign is found."""
+    """Return the kind that the text looks like, or None."""
     head = text[:_HEAD]
     lines = _count(_NOT_BLANK, head)
     code = _count(_CODE, head)
@@ -128,7 +127,7 @@ def looks_like(text: str) -> str | None:
 
 
 def kind_of_paper(text: str) -> str:
-    """Return "latex", or "markdown" for a paper that went through pandoc."""
+    """Return "markdown" for a paper that went through pandoc, else "latex"."""
     head = text[:_HEAD]
     return "markdown" if _count(_PANDOC, head) > _count(_LATEX, head) else "latex"
 
@@ -152,7 +151,7 @@ def _is_code(head: str, code: int, lines: int) -> bool:
 
 
 def _is_table(head: str) -> bool:
-    """Return whether the first lines have as many fields, by tabs, semicolons or commas."""
+    """Return whether the first lines have equally many tabs, semicolons or commas."""
     rows = [row for row in head.split("\n")[:-1] if row.strip() and row[0] != "#"]
     rows = rows[:_LOOKED_AT_ROWS]
     if len(rows) < _LEAST_ROWS:

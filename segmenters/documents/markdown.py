@@ -1,11 +1,11 @@
 """Markdown -> parts: fenced and indented code, headings, tables, lists, quotations, paragraphs.
 
-A fence is three or more back-quotes or tildes, closed by at least as many of the same; one that is
-never closed ends with its list item, else with the document. The first word behind it names the
-language (CommonMark 0.31, section 4.5). Fence lines are segments, as are headings, rows of tables
-and link definitions; a list item starts a segment; blank lines stay with what is above. A
-quotation is read without its ">" and is Markdown again; a block of HTML is HTML. Front matter is
-YAML or TOML. A display of mathematics ($$, an environment) stays in its sentence.
+A fence is three or more back-quotes or tildes, closed by at least as many of the same; an unclosed
+one ends with its list item, else with the document. The first word after it names the language
+(CommonMark 0.31, section 4.5). Fence lines, headings, rows of tables and link definitions are
+segments; a list item starts one; blank lines stay with the text above. A quotation is read without
+its ">" as Markdown; a block of HTML is HTML; front matter is YAML or TOML. A display of mathematics
+($$, an environment) stays in its sentence.
 """
 
 import re
@@ -38,7 +38,7 @@ _MATTER = re.compile(
     r"---[ \t]*\n(?=[\w\"'-]+:)(?:(?!---)[^\n]*\n)*+---[ \t]*(?:\n|\Z)"
     r"|(?P<toml>\+\+\+)[ \t]*\n(?:(?!\+\+\+)[^\n]*\n)*+\+\+\+[ \t]*(?:\n|\Z)"
 )
-# A table without outer bars is told by the row below its head.
+# A table without outer bars is recognised by the row below its head.
 _DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[ \t]*+{_EOL}")
 _RAW = frozenset(("pre", "script", "style", "textarea"))
 _CODE_INDENT = 4
@@ -52,14 +52,13 @@ def parts(text: str) -> Iterator[Part]:
 
 
 class _Blocks:
-    """One pass over the lines of a document."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.in_list = 0  # how far the contents of the list item above are indented
         self.prose = False  # whether a part of prose is open
         self.blank = True  # whether a block may start: the line above is blank
-        self.missing: dict[str, int] = {}  # what closes nothing from here on, and from where
+        # Closing signs that are missing, and from where; of fences, from which length.
+        self.missing: dict[str, int] = {}
 
     def parts(self) -> Iterator[Part]:
         place = end = 0
@@ -90,7 +89,7 @@ class _Blocks:
             yield Part(end=len(self.text), kind="marked")
 
     def block(self, line: re.Match[str]) -> list[Part]:
-        """Return the parts that begin with this line, none if it is one of a paragraph or list."""
+        """Return the parts that begin with this line; none for a line of a paragraph or list."""
         kind, indent = line.lastgroup, _width(line["indent"])
         if kind is None or kind == "indent":
             return []
@@ -129,7 +128,7 @@ class _Blocks:
         return []
 
     def paragraph(self, line: re.Match[str]) -> int:
-        """Take a line of a paragraph, a list item or a display; return where to go on."""
+        """Read a line of a paragraph, a list item or a display; return where to continue."""
         kind, place = line.lastgroup, line.end()
         self.blank = kind is None or kind == "indent"
         # White space at the very start goes with what follows.
@@ -147,7 +146,7 @@ class _Blocks:
         return place
 
     def fenced(self, opening: re.Match[str], line_end: int, indent: int) -> list[Part]:
-        """Return the line that opens, the code, and the line that closes."""
+        """Return the parts of a fence: the opening line, the code and the closing line."""
         code_end, end = self.closing(opening, line_end, indent)
         language = _LANGUAGE.match(opening["info"])
         found = [Part(end=line_end, kind="line")]
@@ -157,7 +156,7 @@ class _Blocks:
         return [*found, Part(end=end, kind="line")] if end > code_end else found
 
     def closing(self, opening: re.Match[str], start: int, indent: int) -> tuple[int, int]:
-        """Return where the code ends, and the line that closes it, blank lines included."""
+        """Return where the code ends, and where its closing line does, blank lines included."""
         sign, size = opening["fence"][0], min(len(opening["fence"]), 1000)
         if size < self.missing.get(sign, size + 1):
             pattern = rf"^[ \t]*+{sign}{{{size},}}[ \t]*+(?:\r?\n|\r|\Z)"
@@ -169,7 +168,7 @@ class _Blocks:
         return (self.indented(start, self.in_list),) * 2
 
     def indented(self, place: int, width: int) -> int:
-        """Return where the lines end that are blank or indented so far."""
+        """Return the end of the lines that are blank or indented by at least `width`."""
         while place < len(self.text):
             indent = self.text[place : past(_INDENT, self.text, place)]
             if not _BLANK.match(self.text, place) and _width(indent) < width:
@@ -178,7 +177,7 @@ class _Blocks:
         return place
 
     def quotation(self, place: int) -> tuple[int, View]:
-        """Return the end and the view of lines with ">" and of text that goes on with them."""
+        """Return the end and the view of lines with ">" and of text that continues them."""
         pieces = []
         while place < len(self.text):
             quoted = _QUOTE_LINE.match(self.text, place)
@@ -192,7 +191,7 @@ class _Blocks:
         return place, spliced(self.text, pieces)
 
     def table(self, line: re.Match[str]) -> list[Part]:
-        """Return the rows of a table whose head is this line, if the line below says so."""
+        """Return the rows of a table whose head is this line, if the line below shows one."""
         delimiters = _DELIMITERS.match(self.text, line.end())
         if delimiters is None or "|" not in line.group():
             return []
@@ -227,5 +226,4 @@ class _Blocks:
 
 
 def _width(indent: str) -> int:
-    """Return how far a line is indented, in columns."""
     return len(indent.expandtabs(_CODE_INDENT))

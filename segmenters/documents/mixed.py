@@ -1,10 +1,8 @@
 """Documents of several kinds of text: each part goes to the segmenter of its kind.
 
-Parts tile the document and a part always ends a segment, so offsets are exact, in the document as
-it stands: what a part is read as (a `View`) knows where its characters come from. Prose goes to
-the causal rules of sentences, code to `Lines` and to the segmenters of formal proofs, mathematics
-in LaTeX to `LaTeXProofs`; a document inside of a document (a quotation, a cell of a notebook) is
-cut as what it is, as deep as people nest them.
+Parts tile the document and always end a segment; a `View` maps what is read back to the document,
+so offsets are exact. A document inside of a document (a quotation, a cell of a notebook) is cut by
+its own format.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,9 +27,9 @@ FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
     "notebook": notebook.parts,
     "rst": rst.parts,
 }
-# What may be inside of documents besides documents.
+# The formats inside of documents, with one that occurs only there.
 _INNER: Final = {**FORMATS, "letter": email.letter}
-# The kinds of parts that are no documents; the registry has the other segmenters.
+# Segmenters of the kinds of parts that the registry does not name.
 _OWN: Final[Mapping[str, Segmenter]] = {"marked": Marked(), "tagged": html.Tagged()}
 _PARTS: Final = ("lines", "prose", "tex")
 _DEEPEST: Final = 8  # deeper documents inside of documents are prose
@@ -41,7 +39,7 @@ GRANULARITIES: Final = ("physical", "logical")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mixed(Segmenter):
-    """Cuts the parts of a document by their kinds.
+    """Cuts each part of a document according to its kind.
 
     `format`: "markdown", "rst", "latex", "html", "notebook", "email" or "diff". `granularity` of
     code: "physical", or "logical" where its language is known and its grammar installed.
@@ -58,7 +56,6 @@ class Mixed(Segmenter):
         require_choice("granularity", self.granularity, GRANULARITIES)
 
     def versions(self) -> dict[str, str]:
-        """Return what the segmenters of the parts depend on."""
         known = {**_OWN, **{kind: of_kind(kind) for kind in (*_PARTS, *PROOFS)}}
         return versions_of(known) | _versions_of_code(self.granularity)
 
@@ -67,7 +64,7 @@ class Mixed(Segmenter):
 
 
 def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[int]:
-    """Return where segments end, those of documents inside of the document included."""
+    """Return where segments end, including those of documents inside of the document."""
     ends: list[int] = []
     start = 0
     for part in _INNER[format](text):
@@ -85,7 +82,7 @@ def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[in
 
 
 def _is_line(part: Part, shown: str) -> bool:
-    """Return whether the part is code of one line, which nothing cuts: hostile text has many."""
+    """Return whether the part is one line of code, which nothing cuts: hostile text has many."""
     return (
         (part.kind == "lines" or (part.kind == "code" and not part.language))
         and shown.find("\n", 0, len(shown) - 1) < 0
@@ -103,14 +100,14 @@ def _segmenter_of(part: Part, granularity: str) -> Segmenter:
 
 @lru_cache(maxsize=256)
 def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
-    """Return that for code in a language as a document names it, known or not."""
+    """Return the segmenter of a language as a document names it, known or not."""
     if language in PROOFS:
         return of_kind(language)
     return Lines(granularity=granularity, fallback=True).for_document(language=language)
 
 
 def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
-    """Return what the cuts of several segmenters depend on, by their names."""
+    """Return what the cuts of several segmenters depend on, with their names in front."""
     return {
         f"{kind}.{name}": value
         for kind, segmenter in segmenters.items()
@@ -119,7 +116,7 @@ def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
 
 
 def _versions_of_code(granularity: str) -> dict[str, str]:
-    """Return what the cuts of code depend on: logical lines on the grammars that are installed."""
+    """Return what the cuts of code depend on: for logical lines, the installed grammars."""
     found = {"code.version": str(Lines.version)}
     for language in TABLES if granularity == "logical" else ():
         if parsed.missing(language) is None:

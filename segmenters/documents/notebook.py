@@ -1,11 +1,11 @@
 r"""Notebooks (.ipynb), kept as JSON -> parts: cells, each read as Markdown or as code.
 
-The strings of a cell's source are read unescaped, and each character knows where it stands in the
-JSON: cuts fall behind the "\n" of a line that the JSON spells with two characters. The strings of
-outputs are read so too, as lines; all other JSON is cut into its physical lines. A string that
-begins its line begins a segment there, indentation included, and what closes it stays with it. The
-language of code is that of the kernel, or what a cell magic (%%bash) says. Formats 3 and 4 of
-nbformat; JSON that breaks off is read as far as it goes.
+The strings of a cell's source are read unescaped, with the place of each character in the JSON:
+cuts fall after the "\n" of a line, two characters there. Strings of outputs are read the same way,
+as lines; all other JSON is cut into physical lines. A string that begins its line begins a segment
+there, indentation included, and its closing signs stay with it. The language of code is that of the
+kernel or of a cell magic (%%bash). Formats 3 and 4 of nbformat; truncated JSON is read as far as it
+goes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PIECE = re.compile(
     r'|\\["\\/bfnrt]|(?P<broken>\\)',
     re.DOTALL,
 )
-# What stands behind a string on its line, the line end included.
+# What follows a string on its line, the line end included.
 _BEHIND = re.compile(r"[ \t]*+,?[ \t]*+(?:\r\n?|\n)?")
 _MAGIC = re.compile(r"\s*%%(?:script[ \t]+)?(\w+)")
 _VERSION = re.compile(r"[\d.]+\Z")
@@ -39,10 +39,7 @@ _KINDS: Final = {"markdown": "markdown", "heading": "markdown", "code": "code"}
 
 @dataclass(slots=True)
 class _Strings:
-    """Strings that are one text, the source of a cell or an output.
-
-    Each is where its characters start and end, without quotes.
-    """
+    """Strings that form one source or output; `spans`: start and end of each, without quotes."""
 
     cell: _Open | None = None  # its kind is known when all of it is read: keys come in any order
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -50,11 +47,11 @@ class _Strings:
 
 @dataclass(slots=True)
 class _Open:
-    """An object or a list that is not closed; `strings` are those that it holds as one text."""
+    """An open object or list; `strings` are those that it holds as one text."""
 
     sign: str
     key: str = ""  # of the value that is next
-    owner: str = ""  # the key under which it stands
+    owner: str = ""  # the key of its own place
     is_cell: bool = False
     kind: str = ""
     source: _Strings | None = None
@@ -111,7 +108,7 @@ def _read(text: str) -> tuple[list[_Strings], str | None]:
 
 
 def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
-    """Return where a string that is a value belongs; None if it is no text of a cell or output."""
+    """Return the text that a string value belongs to; None outside of cells and outputs."""
     if len(stack) < 2:
         return None
     top = stack[-1]
@@ -132,7 +129,7 @@ def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
 
 
 def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, View, int]:
-    """Return where the strings begin, how they are read, and where they end."""
+    """Return where the strings begin, their view, and where they end."""
     first = spans[0][0] - 1
     line = max(text.rfind("\n", least, first) + 1, least)
     begin = end = line if text[line:first].isspace() else first

@@ -1,11 +1,10 @@
-r"""A part of a document: where it ends, what kind of text it is, and how its segmenter reads it.
+"""Parts of a document: where each ends, what kind of text it is, and how it is read.
 
-`Marked` reads prose in Markdown or reStructuredText: sentences that no code span and no formula is
-cut by. A code span (`a. b`, ``a. b``) and a formula ($x$, $$x$$) are hidden from the causal rules,
-which read a shadow of the text that is as long as the text. A display ends its sentence if its last
-character does. A dollar opens a formula before a character that is no space, and closes one behind
-such a character unless a digit follows (pandoc's rule, "Math"), so prices are no formulas. What is
-not closed in its paragraph is text.
+`Marked` reads prose in Markdown or reStructuredText and never cuts a code span (`a. b`, ``a. b``)
+or a formula ($x$, $$x$$): the causal rules read a shadow of the same length in which these are
+masked. A display ends its sentence if its last character does. A dollar opens a formula before a
+non-space, and closes one after a non-space unless a digit follows (pandoc's rule, "Math"), so
+prices are no formulas. A span that is not closed in its paragraph is text.
 """
 
 import re
@@ -33,8 +32,7 @@ _STOPS = (".", "?", "!")
 class View:
     """What a segmenter reads in place of the raw characters: unescaped, or without prefixes.
 
-    `places[i]`: where in the document (characters) a segment begins that begins with `text[i]` in
-    the view; what is between two characters of the view goes with the latter.
+    `places[i]`: where in the document (characters) a segment begins that begins at `text[i]`.
     """
 
     text: str
@@ -46,23 +44,18 @@ class Part:
     """The text from the end of the part before up to `end` (characters).
 
     `kind`: "line" (one segment), "lines" (physical lines), "prose", "marked" (prose with code spans
-    and formulas), "tagged" (prose between tags), "code", or the name of a format, for a document
-    inside of the document. `language`: what the document calls the language of its code, such as
-    "python" or "c++". `view`: how the part is read, where not as it is.
+    and formulas), "tagged" (prose between tags), "code", or a format, for a document in the
+    document.
     """
 
     end: int
     kind: str
-    language: str | None = None
-    view: View | None = None
+    language: str | None = None  # as the document calls that of its code: "python", "c++"
+    view: View | None = None  # how the part is read, if not as it is
 
 
 def spliced(text: str, pieces: Iterable[tuple[int, int, int]]) -> View:
-    """Return a view of pieces of the text, each (place, start, end).
-
-    Its segment would begin at `place`; what is between `place` and `start` is not seen, such as
-    the "> " of a quotation.
-    """
+    """Return a view of pieces (place, start, end), without what is before a start ("> ")."""
     seen: list[str] = []
     places: list[Cuts] = []
     for place, start, end in pieces:
@@ -75,7 +68,7 @@ def spliced(text: str, pieces: Iterable[tuple[int, int, int]]) -> View:
 
 
 def view_of(seen: list[str], places: list[Cuts]) -> View:
-    """Return the view of texts that follow each other, and of their places."""
+    """Join texts and the places of their characters into one view."""
     joined = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
     return View(text="".join(seen), places=joined)
 
@@ -84,7 +77,7 @@ def view_of(seen: list[str], places: list[Cuts]) -> View:
 class Marked(Segmenter):
     """Sentences of prose with code spans and formulas, which stay whole."""
 
-    # Whether a span is one depends on what closes it.
+    # Whether a span is one depends on whether it is closed.
     lookahead = None
 
     def versions(self) -> dict[str, str]:
@@ -95,7 +88,7 @@ class Marked(Segmenter):
 
 
 def _shadow(match: re.Match[str]) -> str:
-    """Return as many characters as the span has, by which no sentence ends inside of it."""
+    """Return a mask as long as the span, inside of which no sentence ends."""
     start, end = match.span(match.lastgroup or 0)
     sign = match.string[match.start() : start]
     if match.lastgroup in ("code", "literal"):

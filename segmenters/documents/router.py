@@ -1,10 +1,9 @@
-"""The segmenter that each document asks for: `segmenter: auto`.
+"""Choose the segmenter of each document: `segmenter: auto`.
 
-What is stated about a document decides before what it looks like: its kind, if that names one; its
-file name, or one among its fields; the programming language among its fields; the data set that it
-comes from; then its text (`looks`); then its kind in general. "prose" is what readers state by
-default, so as a kind it decides last. `route` is the decision, `decide` the same with its reason;
-cut without `choose`, a text is judged by itself. Each decision is logged, at level DEBUG.
+What is stated about a document decides before what it looks like: its kind, if specific; its file
+name, or one among its fields; the programming language among its fields; its data set; then its
+text (`looks`); then its kind in general. "prose", which readers state by default, decides last.
+Without `choose`, only the text decides. Each decision is logged at level DEBUG.
 """
 
 import logging
@@ -22,22 +21,22 @@ from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_o
 from segmenters.registry import ROUTES, of_kind
 
 _LOG = logging.getLogger(__name__)
-# By general kinds of documents; each is what is left if nothing tells more.
+# Routes of general kinds of documents, used if nothing more specific is known.
 _KINDS: Final = {
     "code": "code",
     "proof": "chain_of_thought",
     "proofs": "chain_of_thought",
     "text": "prose",
 }
-# What must be in a text besides its suffix, which others use as well, and what else it is then:
-# Verilog, Objective-C++, a page of which only the text is kept.
+# Suffixes that others share (Objective-C++, Verilog, pages of which only the text is kept): what
+# the text must or must not hold, and its route otherwise.
 _NEEDS: Final[dict[str, tuple[str, str | None]]] = {"metamath": ("$.", "code"), "html": ("<", None)}
 _FORBIDS: Final = {"coq": ("endmodule", "code")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """A route, what it was decided by ("name", "looks", ...) and what that said."""
+    """A route, what decided it ("name", "looks", ...) and the value that did."""
 
     route: str
     by: str
@@ -49,10 +48,7 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Auto(Segmenter):
-    """Cuts each document by the segmenter of its kind.
-
-    `granularity` of code, as in `Mixed`.
-    """
+    """Cuts each document by the segmenter of its kind; `granularity` of code as in `Mixed`."""
 
     granularity: str = "physical"
     version: ClassVar[int] = 2
@@ -64,13 +60,12 @@ class Auto(Segmenter):
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        """Return the segmenter of the document's route."""
         found = decide(kind=kind, name=name, meta=meta, text=text)
         _LOG.debug("document %s of kind %s: %s", name, kind, found)
         return self.of_route(found.route, name=name, meta=meta)
 
     def of_route(self, route: str, *, name: str | None = None, meta: Meta = None) -> Segmenter:
-        """Return the segmenter of a route; name and fields tell the language of code."""
+        """Return the segmenter of a route; name and fields give the language of code."""
         if route == "code":
             code = Lines(granularity=self.granularity, fallback=True)
             return code.choose(text="", name=name, meta=meta)
@@ -82,7 +77,6 @@ class Auto(Segmenter):
         raise self.refusal("name the document first: segmenter.choose(text=..., kind=...)")
 
     def versions(self) -> dict[str, str]:
-        """Return what the segmenters of all routes depend on."""
         others = {route: of_kind(route) for route in ROUTES if route not in ("code", *FORMATS)}
         return versions_of({**others, "mixed": Mixed(granularity=self.granularity)})
 
@@ -93,17 +87,14 @@ class Auto(Segmenter):
 def route(
     *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
 ) -> str:
-    """Return one of ROUTES: which kind of segmenter a document asks for.
-
-    `meta` are the fields of the document's row; those of a field `meta` in it count as well.
-    """
+    """Return the route of a document, one of ROUTES; `meta` are the fields of its row."""
     return decide(kind=kind, name=name, meta=meta, text=text).route
 
 
 def decide(
     *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
 ) -> Decision:
-    """Return the route of a document, as `route` does, and why."""
+    """Return the route of a document, with its reason."""
     known = _opinions((kind or "prose").lower(), name, texts(meta or {}), text)
     return next(Decision(route=route, by=by, said=said) for route, by, said in known if route)
 
@@ -111,7 +102,7 @@ def decide(
 def _opinions(
     kind: str, name: str | None, fields: Mapping[str, str], text: str
 ) -> Iterator[tuple[str | None, str, str]]:
-    """Yield routes or None, what they are decided by and what that said, first what counts most."""
+    """Yield (route or None, what decides, its value), the most decisive first."""
     if kind in ROUTES and kind not in ("prose", "code"):
         yield kind, "kind", kind
     if name:
@@ -145,7 +136,6 @@ def _of_set(name: str, text: str) -> str | None:
 
 
 def _looked_into(text: str) -> str:
-    """Return code, unless the text looks like a proof, a paper, a page or the like."""
     found = looks_like(text)
     return "code" if found in (None, "arithmetic", "chain_of_thought", "prose") else found
 

@@ -1,10 +1,9 @@
 """reStructuredText -> parts: titles, code, directives, tables, lists, paragraphs.
 
-Code is the body of a code directive, in the language that it names, what is indented behind "::",
-and a doctest (">>>", up to a blank line). Titles with their adornment, lines of directives and
-options, link targets and rows of tables are segments; a list item or field starts one. Other
-directives hold text, which is read as such. Source: docutils, "reStructuredText Markup
-Specification".
+Code is the body of a code directive, in the language that it names, indented text after "::", and a
+doctest (">>>", up to a blank line). Titles with their adornment, lines of directives and options,
+link targets and rows of tables are segments; a list item or field starts one. The bodies of other
+directives are text. Source: docutils, "reStructuredText Markup Specification".
 """
 
 import re
@@ -42,7 +41,7 @@ def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a document in reStructuredText, in order."""
     place = end = 0
     prose = False
-    opened: int | None = None  # how far the paragraph is indented that ended with "::"
+    opened: int | None = None  # indentation of the last paragraph, if it ends with "::"
     while place < len(text):
         line = _LINE.match(text, place)
         assert line is not None
@@ -72,7 +71,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
-    """Return the parts that begin with this line, none if it is one of a paragraph or list."""
+    """Return the parts that begin with this line; none for a line of a paragraph or list."""
     place = line.end()
     if kind == "argument":
         return _directive(text, line)
@@ -94,7 +93,7 @@ def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
 
 
 def _directive(text: str, line: re.Match[str]) -> list[Part]:
-    """Return the line of a directive, those of its options, and its body if that is code."""
+    """Return the lines of a directive and of its options, and its body if that is code."""
     places = [line.end()]
     while option := _OPTION.match(text, places[-1]):
         places.append(option.end())
@@ -110,7 +109,7 @@ def _directive(text: str, line: re.Match[str]) -> list[Part]:
 
 
 def _body_end(text: str, place: int, line: re.Match[str], *, of_directive: bool = False) -> int:
-    """Return where a body ends, that of the directive in the line or one that begins there."""
+    """Return the end of a body: that of the directive in the line, or one that begins there."""
     width = _width(line)
     while place < len(text):
         if not _BLANK.match(text, place):
@@ -123,5 +122,4 @@ def _body_end(text: str, place: int, line: re.Match[str], *, of_directive: bool 
 
 
 def _width(line: re.Match[str]) -> int:
-    """Return how far a line is indented, in columns."""
     return len(line["indent"].expandtabs(_TAB))
