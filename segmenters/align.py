@@ -80,16 +80,11 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ByteTable:
-    """Bytes of each token id of a vocabulary, for anchors without offsets.
+    """Bytes of each token id, for anchors without offsets; made by one of its class methods."""
 
-    Made by `from_vocabulary` or `from_sentencepiece`. `lengths`: int64 [ids] bytes, -1 if unknown;
-    `spaces`: int64 [ids] leading bytes of ASCII white space, 0 if there is nothing else; `pieces`:
-    the bytes of each id, empty if it spells nothing.
-    """
-
-    lengths: npt.NDArray[np.int64]
-    spaces: npt.NDArray[np.int64]
-    pieces: tuple[bytes, ...] = ()
+    lengths: npt.NDArray[np.int64]  # [ids], in bytes; -1 if unknown
+    spaces: npt.NDArray[np.int64]  # [ids], leading ASCII white space; 0 if there is only that
+    pieces: tuple[bytes, ...] = ()  # [ids], empty if an id spells nothing
 
     @classmethod
     def from_vocabulary(
@@ -227,10 +222,7 @@ def _anchors_of_bytes(
 
 
 def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
-    """Return the first visible character of each span, else its first, never decreasing.
-
-    `space` bool [characters]; empty spans take the previous anchor.
-    """
+    """Return each span's first visible character, else its first; empty spans repeat the last."""
     anchors = starts.copy()
     filled = starts < ends
     leading = np.flatnonzero(filled)
@@ -248,7 +240,6 @@ def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
 
 
 def _white_space(text: str) -> _Mask:
-    """Return which characters are white space by str.isspace: bool [characters]."""
     table = _space_table()
     if text.isascii():
         return table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]

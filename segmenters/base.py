@@ -45,10 +45,9 @@ class SegmenterError(ValueError):
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
-    """Return the cuts of a text from the ends of its segments; `length` is in characters.
+    """Return the cuts of a text of `length` characters from the ends of its segments.
 
-    Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
-    end outside of the text.
+    Ends may repeat, in any order. Raises SegmenterError for one outside of the text.
     """
     array = np.asarray(ends if isinstance(ends, np.ndarray) else list(ends), dtype=np.int64)  # type: ignore[arg-type]
     if array.size and not (array[1:] > array[:-1]).all():
@@ -74,9 +73,8 @@ class Segmenter(ABC):
     def lookahead(self) -> int | None:
         """Return how many characters after a place decide about it; None: the whole text.
 
-        Whether p is a cut depends only on text[: p + lookahead], for every p before its end. A
-        sentence rule that reads the next visible character has lookahead 1: white space stays with
-        the sentence before, so that character is text[p] itself.
+        Whether p is a cut depends only on text[: p + lookahead], for every p before its end. If a
+        rule reads the next visible character, this is 1: white space stays with the segment before.
         """
 
     @abstractmethod
@@ -112,8 +110,7 @@ class Segmenter(ABC):
     ) -> Segmenter:
         """Return the segmenter for one document: this one, unless it decides per document.
 
-        `kind`: "prose", "code", "proof" or the like; `name`: a file name or id; `meta`: other
-        fields.
+        `kind`: "prose", "code", "proof" ...; `name`: a file name or id; `meta`: other fields.
         """
         return self
 
@@ -164,12 +161,9 @@ def require_choice(name: str, value: object, known: Iterable[str]) -> None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Machine(ABC):
-    """Cuts a text that arrives in pieces; `size` counts the characters read.
+    """Cuts text that arrives in pieces; machines in one state are equal, and can be pickled."""
 
-    The fields are the whole state: machines in the same state are equal, and can be pickled.
-    """
-
-    size: int = 0
+    size: int = 0  # characters read
 
     def push(self, text: str) -> list[int]:
         """Read the next piece; return the cuts that it decides, in characters of the whole text.
@@ -202,15 +196,11 @@ class Machine(ABC):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Window(Machine):
-    """Machine of a rule that reads `before` characters before a place and the one at it.
-
-    New text is cut, with `before` characters, only if one of `triggers` is in this window: the
-    characters after which the rule may cut.
-    """
+    """Machine of a rule that reads `before` characters before a place and the one at it."""
 
     segmenter: Segmenter
     before: int
-    triggers: str
+    triggers: str  # characters after which the rule may cut
     tail: str = ""
 
     def _read(self, text: str) -> list[int]:
@@ -225,16 +215,13 @@ class Window(Machine):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class SpacedMachine(Machine):
-    """Machine whose steps keep the white space after them; `ended`: a step is in such space."""
+    """Machine whose steps keep the white space after them."""
 
-    ended: bool = False
+    ended: bool = False  # a step has ended; its cut is in front of the next visible character
 
     @abstractmethod
     def step_ends(self, text: str) -> list[int]:
-        """Return where steps end in the next piece, in its characters, before their white space.
-
-        A step whose last character was in the previous piece may end at 0.
-        """
+        """Return where steps end in the next piece, in its characters; 0 if in the piece before."""
 
     def _read(self, text: str) -> list[int]:
         ends = self.step_ends(text)

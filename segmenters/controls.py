@@ -41,9 +41,8 @@ _CLAUSE = re.compile(r"[,;:\u2014]\s+|[\uff0c\uff1b\uff1a\u3001]\s*")
 class Pattern(Segmenter):
     r"""Ends a segment at the end of each match of the regular expression `ends`.
 
-    `Pattern(ends=r";\n")` cuts after a semicolon at the end of a line; an empty match such as
-    `(?=def )` cuts in front of a word. An expression may read the whole text, so the lookahead is
-    None, and it may take more than linear time.
+    `Pattern(ends=r";\n")` cuts after a semicolon at a line end, and the empty match `(?=def )` in
+    front of a word. Linear time depends on the expression.
     """
 
     ends: str
@@ -143,8 +142,7 @@ class _Strides(Machine):
 class RandomCuts(Segmenter):
     """Segments of random length: each place is a cut with probability 1 / `mean` (characters).
 
-    The draw at a place is a hash of `seed` and of all the text before it: lengths are geometric,
-    the same text is always cut in the same way, and nothing after the place is read.
+    Each draw hashes `seed` and all the text before it: lengths are geometric, cuts reproducible.
     """
 
     mean: float
@@ -168,10 +166,7 @@ class RandomCuts(Segmenter):
         return _Draws(segmenter=self)
 
     def draw(self, text: str, *, read: int, total: int) -> tuple[Cuts, int]:
-        """Return the cuts of `text`, which follows `read` characters, and the next `total`.
-
-        Cuts count in characters of `text`; `total` carries the draws on to the next piece.
-        """
+        """Return the cuts of `text`, which follows `read` characters, and the next `total`."""
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
         counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(GOLDEN)
         start = np.uint64((self.seed * GOLDEN + 1) % 2**64)
@@ -184,10 +179,8 @@ class RandomCuts(Segmenter):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Draws(Machine):
-    """Machine of `RandomCuts`; `total` depends on all the text so far."""
-
     segmenter: RandomCuts
-    total: int = 0
+    total: int = 0  # a hash of all the text so far
 
     def _read(self, text: str) -> list[int]:
         cuts, self.total = self.segmenter.draw(text, read=self.size, total=self.total)
@@ -238,8 +231,7 @@ class Matched(_Derived):
     """As many segments in each document as another segmenter makes, with ends that mean nothing.
 
     `kind`: "shuffled" permutes the lengths of its segments; "random" draws places uniformly without
-    replacement; "stride" makes lengths equal up to one character. Draws depend only on `seed` and
-    the text. Lengths are in characters: two cuts inside one token become one in tokens.
+    replacement; "stride" makes lengths equal up to one character, two of which one token may hold.
     """
 
     kind: Kind

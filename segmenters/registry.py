@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from segmenters.base import Segmenter
 
-_RULES: Final = {"backend": "rules"}  # the same cuts as spaCy, which starts slowly
+_RULES: Final = {"backend": "rules"}  # the same cuts as by spaCy, which starts slowly
 # Class and parameters of each name: the names of conf/segmenter and some more.
 SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
@@ -47,7 +47,7 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 # Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
 _KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
-# Languages of code whose segments are steps of proofs, so that `Lines` does not cut them.
+# Languages of code whose segments are steps of proofs, cut by segmenters of their own.
 PROOFS: Final = ("coq", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq")
 
 
@@ -254,8 +254,7 @@ def route_of_file(path: PurePath) -> str | None:
 def route_of_language(name: str, *, is_code: bool) -> str | None:
     """Return the route of a programming language by its name in a data set.
 
-    Codes of natural languages ("en") have none, and a code that is also a programming language
-    ("cs", "pl") counts only if the kind of the document is code.
+    Codes of natural languages ("en") have none; those that name both ("cs") count only in code.
     """
     known = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     if not known or (known in _BOTH and not is_code and name.islower()):

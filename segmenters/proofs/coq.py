@@ -5,10 +5,8 @@ outside of comments and strings; `..` ends nothing, because recursive notations 
 space. Where a sentence may start, a bullet (a run of one of - + *), a brace and a selected goal
 (`2:{`, `[name]:{`, `all:{`) are steps of their own. Comments nest, and hold strings, as in Coq's
 lexer; a comment belongs to the sentence after it. A notation with its own period before white space
-is not known.
-
-Sources: the reference manual of Coq, "Lexical conventions" and "Bullets, focus braces", and the
-lexer of CoqIDE (coq_lex.mll), which cuts by the same rule.
+is not known. Sources: the reference manual of Coq, "Lexical conventions" and "Bullets, focus
+braces", and the lexer of CoqIDE (coq_lex.mll), which cuts by the same rule.
 """
 
 import re
@@ -89,16 +87,10 @@ class Coq(Segmenter):
 
 @dataclass(slots=True, kw_only=True)
 class _CoqSteps(SpacedMachine):
-    """Machine of `Coq`, of constant size.
-
-    `sign`: the bullet or the part of a selected goal that is being read; `depth`: open comments;
-    `body`: whether a sentence has begun.
-    """
-
     state: int = _START
-    sign: str = ""
-    depth: int = 0
-    body: bool = False
+    sign: str = ""  # the bullet or the part of a selected goal that is being read
+    depth: int = 0  # open comments
+    body: bool = False  # whether a sentence has begun
 
     def step_ends(self, text: str) -> list[int]:
         ends: list[int] = []

@@ -61,22 +61,15 @@ def _step_ends(text: str) -> Iterator[int]:
 
 
 def _is_label(text: str, start: int, end: int) -> bool:
-    """Return whether the text in between is only a label."""
     return end - start <= _LONGEST_LABEL and bool(_LABEL.fullmatch(text[start:end].strip()))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Steps(Machine):
-    """Machine of `ChainOfThought`.
-
-    `tail`: the end of the text, as long as a label; `start`: where the current step starts (None:
-    nothing visible yet); `broken`: the white space at the end holds a line end.
-    """
-
     sentences: SentenceMachine = field(default_factory=SentenceMachine)
-    tail: str = ""
-    start: int | None = None
-    broken: bool = False
+    tail: str = ""  # the end of the text, as long as a label
+    start: int | None = None  # of the current step; None: nothing visible yet
+    broken: bool = False  # whether the white space at the end holds a line end
 
     def copy(self) -> _Steps:
         twin = copy.copy(self)

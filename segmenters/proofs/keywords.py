@@ -111,15 +111,9 @@ class Metamath(Segmenter):
 
 @dataclass(slots=True, kw_only=True)
 class _MetamathSteps(SpacedMachine):
-    """Machine of `Metamath`.
-
-    `inside`: a statement has begun; `dollar`: the last character is a `$` that may begin a keyword;
-    `closing`: what closes the current comment or file name.
-    """
-
-    inside: bool = False
-    dollar: bool = False
-    closing: str = ""
+    inside: bool = False  # a statement has begun
+    dollar: bool = False  # the last character is a `$` that may begin a keyword
+    closing: str = ""  # what closes the current comment or file name
 
     def step_ends(self, text: str) -> list[int]:
         ends: list[int] = []

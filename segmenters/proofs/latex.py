@@ -7,9 +7,8 @@ align and the like, with every `\\` in them) stays whole in its sentence; it end
 ends with a period, or without punctuation before a capital. Tables and pictures stay whole,
 listings are cut into lines. `\end` stays with the segment before, and so does a comment unless it
 follows a blank line. Unclosed mathematics ends at a blank line, where TeX itself gives up. Macros
-are not expanded, so an environment under another name (\bea) is text.
-
-Sources: Lamport, LaTeX (1994); amsmath user's guide (2020), "Displayed equations".
+are not expanded, so an environment under another name (\bea) is text. Sources: Lamport, LaTeX
+(1994); amsmath user's guide (2020), "Displayed equations".
 """
 
 import re
@@ -82,10 +81,7 @@ class LaTeXProofs(Segmenter):
 
 
 class _Scan:
-    """One pass over a text: the ends that LaTeX states, and a shadow for the sentence rules.
-
-    The shadow is as long as the text; in it mathematics is masked and comments are blanks.
-    """
+    """One pass over a text: its ends, and a shadow that masks mathematics and comments."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -6,9 +6,8 @@ one after a line that opens a block (`by`, `:=`, `=>`, `do`, `where`, `with`, `t
 that starts with `|` (an alternative) or, below a `calc`, with `_` is a step; one that starts with a
 closing bracket or `<` (`<;>`, `<|`) never is. Lines in strings and comments (`--`, and `/- -/`,
 which nest) start nothing; comments, attributes and `.. in` belong to the step below unless a blank
-line separates them. Tactics on one line (`a; b`) are one step; a tab counts as one column.
-
-Source: The Lean Language Reference, "Layout" and "Tactic proofs".
+line separates them. Tactics on one line (`a; b`) are one step; a tab counts as one column. Source:
+The Lean Language Reference, "Layout" and "Tactic proofs".
 """
 
 import re

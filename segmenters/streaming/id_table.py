@@ -48,22 +48,18 @@ _BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class IdTable:
-    """What each id does to segments. Made by `compile` or `of_separators`.
+    """What each id does to segments. Made by `compile` or `of_separators`."""
 
-    `closes`, `takes` and `passes` are bool [2, ids], `opens`, `guards` and `spaces` bool [ids].
-    `disagreement`: the share of wrong marks, measured on `tokens` tokens (None: not measured).
-    """
-
-    closes: Flags
+    closes: Flags  # bool [2, ids], as the next two
     takes: Flags
     passes: Flags
-    opens: Flags
+    opens: Flags  # bool [ids], as the next two
     guards: Flags
     spaces: Flags
     pieces: tuple[bytes, ...] = ()
     segmenter: Segmenter | None = None
-    disagreement: float | None = None
-    tokens: int = 0
+    disagreement: float | None = None  # the measured share of wrong marks
+    tokens: int = 0  # that it was measured on
 
     @classmethod
     def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:

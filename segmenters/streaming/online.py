@@ -117,10 +117,7 @@ class Online:
         return marks
 
     def _anchor_of(self, first: int, last: int, added: str, known: int) -> int:
-        """Return the anchor of a token's span, or -1 while the span is incomplete.
-
-        The characters of the span before `known` are white space.
-        """
+        """Return the anchor of a token's span, -1 while it is incomplete; blank before `known`."""
         before = self._anchors[-1] if self._anchors else max(self._anchor, 0)
         if last < first:
             return before
