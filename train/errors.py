@@ -11,10 +11,7 @@ from collections.abc import Iterable, Iterator
 
 
 class UserError(ValueError):
-    """An error that the user can fix; the message names the place, the rule, the value and the fix.
-
-    `bipe` prints only the message; any other exception of a command keeps its traceback.
-    """
+    """An error that the user can fix; the message names place, rule, value and fix."""
 
 
 class ConfigError(UserError):

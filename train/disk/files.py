@@ -1,11 +1,8 @@
 """Files that are whole or absent, their checksums, and one error for a disk that fails.
 
 A file is written under a temporary name in its own folder, synced and renamed, so that no reader
-sees a partial file.
-
-Checksums: one sha256 of the whole file (as `sha256sum` gives), and one CRC-32 per block to find
-where a file differs. The CRCs are one string of eight hexadecimal digits per block: 8 MB of
-manifest per terabyte.
+sees a partial file. Manifests hold one sha256 per file, and one CRC-32 per block to find where a
+file differs: eight hexadecimal digits per block, 8 MB per terabyte.
 """
 
 import errno
@@ -58,10 +55,7 @@ class Checksum:
 
 
 class Output:
-    """A file that is written and hashed under a temporary name.
-
-    `path` does not change before `commit`; `discard` removes everything.
-    """
+    """A file that is hashed, and written under a temporary name until `commit`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -116,10 +110,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def append(path: Path, lines: str) -> None:
-    """Append lines to a text file and sync it.
-
-    A partial line that a killed process left becomes a line of its own.
-    """
+    """Append lines to a text file and sync it; a partial last line becomes a line of its own."""
     with writing(path), path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)

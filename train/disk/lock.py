@@ -20,10 +20,7 @@ from train.errors import DataError
 
 @contextmanager
 def locked(path: Path, *, what: str) -> Iterator[None]:
-    """Hold the lock at `path` for the block; DataError names the holder if it is taken.
-
-    what: the locked folder, for the message.
-    """
+    """Hold the lock at `path` for the block; DataError says who holds `what` if it is taken."""
     there = path.exists()
     lock: BaseFileLock = FileLock(path, timeout=0, fallback_to_soft=False)
     try:

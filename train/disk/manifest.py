@@ -73,9 +73,7 @@ def plain(value: Any) -> Any:
 
 
 def redacted(value: Any, *, name: str = "") -> Any:
-    """Return a copy of a text or a configuration without secrets.
-
-    name: the key of the value, in a configuration.
+    """Return a copy of a text or a configuration without secrets; name: its key in a configuration.
 
     >>> redacted("https://me:secret@host/a.jsonl?token=abc&page=2")
     'https://...@host/a.jsonl?token=...&page=2'

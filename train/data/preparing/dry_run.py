@@ -81,7 +81,6 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
 
 
 def _sample(source: Source) -> Iterator[Document]:
-    """Yield the first documents, the last of them cut short."""
     left = SAMPLE_CHARACTERS
     for document in source.documents:
         yield replace(document, text=document.text[:left])

@@ -242,7 +242,6 @@ def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:
 
 
 def _todo(work: Work) -> tuple[Work, dict[str, Any]]:
-    """Return the missing work, and the arguments for it of datatrove's executors."""
     todo = work.subset(work.missing())
     # A new folder for each run: datatrove skips what its folder lists as done.
     moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}.{time.time_ns() % 10**9:09d}"
@@ -271,7 +270,6 @@ def _queued(job: str) -> bool:
 
 
 def _begin(work: Work, held: Connection) -> None:
-    """Set up a worker process."""
     global _work
     _work = work
     one_thread()
@@ -288,10 +286,7 @@ def _run(rank: int) -> None:
 
 
 def _import_spacy_alone(work: Work) -> None:
-    """Import spaCy without torch, which only its models need: 0.8 s instead of 2.2 s.
-
-    Only if spaCy is needed for our rules and nothing else.
-    """
+    """Import spaCy without torch if it only runs our rules: 0.8 s instead of 2.2 s."""
     chosen = [source.segmenter for source in work.sources.values()]
     fingerprints = json.dumps([segmenter.fingerprint() for segmenter in chosen])
     ours = all(type(segmenter).__module__.startswith("segmenters.") for segmenter in chosen)

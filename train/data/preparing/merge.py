@@ -1,7 +1,4 @@
-"""Joins the parts of all sources into one data set per split, with statistics and a card.
-
-Only the order of the parts decides the bytes, not which worker made a part or when.
-"""
+"""Joins the parts of all sources, in order, into data sets with statistics and a card."""
 
 import json
 import re
@@ -69,7 +66,6 @@ class Tally:
             )
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
-        """Return the entry of the source in the top manifest."""
         chosen = dict(self.segmenters.most_common())
         return {
             **self.work.descriptions[self.name],
@@ -83,7 +79,6 @@ class Tally:
         }
 
     def statistics(self) -> dict[str, Any]:
-        """Return the entry of the source in the statistics."""
         found = {**self.lengths.summary(), "sample": self.sample.best[1]}
         examples = chain.from_iterable(result["examples"] for result in self.results.values())
         left_out = [*islice(examples, _EXAMPLES)]
@@ -101,10 +96,7 @@ def tallies(work: Work) -> dict[str, Tally]:
 def merge(
     counted: dict[str, Tally], out: Path, meter: Meter, *, request: dict[str, Any]
 ) -> dict[str, Any]:
-    """Write the whole data set into an empty folder, the manifest last; return the manifest.
-
-    request: the fingerprint of the corpus.
-    """
+    """Write the whole data set into an empty folder, the manifest last; return the manifest."""
     tokenizer = next(iter(counted.values())).work.tokenizer
     sources = {}
     meter.start("shards")
@@ -128,10 +120,7 @@ def merge(
 
 
 def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict[str, Any]:
-    """Write FOLDER/{train,validation,test}; return the counts of each.
-
-    A damaged part is removed, so that another run makes it again.
-    """
+    """Write the splits of a source; return their counts. Removes damaged parts, to be remade."""
     work = tally.work
     with ExitStack() as stack:
         writers = {

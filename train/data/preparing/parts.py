@@ -1,8 +1,4 @@
-"""How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set.
-
-All counts go into one JSON-able result; the results of all parts, added in order, are those of a
-single process.
-"""
+"""How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,7 +44,6 @@ class PartWriter(ExitStack):
         self._writers: dict[str, ShardWriter] = {}
 
     def add(self, batch: Sequence[Document]) -> None:
-        """Segment, tokenize, mark and write a batch of documents."""
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
         levels = [self._cut(document) for document in batch][::-1]
         encoded = self.tokenizer.encode_batch([document.text for document in batch])[::-1]
@@ -64,7 +59,6 @@ class PartWriter(ExitStack):
         return [sum(writer.counts[key] for writer in self._writers.values()) for key in keys]
 
     def result(self) -> dict[str, Any]:
-        """Return all counts; JSON-able."""
         return {
             "levels": self.levels,
             "empty": self.empty,
@@ -108,7 +102,6 @@ class PartWriter(ExitStack):
         writer.add(tokens, marks, id=document.id, size=size, replaced=document.replaced)
 
     def _cut(self, document: Document) -> tuple[Cuts, ...]:
-        """Return the cuts of a document; errors name it."""
         try:
             chosen = self.source.segmenter_of(document)
             if chosen is not self.source.segmenter:
@@ -184,7 +177,6 @@ def make_part(work: Work, rank: int) -> None:
 
 
 def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
-    """Segment, tokenize, mark and write a part; return the counts."""
     reading = _Reading(work, rank)
     with PartWriter(work, work.tasks[rank].source, folder) as writer:
         for batch, _ in grouped(_own(iter(reading)), size=BATCH_CHARACTERS):
@@ -201,7 +193,6 @@ def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
 
 
 def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
-    """Hash the documents of a part; return the counts."""
     rows, size = [], 0
     for document in _Reading(work, rank):
         if document.text:  # empty documents are counted as empty, not as duplicates
@@ -214,7 +205,6 @@ def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
 
 
 def _own(documents: Stream) -> Iterator[tuple[Document, int]]:
-    """Yield documents in our type again, with their numbers of characters."""
     for passed in documents:
         document = replace(passed.metadata["document"], text=passed.text)
         del passed

@@ -81,7 +81,6 @@ def prepare(
 def _build(
     corpus: Corpus, request: dict[str, Any], part: Path, engine: Engine, meter: Meter
 ) -> dict[str, Any]:
-    """Make all parts and merge them into PART/whole; return the manifest."""
     tasks, tokenizer, digest = _plan(corpus, request, part, meter)
     vouched = {"tokenizer": tokenizer.fingerprint()}
     work = Work(

@@ -62,10 +62,7 @@ class Meter:
 
 
 class Watch:
-    """Updates the meter from all parts, finished or in progress, wherever they are made.
-
-    Parts that were finished before count for the share, not for the speed.
-    """
+    """Updates the meter; parts that were finished before count for the share, not the speed."""
 
     def __init__(self, work: Work, meter: Meter) -> None:
         self._work, self._meter = work, meter

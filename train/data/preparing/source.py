@@ -33,7 +33,6 @@ class Filter(ABC):
 
     @property
     def name(self) -> str:
-        """Name under which dropped documents are counted."""
         return type(self).__name__
 
     @abstractmethod
@@ -45,7 +44,6 @@ class Filter(ABC):
         self.step()
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides what it drops."""
         return {"filter": type(self).__name__, **asdict(self)}
 
 
@@ -138,10 +136,7 @@ class Datatrove(Filter):
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Documents, their segmenter and their filters, which apply in this order.
-
-    split: replaces the split of the corpus.
-    """
+    """Documents, their segmenter and their filters, in order; split: replaces the corpus's."""
 
     documents: Reader
     segmenter: Segmenter
@@ -154,7 +149,6 @@ class Source:
         )
 
     def description(self) -> dict[str, Any]:
-        """Return what manifests hold of this source."""
         return {
             "segmenter": self.segmenter.fingerprint(),
             "documents": self.documents.fingerprint(),
@@ -163,7 +157,6 @@ class Source:
         }
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides what is written."""
         return {
             "documents": self.documents.fingerprint(),
             "segmenter": self.segmenter.fingerprint(),
@@ -197,10 +190,7 @@ class Corpus:
             raise DataError(f"shard_tokens must be at least 1, was: {self.shard_tokens}")
 
     def completed(self, *, limit: int | None) -> Corpus:
-        """Return the corpus with a split and a limit for each source.
-
-        Raises DataError for faults that can be found before any work is done.
-        """
+        """Return the corpus with a split and a limit per source; DataError for early faults."""
         if limit is not None and limit < 1:
             raise DataError(f"limit must be at least 1 document, or null for all, was: {limit}")
         for name, source in self.sources.items():
@@ -233,7 +223,6 @@ class Corpus:
                     break
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what the manifest holds of the request."""
         made = {
             "tokenizer": self.tokenizer.fingerprint(),
             "deduplicate": self.deduplicate,

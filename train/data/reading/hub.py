@@ -22,10 +22,7 @@ _SCRIPT_CURE = (
 
 @dataclass(frozen=True, kw_only=True)
 class HuggingFace(Rows):
-    """One document per row of ``datasets.load_dataset``, which gets path, name and so on.
-
-    Without id_key, a document is named by split and row, and by file too if several are streamed.
-    """
+    """One document per row of ``datasets.load_dataset``; without id_key, named by its place."""
 
     path: str
     name: str | None = None
@@ -77,7 +74,6 @@ class HuggingFace(Rows):
                     yield found
 
     def open(self) -> Any:
-        """Open the data set; DataError names the path if that fails."""
         import datasets
 
         with self.explained():

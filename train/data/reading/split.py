@@ -37,7 +37,6 @@ class Split:
 
     @cached_property
     def named(self) -> dict[str, str]:
-        """Split of each id in `ids`."""
         named: dict[str, str] = {}
         for split, ids in self.ids.items():
             if split not in SPLITS:
@@ -57,6 +56,5 @@ class Split:
         return "validation" if place < self.test + self.validation else "train"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides the split of a document."""
         ids = {split: sorted(ids) for split, ids in sorted(self.ids.items())}
         return {"validation": self.validation, "test": self.test, "salt": self.salt, "ids": ids}

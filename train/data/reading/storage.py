@@ -69,10 +69,7 @@ class File:
 
 
 def listed(path: str, *, pattern: str) -> list[File]:
-    """Return the files of a file, a folder, a glob or a zip archive, sorted by name.
-
-    Raises DataError if there are none.
-    """
+    """Return the files at a path, sorted by name; DataError if there are none."""
     if "://" in path:
         return _remote(path, pattern=pattern)
     place = Path(path)
@@ -246,7 +243,6 @@ def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
 
 
 def _matching(files: list[File], path: str, *, root: str, pattern: str) -> list[File]:
-    """Return the files whose names below `root` match a pattern; DataError if there are none."""
     from fsspec.utils import glob_translate
 
     inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
@@ -275,7 +271,6 @@ def _archive(path: str, state: tuple[int, int]) -> Any:
 
 
 def _starts(file: File, *, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the line number at which each piece starts."""
     yield 0, 1
     line, at, goal = 1, 0, size
     with raw(file) as stored:

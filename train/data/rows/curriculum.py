@@ -35,7 +35,6 @@ class Stage:
 
     @property
     def rows(self) -> int:
-        """Rows of this length per step."""
         return self.consumes * self.parts
 
 

@@ -51,7 +51,6 @@ class RowStatistics:
 
     @property
     def epochs(self) -> float:
-        """How often the run reads each row."""
         return self.read / self.rows
 
 
@@ -151,7 +150,6 @@ class LMDataModule(lightning.LightningDataModule):
         }
 
     def order(self) -> RowOrder:
-        """Return the order of all training rows, which are packed only once."""
         if self._order is None:
             self._order = RowOrder(
                 rows=self.rows("train"), weights=self.weights, seed=self.seed, first=self._first
@@ -163,7 +161,6 @@ class LMDataModule(lightning.LightningDataModule):
         return None if self.epochs is None else round(self.epochs * len(self.order()))
 
     def epoch_steps(self) -> int:
-        """Return how many optimizer steps `epochs` take."""
         rows = self.end_row()
         if rows is None:
             raise DataError("epochs must be set to count their steps")
@@ -178,7 +175,6 @@ class LMDataModule(lightning.LightningDataModule):
         return steps
 
     def statistics(self, *, steps: int) -> list[RowStatistics]:
-        """Count what a run of `steps` steps reads of each source."""
         rows = self.stages.consumed(steps)
         return row_statistics(self.order(), rows=min(rows, self.end_row() or rows))
 
@@ -250,7 +246,6 @@ class LMDataModule(lightning.LightningDataModule):
         return batch.to(device, non_blocking=True)
 
     def teardown(self, stage: str) -> None:
-        """Stop the threads that read ahead."""
         if self._loader is not None:
             self._loader.close()
 
@@ -298,7 +293,6 @@ class LMDataModule(lightning.LightningDataModule):
         }
 
     def data_digest(self) -> str:
-        """Return a digest of the training data, from the checksums of its files."""
         digest = hashlib.sha256()
         for name in self.source_names:
             files = self.sets.open(name, "train").manifest["files"]

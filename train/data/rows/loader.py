@@ -32,8 +32,6 @@ class RowLoader:
     step that begins at `start_row`; the default assumes that the global batch never changed.
     end_row: rows from here on are blank and fill up the last batch. pin: copy batches to
     page-locked memory, from which a GPU reads while it computes.
-
-    `len` also counts micro-batches of the whole run: Lightning continues counting where it stopped.
     """
 
     def __init__(
@@ -71,10 +69,10 @@ class RowLoader:
 
     @property
     def accumulation(self) -> int:
-        """Micro-batches per rank in an optimizer step."""
         return self.global_batch // (self.micro_batch * self.world)
 
     def __len__(self) -> int:
+        # Of the whole run, because Lightning continues counting where it stopped.
         return self.steps * self.accumulation
 
     def __iter__(self) -> Iterator[Batch]:
@@ -83,12 +81,10 @@ class RowLoader:
         return batches
 
     def close(self) -> None:
-        """Stop each thread that reads ahead for this loader."""
         for batches in list(self._open):
             batches.close()
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches, without reading ahead."""
         first = self.start_row
         for step in range(self.start_step, self.steps):
             stage = self.stages.at(step)
@@ -200,10 +196,7 @@ _AHEAD = 4  # batches
 
 
 def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
-    """Read a few batches ahead in a thread, which ends with the iteration.
-
-    An exception in the thread is raised here, in place of the batch.
-    """
+    """Read a few batches ahead in a thread; its exceptions are raised here, in place of a batch."""
     ready: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=_AHEAD)
     stopped = threading.Event()
 

@@ -26,7 +26,6 @@ class Mixture:
     if_repeated: Literal["warn", "refuse"] = "warn"
 
     def weights(self, sets: DataSets) -> tuple[list[str], dict[str, float] | None]:
-        """Return the sources to read and their weights; None for weights by rows."""
         weighted = isinstance(self.sources, Mapping) and bool(self.sources)
         if weighted and self.temperature is not None:
             raise DataError("rows.temperature makes the weights: make rows.sources a list, or null")
@@ -45,10 +44,7 @@ class Mixture:
 
 
 def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str, float]:
-    """Return weights proportional to tokens^(1/T): T = 1 is by size, higher T raises small sources.
-
-    As in mT5 (2010.11934), whose alpha is 1/T: alpha 0.3 is T = 3.33.
-    """
+    """Return weights proportional to tokens^(1/T), as mT5 (2010.11934) does with alpha = 1/T."""
     if not 0 < temperature < math.inf:
         raise DataError(f"rows.temperature must be above 0, was: {temperature}")
     # Relative to the largest, because powers of token counts can overflow for T below 1.

@@ -91,7 +91,6 @@ class Deal:
         return source, turn
 
     def counts(self, number: int) -> list[int]:
-        """Return how many of the first `number` global rows each source gives."""
         counts = [0] * len(self.weights)
         nodes = [(self._root, np.array(number, np.int64))]
         while nodes:
@@ -105,7 +104,6 @@ class Deal:
 
 
 def _whole(weights: Sequence[float | Fraction]) -> list[int]:
-    """Return whole numbers in the same proportions."""
     # As written: 0.1 is a tenth, not the binary fraction nearest to it.
     exact = [Fraction(repr(w)) if isinstance(w, float) else Fraction(w) for w in weights]
     scale = math.lcm(*(weight.denominator for weight in exact))
@@ -177,7 +175,6 @@ def _rounds(numbers: Integers, left: Integers, right: Integers, keys: Keys) -> I
 
 
 def _hash(numbers: Integers, key: Keys, size: Integers) -> Integers:
-    """Return a number below `size` for each number, mixed with a key."""
     return (mix(numbers.astype(np.uint64) ^ key) % size.astype(np.uint64)).astype(np.int64)
 
 
@@ -227,7 +224,6 @@ class RowOrder:
         self._shapes = np.array([_shape(size) for size in self.sizes], np.int64).T
 
     def __len__(self) -> int:
-        """Return the number of rows in an epoch of all sources."""
         return sum(self.sizes)
 
     def global_rows(self, numbers: npt.ArrayLike) -> tuple[Integers, Integers]:
@@ -269,7 +265,6 @@ class RowOrder:
         return [next(turns[source]) for source in sources]
 
     def targets(self, source: Integers, row: Integers) -> int:
-        """Count the scored targets of rows, given the source of each."""
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )

@@ -166,10 +166,7 @@ class Rows:
         return self.packed.long_inputs(len(self), at_least=self.row_length) // self.row_length
 
     def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
-        """Read a row, or one of its equal parts, each of `row_length` / parts inputs.
-
-        Together, the parts have the targets of the row.
-        """
+        """Read a row, or one of its equal parts, which together have the targets of the row."""
         spans = self.spans(index)
         length = self.row_length // parts
         if parts > 1:
@@ -194,7 +191,6 @@ class Rows:
         return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry, scored=scored)
 
     def read(self, indices: Sequence[int]) -> list[Row]:
-        """Read rows, as `row` does; at once if they are contiguous in the file."""
         starts = None
         if isinstance(self.packed, Stream):
             starts = self.packed.straight(np.asarray(indices, np.int64))
@@ -255,7 +251,6 @@ def _answers(data: DataSet, row_length: int, *, level: int) -> Integers:
 
 
 def _cut(spans: Integers, first: int, last: int) -> Integers:
-    """Return the parts of spans that lie between two tokens of their row."""
     lengths = spans[:, 1] - spans[:, 0]
     stops = np.cumsum(lengths)
     begins = stops - lengths

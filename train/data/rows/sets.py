@@ -39,7 +39,6 @@ class DataSets:
 
     @property
     def tokenizer(self) -> dict[str, Any]:
-        """Fingerprint of the common tokenizer."""
         return dict(self.manifests[self.folder]["tokenizer"])
 
     @property
@@ -47,7 +46,6 @@ class DataSets:
         return int(self.tokenizer["vocab_size"])
 
     def counts(self, source: str, split: str) -> dict[str, int]:
-        """Return documents, tokens, segments and bytes, from the manifest."""
         folder, own = self._place(source)
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
@@ -68,7 +66,6 @@ class DataSets:
         return data
 
     def by_folder(self, names: Sequence[str]) -> dict[Path, list[str]]:
-        """Return the sources by folder, under their names there."""
         found: dict[Path, list[str]] = {}
         for name in names:
             folder, own = self._place(name)

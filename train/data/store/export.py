@@ -231,7 +231,6 @@ def _column(level: int) -> str:
 
 
 def _groups(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield the documents first to last of each row group: as many as fit, at least one."""
     first = begin = 0
     while first < len(ends):
         fitting = int(np.searchsorted(ends, begin + _GROUP_TOKENS, side="right"))

@@ -38,10 +38,7 @@ _LOCK = "lock"
 
 
 def finished(out: Path) -> dict[str, Any] | None:
-    """Return the manifest of the data set in a folder, or None.
-
-    Raises DataError if the folder holds anything that `prepare` did not write.
-    """
+    """Return the manifest of a data set, or None; DataError if `out` holds anything else."""
     if not out.exists() or (out / PART / _INSTALL).exists():
         return None  # an interrupted installation, which `recover` finishes
     if not out.is_dir():
@@ -61,11 +58,7 @@ def read_top(out: Path) -> dict[str, Any]:
 
 
 def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Write the manifest of a folder whose other files are complete; return it.
-
-    It lists the checksums of the files next to it and of the split manifests, which list the
-    others, so it vouches for every byte.
-    """
+    """Write the manifest, whose checksums vouch for each other file; return it."""
     beside = (path for path in part.iterdir() if path.is_file())
     listed = sorted((*beside, *part.glob(f"*/*/{MANIFEST}")))
     files = {path.relative_to(part).as_posix(): checksum(path) for path in listed}
@@ -74,11 +67,7 @@ def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """Lock OUT/.part for the block.
-
-    Finished parts stay there if the block fails, for another run to continue; without any, the
-    folder is removed.
-    """
+    """Lock OUT/.part for the block; the folder then stays only if it holds finished parts."""
     part = out / PART
     ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
     with writing(out):

@@ -177,7 +177,6 @@ class DataSet:
         return marks
 
     def starts(self, start: int, stop: int, *, level: int = 0) -> npt.NDArray[np.uint8]:
-        """Return 1 where a segment of the level starts, else 0: uint8 [stop - start]."""
         if len(self.shards) == 1:
             return self.shards[0].starts(start, stop, level=level)
         spans = _pieces(self._stops, start, stop)
@@ -190,12 +189,10 @@ class DataSet:
         return int(start), int(self.document_ends[index])
 
     def document(self, index: int) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.uint8]]:
-        """Return the tokens and the marks of a document."""
         start, stop = self.span(index)
         return self.tokens[start:stop], self.marks(start, stop)
 
     def document_ids(self) -> list[str]:
-        """Return the ids of all documents, in order."""
         return [json.loads(line) for line in self.id_lines()]
 
     def id_lines(self) -> Iterator[bytes]:
@@ -206,10 +203,7 @@ class DataSet:
 
 
 def open_dataset(folder: str | Path, *, verify: bool = True) -> DataSet:
-    """Open one split of one source.
-
-    DataError names a file that is missing or has another size or, with `verify`, another sha256.
-    """
+    """Open one split of one source; DataError names a changed file (`verify`: by its sha256)."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     for fault in file_faults(folder, manifest["files"], hashes=verify):
@@ -253,7 +247,6 @@ def _fits(files: dict[str, dict[str, Any]], sizes: dict[str, int | None]) -> boo
 
 
 def _pieces(stops: list[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Yield shard, start and stop in it, for each part of a span of the data set."""
     index = bisect_right(stops, start)
     while start < stop:
         begin, end = stops[index - 1] if index else 0, min(stop, stops[index])

@@ -106,7 +106,6 @@ def _top_faults(
 
 
 def _disagreements(split: Path, manifest: dict[str, Any]) -> Iterator[Fault]:
-    """Yield where the manifest of a split disagrees with the top manifest."""
     try:
         own = read_manifest(split)
     except DataError:
@@ -139,10 +138,7 @@ _INT64 = 8
 
 
 def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -> Iterator[Fault]:
-    """Yield the faults inside a shard whose files have the sizes that its counts give them.
-
-    counts: documents, tokens and segments, from the manifest.
-    """
+    """Yield the faults inside a shard whose files have the sizes that `counts` give them."""
     yield from _ids_below(shard, vocab_size)
     yield from _documents(shard)
     for level in range(len(shard.bits)):

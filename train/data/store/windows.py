@@ -3,9 +3,6 @@
 Marks of windows, for batches of rows that are contiguous in the file: the bytes of the bitmaps are
 gathered for all windows, shifted to the start of each, and unpacked in one call; calling
 `DataSet.marks` for each window gives the same, slower.
-
-Long documents, held out for measuring length, come in the order of the file, each from its first
-token, so that two models, or one model at two lengths, read the same text.
 """
 
 from collections.abc import Iterator
@@ -22,10 +19,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def window_marks(data: DataSet, starts: Integers, length: int) -> Marks:
-    """Return marks of `length` tokens from each start: uint8 [windows, length].
-
-    No window may pass the end of the data set.
-    """
+    """Return marks from each start, uint8 [windows, length]; no window may pass the end."""
     if len(data.shards) == 1:
         marks = _segments(data.shards[0], starts, length)
     else:
@@ -90,7 +84,7 @@ class Chunk:
 
 
 class LongDocuments:
-    """The first `limit` documents of a split that have at least `at_least` tokens."""
+    """The first `limit` documents of at least `at_least` tokens: the same text for each model."""
 
     def __init__(self, data: DataSet, *, at_least: int, limit: int | None = None) -> None:
         if at_least < 1:

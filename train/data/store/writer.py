@@ -94,10 +94,7 @@ class ShardWriter:
             self.counts[key] += number
 
     def extend(self, part: DataSet) -> None:
-        """Append all documents of another data set, in order, with the bytes that `add` would give.
-
-        Memory is bounded. Raises DataError if another tokenizer or segmenter made it.
-        """
+        """Append a data set with the bytes that `add` would give; DataError if made differently."""
         self._require_alike(part)
         lines = part.id_lines()
         first = 0
@@ -148,7 +145,6 @@ class ShardWriter:
             raise
 
     def _room(self) -> _OpenShard:
-        """Return the shard for the next document; begin one if the last is full."""
         if self._shards[-1].counts["tokens"] >= self.shard_tokens:
             self._files |= self._shards[-1].commit()
             self._begin()
@@ -221,7 +217,6 @@ class _OpenShard:
         self._outputs["ids"].write(lines)
 
     def commit(self) -> dict[str, Any]:
-        """Move the files into place; return the digest of each."""
         for level, rest in enumerate(self._pending):
             self._write_bits(level, rest)
         return {output.path.name: output.commit() for output in self._outputs.values()}

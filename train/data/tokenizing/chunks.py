@@ -121,7 +121,6 @@ def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[
 
 
 def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
-    """Return the last line end or space shortly before `end`, or else `end`."""
     for mark in "\n ":
         found = text.rfind(mark, max(start + 1, end - back), end - 1)
         if found > 0:
@@ -161,10 +160,7 @@ def _without_prefix(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkRule:
-    """Return the rule of the first step that splits at spaces.
-
-    marks, lines: whether marks and line ends reach it unchanged.
-    """
+    """Return the rule of the first step that splits at spaces; marks, lines: do they reach it?"""
     steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
     for place, step in enumerate(steps):
         kind, alone = step["type"], place == 0 and not definition["normalizer"]
@@ -280,7 +276,6 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
 
 
 def _alternatives(expression: str) -> list[str]:
-    """Return the top-level alternatives of an expression."""
     parts, depth = [""], 0
     # An escaped character, a class of characters, or a character.
     for token in re.findall(r"(?s)\\.|\[(?:\\.|[^]\\])*\]|.", expression):

@@ -56,10 +56,7 @@ class Spelling:
 
 
 def spelling(definition: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Spelling | None:
-    """Return the table of a tokenizer, or None if its pieces do not spell text.
-
-    definition: content of its tokenizer.json. vocabulary: {piece: id}, with added tokens.
-    """
+    """Return the table of a tokenizer.json with its vocabulary; None if pieces spell no text."""
     model = definition["model"]
     affixes = ("continuing_subword_prefix", "end_of_word_suffix")
     if model["type"] not in ("BPE", "Unigram") or any(model.get(key) for key in affixes):
@@ -132,7 +129,6 @@ def _normalised(fast: tokenizers.Tokenizer, text: str, start: int, end: int) -> 
 
 
 def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:
-    """Return the characters of a piece, or None if it is not whole characters."""
     if piece == unknown_piece(definition) or _BYTE_PIECE.fullmatch(piece):
         return None
     if "ByteLevel" in str(definition["pre_tokenizer"]):

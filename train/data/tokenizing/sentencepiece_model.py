@@ -100,10 +100,7 @@ def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
 
 
 def merge(model: Model, text: str) -> list[str]:
-    """Return the pieces of normalised text by SentencePiece's BPE: slow, to check the conversion.
-
-    The adjacent pair whose piece has the best score is merged first; of equals, the leftmost.
-    """
+    """Return the pieces of normalised text by SentencePiece's BPE: slow, a check of conversions."""
     ranks = {p.text: -p.score for p in model.pieces if p.kind in (_NORMAL, _USER, _UNUSED)}
     frozen = dict.fromkeys(sorted(model.of_kind(_USER), key=len, reverse=True))
     symbols = re.findall("|".join([*map(re.escape, frozen), "(?s:.)"]), text)

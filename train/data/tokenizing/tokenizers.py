@@ -65,11 +65,7 @@ class _Part(NamedTuple):
 
 
 class Tokenizer:
-    """A fast tokenizer with an end-of-document token.
-
-    eos: the piece that ends a document. Raises DataError if the tokens cannot be mapped to the
-    characters of the text.
-    """
+    """A fast tokenizer; eos ends documents. DataError if tokens cannot be mapped to characters."""
 
     rule: ChunkRule
     spelling: Spelling | None
@@ -112,7 +108,6 @@ class Tokenizer:
         return self.json, self.eos, self.rule, self.spelling is not None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Restore a tokenizer that has passed its tests in another process."""
         definition, eos, rule, has_table = state
         self._set(definition, eos)
         self.rule = rule
@@ -134,14 +129,10 @@ class Tokenizer:
         return made[::-1]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids, with special tokens as they are spelled."""
         return self.fast.decode([int(id) for id in ids], skip_special_tokens=False)
 
     def pieces(self) -> tuple[bytes, ...]:
-        """Return the bytes of text of each id; empty for special tokens.
-
-        If the vocabulary does not spell texts: the bytes that an id adds after a word.
-        """
+        """Return the bytes of text of each id, or what it adds after a word; empty if special."""
         own = self.spelling or spelling(self._definition, self.fast.get_vocab())
         if own is not None:
             return own.table.pieces
@@ -159,7 +150,6 @@ class Tokenizer:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the hash of the definition, and values that follow from it."""
         return {
             "sha256": hashlib.sha256(self.json.encode()).hexdigest(),
             "vocab_size": self.vocab_size,
@@ -177,7 +167,6 @@ class Tokenizer:
                 start += len(chunk)
 
     def _encode(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return ids and anchors of parts, counted from the start of each part."""
         if self.spelling is None:
             return self._by_offsets(parts)
         rows = self._run(parts, offsets=False)
@@ -201,7 +190,6 @@ class Tokenizer:
         ]
 
     def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
-        """Return the ids of each part, or with `offsets` its whole encoding."""
         later = [part.start > 0 and self._later is not self.fast for part in parts]
         found = []
         for fast, wanted in ((self.fast, False), (self._later, True)):
@@ -258,13 +246,11 @@ class Tokenizer:
         return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 
     def _table_agrees(self) -> bool:
-        """Return whether table and offsets give equal anchors for the ASCII of the samples."""
         parts = [_Part(0, 0, "".join(filter(str.isascii, text))) for text in SAMPLES]
         pairs = zip(self._encode(parts), self._by_offsets(parts), strict=True)
         return all(map(np.array_equal, a, b) for a, b in pairs)
 
     def _rule_holds(self, text: str) -> bool:
-        """Return whether the chunks of a text have the ids of the whole."""
         if self.rule.name is None:
             return True
         rows = self._run([*self.parts([text], at_least=1)], offsets=False)

@@ -104,7 +104,6 @@ class TrainBPE:
         return Tokenizer(fast=fast, eos=END)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what decides which tokenizer is built, known before building."""
         special = list(self.special_tokens)
         return {"tokenizer": "TrainBPE", **asdict(self), "special_tokens": special}
 
@@ -155,7 +154,6 @@ class LoadTokenizer:
             raise DataError(f"path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what decides which tokenizer is built, known before building."""
         file = _find(Path(self.path))
         beside = (CONFIG, "merges.txt") if file.name == "vocab.json" else (CONFIG,)
         files = [file, *filter(Path.exists, map(file.parent.joinpath, beside))]
@@ -190,13 +188,11 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _marks_spaces(step: dict[str, Any]) -> bool:
-    """Return whether a normaliser replaces each space by one character, or prepends text."""
     replaces = step.get("pattern") == {"String": " "} and len(step["content"]) == 1
     return replaces or step["type"] == "Prepend"
 
 
 def _find(path: Path) -> Path:
-    """Return the file that defines the tokenizer at a path; DataError if it is not unique."""
     if not path.exists():
         raise DataError(f"path={path}: there is no such tokenizer file or folder")
     if not path.is_dir():
@@ -212,7 +208,6 @@ def _find(path: Path) -> Path:
 
 
 def _config(file: Path) -> dict[str, Any]:
-    """Return the tokenizer_config.json next to a file; empty if there is none."""
     path = file.parent / CONFIG
     if not path.exists():
         return {}
@@ -222,7 +217,6 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _prepared_end(file: Path) -> int | None:
-    """Return the end-of-document id of prepared data next to a file, or None."""
     try:
         return int((read_json(file.parent / "manifest.json") or {})["tokenizer"]["eos_id"])
     except (ValueError, KeyError, TypeError):
@@ -230,7 +224,6 @@ def _prepared_end(file: Path) -> int | None:
 
 
 def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
-    """Return the fast tokenizer of a file, with tokenizer_config.json applied. Raises DataError."""
     try:
         if ".model" in file.suffixes:
             fast = sentencepiece_model.convert(file, samples=SAMPLES)
