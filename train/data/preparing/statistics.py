@@ -1,9 +1,8 @@
 """Lengths of segments, and whether they depend on the document: figure 1 of the BiPE paper.
 
 He et al. (arXiv 2401.16421) found the same distribution of tokens per sentence at each document
-length, while the number of sentences grows with it. That is why counting segments extrapolates;
-these statistics show whether it holds for a corpus and its segmenter. Lengths are in tokens,
-including the end-of-document token, over all splits.
+length, which is why counting segments extrapolates; these statistics show whether it holds for a
+corpus. Lengths are in tokens, including the end-of-document token, over all splits.
 """
 
 from collections import Counter

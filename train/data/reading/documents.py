@@ -2,11 +2,10 @@
 
 Text becomes valid Unicode: bytes that are not UTF-8 and lone surrogates (which JSON can spell and
 no tokenizer can encode) become U+FFFD and are counted. Nothing else changes, because segmenters cut
-at line ends, blank lines and indentation; only `unwrap`, on request, joins the lines of
-hard-wrapped prose.
+at line ends, blank lines and indentation; only `unwrap` joins lines, on request.
 
-A source is read in parts, each by one worker. The division depends only on the corpus, never on the
-number of workers, so that any number of them writes the same bytes.
+The division into parts, each read by one worker, depends only on the corpus, so that any number of
+workers writes the same bytes.
 """
 
 import hashlib

@@ -1,14 +1,12 @@
 """Where files are and how they are opened: on disks, at addresses of fsspec, in zip archives.
 
-An address contains "://": s3://, gs://, hf://, https://, memory://, and chains such as
-zip://inner.jsonl::s3://bucket/a.zip. Keys and other options of a protocol are configured in fsspec.
-Compressed files are unpacked according to their suffix; one that ends too early is a fault, never a
-short file.
+An address contains "://": s3://, hf://, https://, and chains such as
+zip://a.jsonl::s3://bucket/a.zip. Keys of a protocol are configured in fsspec. Files are unpacked
+according to their suffix; one that ends too early is a fault, never a short file.
 
-Large files are read in pieces. A plain file is cut at line ends, and the line number of each piece
-is counted first, since documents are named by their lines. A compressed file can only be read from
-its start: each piece unpacks the whole file and keeps its own lines, which costs little next to
-tokenizing.
+Large files are read in pieces. A plain file is cut at line ends, after counting the line number of
+each piece, since documents are named by their lines. A compressed file can only be read from its
+start: each piece unpacks all and keeps its own lines, which costs little next to tokenizing.
 """
 
 import bz2

@@ -1,10 +1,9 @@
 """A curriculum of row lengths: short rows first (2108.06084), with the data in the same order.
 
 Rows are packed and shuffled only at `row_length`. An earlier stage reads each of them in equal
-parts, as rows of a shorter length. The parts have the same targets, each once, so an epoch loses
-nothing where stages change, the n-th row stays a pure function of (seed, n), and the state stays
-one integer: rows of `row_length` consumed. A document that goes on in the next part restarts or
-continues like one that a row cuts.
+parts with the same targets, each once. So an epoch loses nothing where stages change, and the state
+stays one integer: rows of `row_length` consumed. A document that goes on in the next part restarts
+or continues like one that a row cuts.
 
     row_length 8     |a a a a a b b b|c c ...     a, b, c documents
     length 4         |a a a a|a b b b|c c ...     as many tokens per step (budget tokens)

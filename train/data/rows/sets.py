@@ -1,8 +1,4 @@
-"""Prepared data sets as one: the sources of one folder, or of several with the same tokenizer.
-
-The sources of a folder or a list of folders keep their names; a mapping names each folder, and its
-sources become NAME/SOURCE.
-"""
+"""Prepared data sets as one; the sources of {name: folder} are called NAME/SOURCE."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,14 +1,10 @@
 """Where the tokens of each row come from: documents back to back, or bins of whole documents.
 
-Stream and Bins return the spans of any row, and count targets, inputs and pieces without them.
-
 Bins cut a document longer than a row into full rows, which share a token with the next, and a tail
-that is packed like a document. Documents are packed in windows, so that memory beyond the result
-does not grow with the corpus, and the documents of a row are near each other in it. Best fit
-decreasing puts each document, longest first, into the fullest row that still has room. Only the
-room left in rows matters, so all documents of equal length and all rows of equal room are handled
-at once, as ranges: the time is that of sorting, and grows with the number of different lengths
-instead of the number of documents.
+that is packed like a document. Documents are packed in windows, which bounds the memory beyond the
+result. Best fit decreasing puts each document, longest first, into the fullest row that still has
+room. All documents of equal length and all rows of equal room are handled at once, as ranges: the
+time is that of sorting, and grows with the number of different lengths.
 """
 
 from bisect import bisect_left, insort

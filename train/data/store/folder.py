@@ -4,9 +4,8 @@
     OUT/SOURCE/{train,validation,test}/
     OUT/.part/        work in progress, or of a killed run: the next one continues it
 
-Work happens in OUT/.part, on the same disk. Old data in OUT stays until the new data set is
-complete; then it is moved out and the new one in, the manifest last. The next run finishes an
-interrupted installation.
+Old data in OUT stays until the new data set is complete; then it is moved out and the new one in,
+the manifest last. The next run finishes an interrupted installation.
 """
 
 import json

@@ -4,10 +4,9 @@ Tables: byte-level BPE, and SentencePiece vocabularies whose normaliser only mar
 text byte by byte. Normalisers of characters (NFC, lower-casing) keep the length of ASCII text, so
 with them the table serves ASCII only.
 
-Offsets of fast tokenizers refer to the text before normalisation, through a map in the `tokenizers`
-library that has had faults. The sample holds what has broken it: compositions, ligatures, scripts,
-emoji, runs of white space. A tokenizer that fails is refused, with the first token that is out of
-place.
+Offsets of fast tokenizers refer to the text before normalisation, through a map that has had
+faults. The sample holds what has broken it: compositions, ligatures, scripts, emoji, runs of white
+space. A tokenizer that fails is refused, with the first token that is out of place.
 """
 
 import re

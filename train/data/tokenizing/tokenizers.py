@@ -5,12 +5,11 @@
 - Long texts are encoded in chunks, 2.5 to 3 times faster than whole and in bounded memory. The
   places to cut are proved from the tokenizer's structure (chunks.py) and tested on a sample.
 - If a vocabulary spells texts byte by byte, a sum of byte lengths places each token, faster than
-  offsets and without their faults. The sum is checked for each text; where it fails, and for other
-  vocabularies, offsets are used, which must pass a sample (placing.py).
+  offsets. It is checked for each text; where it fails, and for other vocabularies, offsets are
+  used, which must pass a sample (placing.py).
 
 Spellings of special tokens inside a text are encoded as plain characters. Truncation, padding and
-dropout of a file are switched off. A tokenizer is sent to other processes by pickle; there,
-`one_thread` keeps it from starting threads of its own.
+dropout of a file are switched off.
 """
 
 import hashlib
