@@ -227,7 +227,7 @@ def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
     filled = starts < ends
     leading = np.flatnonzero(filled)
     leading = leading[space[starts[leading]]]
-    # Most tokens that start with white space start with one blank: only the rest are searched.
+    # Most tokens that start with white space start with one blank: only the others are searched.
     anchors[leading] += 1
     rest = (anchors[leading] == ends[leading]) | space.take(anchors[leading], mode="clip")
     leading = leading[rest]

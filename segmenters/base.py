@@ -29,8 +29,7 @@ class SegmenterError(ValueError):
     def __init__(
         self, message: str, document: str | None = None, offset: int | None = None
     ) -> None:
-        # Passing everything to the base makes errors picklable, so that they travel between
-        # processes.
+        # The base gets all arguments, so that errors can be pickled and travel between processes.
         super().__init__(message, document, offset)
         self.message, self.document, self.offset = message, document, offset
 
@@ -47,7 +46,8 @@ class SegmenterError(ValueError):
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     """Return the cuts of a text of `length` characters from the ends of its segments.
 
-    Ends may repeat, in any order. Raises SegmenterError for one outside of the text.
+    Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
+    end outside of the text.
     """
     array = np.asarray(ends if isinstance(ends, np.ndarray) else list(ends), dtype=np.int64)  # type: ignore[arg-type]
     if array.size and not (array[1:] > array[:-1]).all():
@@ -73,8 +73,9 @@ class Segmenter(ABC):
     def lookahead(self) -> int | None:
         """Return how many characters after a place decide about it; None: the whole text.
 
-        Whether p is a cut depends only on text[: p + lookahead], for every p before its end. If a
-        rule reads the next visible character, this is 1: white space stays with the segment before.
+        Whether p is a cut depends only on text[: p + lookahead], for every p before the end of the
+        text. For a rule that reads the next visible character it is 1: white space stays with the
+        segment before.
         """
 
     @abstractmethod
@@ -161,7 +162,7 @@ def require_choice(name: str, value: object, known: Iterable[str]) -> None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Machine(ABC):
-    """Cuts text that arrives in pieces; machines in one state are equal, and can be pickled."""
+    """Cuts text in pieces; machines in the same state are equal, and can be pickled."""
 
     size: int = 0  # characters read
 

@@ -42,7 +42,7 @@ class Pattern(Segmenter):
     r"""Ends a segment at the end of each match of the regular expression `ends`.
 
     `Pattern(ends=r";\n")` cuts after a semicolon at a line end, and the empty match `(?=def )` in
-    front of a word. Linear time depends on the expression.
+    front of a word. Time is linear only if that of the expression is.
     """
 
     ends: str
@@ -231,7 +231,8 @@ class Matched(_Derived):
     """As many segments in each document as another segmenter makes, with ends that mean nothing.
 
     `kind`: "shuffled" permutes the lengths of its segments; "random" draws places uniformly without
-    replacement; "stride" makes lengths equal up to one character, two of which one token may hold.
+    replacement; "stride" makes lengths equal up to one character. Draws depend only on `seed` and
+    the text. Lengths are in characters: of two cuts inside one token, tokens show one.
     """
 
     kind: Kind

@@ -18,8 +18,8 @@ import tree_sitter
 # The parser asks for the text in chunks; a smaller chunk counts rereading more exactly.
 _CHUNK = 512
 # Limits of work in reads of a chunk and in steps (calls of the progress callback, of a hundred
-# operations each). Each byte passed pays for a rate of them; the debt may not exceed the most.
-# Nearly all code that people write stays below 20 reads and 8 steps.
+# operations each). Each byte passed pays off a rate of debt, which may not exceed the most. Nearly
+# all code that people write stays below 20 reads and 8 steps.
 _READ_RATE, _MOST_READS = 4 / _CHUNK, 48
 _STEP_RATE, _MOST_STEPS = 0.0125, 24
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
@@ -84,8 +84,7 @@ def parse(
     def read(place: int, _: object) -> bytes:
         nonlocal over
         over |= reads.add(place)
-        # Never an early end of the text, even beyond the limit: two ends in one text crash the
-        # parser.
+        # Never an early end, even beyond the limit: two ends in one text crash the parser.
         return data[place : place + _CHUNK]
 
     def stop(place: int, _: bool) -> bool:

@@ -111,7 +111,7 @@ class _Reader:
             self.line -= len(space.expandtabs(_TAB)) - len(space)
 
     def begin_segment(self) -> None:
-        """Make the line ends since the last code end segments: comments and blank lines."""
+        """Turn the line ends since the last code into ends of segments."""
         self.ends += self.held
         self.held = []
 

@@ -36,7 +36,7 @@ _LAST_CHOICE = np.iinfo(np.int64).max
 
 
 def missing(language: str) -> str | None:
-    """Return how to replace or install a grammar that is missing; None if it is installed."""
+    """Return how to install a missing grammar or do without it; None if it is installed."""
     module, _ = grammar_of(language)
     if find_spec("tree_sitter") and find_spec(module):
         return None

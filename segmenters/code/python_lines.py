@@ -2,13 +2,14 @@
 
 A line end closes a segment unless it is inside of brackets or of a string, or follows a backslash:
 where the standard library's `tokenize` has NEWLINE, or NL outside of a statement. So blank lines
-and comment lines are segments of their own. In broken code a string without its closing quote ends
-with its line, and unmatched closing brackets are ignored. A line in brackets that starts with a
-word which only starts statements (`def`, `return` ...) shows that a bracket was never closed: the
-brackets are forgotten, and the segment ends with that line. It does not end before it: every line
-in brackets would have to wait for its whole first word. Until such a line, and after triple quotes
-that never close, the rest is one segment. Nested quotes of one kind inside of an f-string (PEP 701)
-are not followed.
+and comment lines are segments of their own.
+
+In broken code a string without its closing quote ends with its line, and unmatched closing brackets
+are ignored. A line in brackets that starts with a word which only starts statements (`def`,
+`return` ...) shows that a bracket was never closed: the brackets are forgotten, and the segment
+ends with that line. It cannot end before it, or each line in brackets would wait for its whole
+first word. Until such a line, and after triple quotes that never close, the rest is one segment.
+Nested quotes of one kind inside of an f-string (PEP 701) are not followed.
 """
 
 import re

@@ -5,8 +5,7 @@ of a block (nodes in `Table.opens`), at a clause (`begins`), and at a statement 
 block ("if (a)" without braces). So the header of a definition, a call over several lines and a
 chain of methods are one segment each, and so is a comment or string of several lines; an opening
 brace on a line of its own belongs to its header, and a closing one is a segment. In `loose` nodes
-(the text of a page) and in nodes that hold an error, up to the block around it, every line is a
-segment.
+(text of a page) and in nodes with an error, up to the block around it, every line is a segment.
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ class Table:
     tags: str = ""  # nodes that nest by tags
     defines: str = ""  # top-level definitions
     contains: str = ""  # nodes searched for definitions
-    comments: str = "comment line_comment block_comment"
+    comments: str = "comment line_comment block_comment"  # belong to the definition below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

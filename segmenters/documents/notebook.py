@@ -4,8 +4,7 @@ The strings of a cell's source are read unescaped, with the place of each charac
 cuts fall after the "\n" of a line, two characters there. Strings of outputs are read the same way,
 as lines; all other JSON is cut into physical lines. A string that begins its line begins a segment
 there, indentation included, and its closing signs stay with it. The language of code is that of the
-kernel or of a cell magic (%%bash). Formats 3 and 4 of nbformat; truncated JSON is read as far as it
-goes.
+kernel or of a cell magic (%%bash). Formats 3 and 4 of nbformat, also if the JSON breaks off.
 """
 
 from __future__ import annotations

@@ -9,15 +9,13 @@ Commands that a theory defines are not known. Source: Wenzel, The Isabelle/Isar 
 
 Metamath: `$.` ends a statement (`$c $v $f $e $d $a $p`, with its label and its proof after `$=`).
 `${`, `$}`, a file inclusion `$[ .. $]` and a comment `$( .. $)` between statements are steps of
-their own; a comment in a statement belongs to it. Comments do not nest. Keywords need no white
-space around them, since only they hold `$`. Source: Megill and Wheeler, Metamath (2019), section
-4.1.
+their own; a comment in a statement belongs to it. Comments do not nest. Keywords need no space
+around them, since only they hold `$`. Source: Megill and Wheeler, Metamath (2019), section 4.1.
 
 Mizar: ';' ends a step, `end;` included. `proof` is a step of its own, and `now`, `hereby`, `begin`
-end the step that they are in (`A1: now`). A comment runs from `::` to the end of its line; it
-belongs to the step before it on the line, else to the step below. A chain of equalities (`.=`) is
-one step. Source: Grabowski, Kornilowicz and Naumowicz, Mizar in a Nutshell (2010), sections 2 and
-3.
+end the step that they are in (`A1: now`). A comment, from `::` to the end of its line, belongs to
+the step before it on the line, else to that below. A chain of equalities (`.=`) is one step.
+Source: Grabowski, Kornilowicz and Naumowicz, Mizar in a Nutshell (2010), sections 2 and 3.
 """
 
 import re

@@ -5,9 +5,8 @@ brackets and emoji that close after it, a blank line, a bullet, a smiling face. 
 dropped according to the word before (abbreviation, initial, list number), searched in a bounded
 window, and to the first visible character after it. Trailing white space stays with the sentence
 before. The next word is read only by option (`starts_sentence`, `omission_starts`, `item_starts`,
-each at most `REACH` characters). The rules pair no quotes but guillemets and doubled marks, and
-know no language beyond lists of abbreviations: text without capitals or terminators (Thai) is not
-cut.
+`REACH` characters at most). The rules pair no quotes but guillemets and doubled marks, and know no
+language beyond lists of abbreviations: text without capitals or terminators (Thai) is not cut.
 """
 
 import hashlib
@@ -244,8 +243,7 @@ def _ends_before_lower(text: str, start: int, run: str) -> bool:
     """Return whether a small letter starts a sentence: after a plain word and its terminator."""
     word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
     if run != ".":
-        # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, "nice! and" does
-        # not.
+        # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, not "nice! and".
         return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
     if word in lists.SHORT_WORDS:
         return True

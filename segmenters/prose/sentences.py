@@ -171,9 +171,9 @@ class SentenceMachine(Machine):
     terminators and closers, then a spaced quote, notes, emoji and white space, in this order, so a
     letter is such a place, and nearly everything else. They scan only where an end is conceivable:
     at a visible character after white space, a terminator, a closer or an emoji. A few thousand
-    characters are kept of the text; a longer run of white space, terminators or emoji is shortened
-    in the middle, where the rules do not look. (Numbered notes and spaced emoji without end are
-    kept whole.)
+    characters of the text are kept; a longer run of white space, terminators or emoji is shortened
+    in the middle, where the rules do not look. (Endless numbered notes and spaced emoji are kept
+    whole.)
     """
 
     text: str = ""  # the end of the text, possibly shortened

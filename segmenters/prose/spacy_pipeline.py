@@ -86,8 +86,7 @@ def _rules(next_word: bool) -> Language:
     tokenizer = {"@tokenizers": "bipe_sentence_tokens", "next_word": next_word}
     nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
     nlp.add_pipe(COMPONENT, config={"next_word": next_word})
-    # Lower case, shape, likeness to a URL of each token take most of the time, and nobody reads
-    # them.
+    # Lower case, shape and the like of each token take most of the time, and nobody reads them.
     nlp.vocab.lex_attr_getters = {}  # type: ignore[attr-defined]
     nlp.max_length = _NO_LIMIT
     return nlp

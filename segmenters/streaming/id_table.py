@@ -8,7 +8,7 @@ Flags of each id, found by letting the segmenter's machine read the piece in a f
 
     closes   a segment ends with the piece (".", "\n"): the next one may start another
     takes    the piece starts a segment if one was closed before it (" The"; ")" does not)
-    passes   the piece leaves that to the next (white space after a period, special tokens)
+    passes   the piece leaves the start to the next (white space after a period, special tokens)
     opens    a segment starts inside of the piece ("\nNo" as one token)
     guards   a period after the piece does not close (" Mr")
     spaces   the piece ends in white space

@@ -117,11 +117,11 @@ class Online:
         return marks
 
     def _anchor_of(self, first: int, last: int, added: str, known: int) -> int:
-        """Return the anchor of a token's span, -1 while it is incomplete; blank before `known`."""
+        """Return the anchor of a token's span, or -1 while the span is incomplete."""
         before = self._anchors[-1] if self._anchors else max(self._anchor, 0)
         if last < first:
             return before
-        for place in range(max(first, known), last + 1):
+        for place in range(max(first, known), last + 1):  # before `known` is white space
             if place == self._size:
                 return -1
             if not added[place - known].isspace():
