@@ -80,7 +80,7 @@ FLOORS = {
     """,
     "train": """
         errors disk data.reading data.tokenizing data.store data.preparing data.rows
-        data tasks config fit evals report commands cli
+        data tasks config fit.watching fit evals report commands cli
     """,
 }
 # A file of less than this many lines, encodings aside, is here with its reason.

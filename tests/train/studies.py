@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from train.cli import opened, register_resolvers, resolved, run_command
 from train.fit import runs
-from train.fit.callbacks import read_metrics
+from train.fit.watching.metrics import read_metrics
 
 TIMES = ("tokens_per_second", "seconds")
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
-from train.fit.callbacks import read_metrics
 from train.fit.checkpoints import checkpoints
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL
+from train.fit.watching.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

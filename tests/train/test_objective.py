@@ -14,8 +14,8 @@ from train.config import Config
 from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.fit.callbacks import Metrics
 from train.fit.module import positions_of
+from train.fit.watching.metrics import Metrics
 
 
 def first_batch(words):

@@ -29,9 +29,9 @@ from bipe.loss import IGNORE, summed_cross_entropy
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.batch import Batch
 from train.errors import RunError
-from train.fit.callbacks import Metrics
 from train.fit.index_counts import IndexCounts
 from train.fit.optim import Schedule
+from train.fit.watching.metrics import Metrics
 
 _LOOK_EVERY = 10  # steps, if looking waits for the device
 

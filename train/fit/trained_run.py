@@ -19,7 +19,7 @@ from train.config import encoding_name
 from train.disk.files import sha256
 from train.errors import RunError
 from train.fit import runs
-from train.fit.callbacks import read_metrics
+from train.fit.watching.metrics import read_metrics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,9 +26,10 @@ from train.data.rows.datamodule import LMDataModule, RowStatistics, table
 from train.disk.files import full_disk
 from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
-from train.fit.callbacks import MetricsFile, ProgressBar
 from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints, latest_checkpoint
 from train.fit.module import LMModule, Training, full_state
+from train.fit.watching.metrics import MetricsFile
+from train.fit.watching.progress import ProgressBar
 
 _LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (

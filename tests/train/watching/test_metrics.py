@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from train.errors import DataError
-from train.fit.callbacks import COLUMNS, Clock, MetricsFile, ProgressBar, read_metrics
+from train.fit.watching.metrics import COLUMNS, Clock, MetricsFile, read_metrics
+from train.fit.watching.progress import ProgressBar
 
 
 class Run:
@@ -158,18 +159,18 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
 def test_on_a_terminal_there_is_a_bar(monkeypatch):
     from rich.console import Console
 
-    from train.fit import callbacks
+    from train.fit.watching import progress
 
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    make = callbacks._bar
+    make = progress._bar
 
     def on_screen():
         bar = make()
         bar.live.console = Console(file=screen, force_terminal=True, width=120)
         return bar
 
-    monkeypatch.setattr(callbacks, "_bar", on_screen)
+    monkeypatch.setattr(progress, "_bar", on_screen)
     bar = ProgressBar(title="bipe_rope")
     run = Run(bar).train(10)
     run.call("on_train_end")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.train.studies import pretrain, same_weights
 from train.cli import main
-from train.fit import loggers
 from train.fit.runs import CONFIG
+from train.fit.watching import loggers
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 

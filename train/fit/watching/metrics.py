@@ -1,11 +1,10 @@
-"""Callbacks that report a training: the numbers of a step, metrics.csv, the progress bar."""
+"""The numbers of a training step and the file that keeps them: metrics.csv."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
-import sys
 import time
 from collections import UserDict, deque
 from pathlib import Path
@@ -79,7 +78,7 @@ class Clock:
         return f"{seconds // 60}:{seconds % 60:02d} left"
 
 
-class _EachStep(lightning.Callback):
+class EachStep(lightning.Callback):
     """Calls `begin` before training and `after_step` after each optimizer step, on rank 0 only."""
 
     def __init__(self) -> None:
@@ -106,7 +105,7 @@ class _EachStep(lightning.Callback):
         raise NotImplementedError
 
 
-class MetricsFile(_EachStep):
+class MetricsFile(EachStep):
     """Appends a line to metrics.csv every few optimizer steps, whatever the loggers.
 
     A validation loss is in the line of the step before the validation. A resumed run drops the
@@ -153,44 +152,6 @@ class MetricsFile(_EachStep):
         write_whole(self.path, text.getvalue())
 
 
-class ProgressBar(_EachStep):
-    """Shows loss, rates and time left: a bar on a terminal, else a line every `every` steps."""
-
-    def __init__(self, *, title: str, every: int = 50) -> None:
-        super().__init__()
-        self.title, self.every = title, every
-        self._bar: Any = None
-
-    def begin(self, trainer: lightning.Trainer) -> None:
-        if sys.stderr.isatty():
-            self._bar = _bar()
-            self._task = self._bar.add_task(
-                self.title, total=trainer.max_steps, completed=trainer.global_step, text=""
-            )
-            self._bar.start()
-
-    def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
-        step, steps = trainer.global_step, trainer.max_steps
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step, text=self._text(module.metrics))
-        elif step % self.every == 0 or step == steps:
-            text, left = self._text(module.metrics), self._clock.left(step, steps)
-            print(f"{self.title}  step {step}/{steps}  {text}  {left}", file=sys.stderr, flush=True)
-
-    def on_train_end(self, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
-    on_exception = on_train_end  # type: ignore[assignment]
-
-    def _text(self, metrics: Any) -> str:
-        text = f"loss {metrics['loss']:.3f}  lr {metrics['lr']:.1e}"
-        text += f"  {self._clock.rate():,.0f} tokens/s"
-        skipped = metrics["skipped_steps"]
-        return text + (f"  {skipped} steps skipped" if skipped else "")
-
-
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a metrics file as numbers or None, without an unfinished last line."""
     if not path.exists():
@@ -208,19 +169,3 @@ def _number(text: str) -> float | None:
 
 def _writer(file: Any) -> csv.DictWriter[str]:
     return csv.DictWriter(file, COLUMNS, lineterminator="\n")
-
-
-def _bar() -> Any:
-    from rich import progress
-    from rich.console import Console
-
-    return progress.Progress(
-        "[bold]{task.description}",
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        "{task.fields[text]}",
-        progress.TimeElapsedColumn(),
-        "left",
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )

@@ -1,0 +1,1 @@
+"""What a training shows and records while it runs: metrics.csv, progress, loggers."""
