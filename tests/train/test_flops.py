@@ -1,0 +1,70 @@
+"""The operations of a training step, against torch's own counter of what is run."""
+
+import pytest
+import torch
+
+from bipe import Decoder, DecoderConfig, Positions
+from bipe.loss import summed_cross_entropy
+from train.fit.flops import PEAK, counter, keys_per_query, peak_flops, step_flops
+
+ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 16, "theta": 10000.0}
+ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 4}
+
+
+def decoder(encoding, **sizes):
+    sizes = {"vocab_size": 96, "width": 64, "n_layer": 2, "n_head": 4, "mlp_width": 160} | sizes
+    return DecoderConfig(encoding=encoding, **sizes)
+
+
+def counted(config, *, rows, time, starts=(), recompute=False):
+    model = Decoder(config, recompute=recompute)
+    model.init_weights(seed=0)
+    tokens = torch.zeros(rows, time, dtype=torch.int64)
+    marks = torch.zeros(rows, time, dtype=torch.uint8)
+    marks[:, [0, *starts]] = 3
+    with counter() as found:
+        hidden = model(tokens, Positions.from_marks(marks, packed=bool(starts)))
+        loss = summed_cross_entropy(hidden.flatten(0, 1), model.head.weight, tokens.flatten())
+        loss.backward()
+    return found.get_total_flops() / (rows * time)
+
+
+@pytest.mark.parametrize("encoding", [ROPE, ALIBI], ids=["rope", "alibi"])
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("n_kv_head", [None, 2])
+def test_operations_are_those_that_torch_counts(encoding, recompute, n_kv_head):
+    config = decoder(encoding, n_kv_head=n_kv_head)
+    ours = step_flops(config, row_length=256, recompute=recompute)
+    theirs = counted(config, rows=2, time=256, recompute=recompute)
+    assert ours.device == pytest.approx(theirs, rel=0.02)
+
+
+def test_operations_of_packed_documents_are_those_that_torch_counts():
+    lengths = (384, 128)
+    mean = sum(n * n for n in lengths) / sum(lengths)
+    ours = step_flops(decoder(ROPE), row_length=512, document=mean)
+    assert ours.device == pytest.approx(
+        counted(decoder(ROPE), rows=1, time=512, starts=(384,)), rel=0.02
+    )
+
+
+def test_long_rows_cost_more_and_recomputing_is_not_useful_work():
+    config = decoder(ROPE)
+    short, long = (step_flops(config, row_length=n) for n in (128, 4096))
+    assert long.forward > short.forward and long.backward == 2 * long.forward
+    assert step_flops(config, row_length=4096, recompute=True).model == long.model
+
+
+def test_a_token_sees_half_of_its_document():
+    assert keys_per_query(1) == 1
+    assert keys_per_query(512) == 256.5
+    assert keys_per_query(512, document=64) == 32.5
+    assert keys_per_query(512, document=9000) == 256.5
+
+
+def test_devices_are_known_by_their_names():
+    assert peak_flops("NVIDIA H100 80GB HBM3") == PEAK["H100"]
+    assert peak_flops("NVIDIA H100 PCIe") == PEAK["H100 PCIe"]
+    assert peak_flops("NVIDIA A100-SXM4-80GB") == PEAK["A100"]
+    assert peak_flops("NVIDIA GeForce RTX 4090") == PEAK["RTX 4090"]
+    assert peak_flops("Apple M3") is None

@@ -1,0 +1,137 @@
+"""Floating-point operations of a training step: those of its matrix products, two per multiply-add.
+
+Per token, with the width c, vocabulary v, and p keys that a query sees on average:
+
+    forward       2 x (weights of the blocks) + 4 p c per layer + 2 v c
+    backward      twice that
+    recomputed    the scores of attention, by fused kernels (2 p c per layer), and with
+                  recompute=true the blocks' forward pass
+
+`model` is what the utilisation of a device (MFU; Chowdhery et al., 2204.02311, appendix B) is
+reckoned from, with attention over the pairs that it needs: causal, within documents. Norms,
+activations and rotations are left out: they are bound by memory. So is what the banded path of a
+linear bias skips, which depends on the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from bipe.decoder import DecoderConfig
+
+TRAINING = 3  # a forward pass, and a backward one of twice its work
+# Dense bfloat16 operations per second by the makers' data sheets, by what is in the device's name;
+# the first that fits. (RTX 4090: with sums in float32.)
+PEAK = {
+    "B200": 2250e12,
+    "GH200": 989e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "RTX 4090": 165e12,
+    "V100": 125e12,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flops:
+    """Floating-point operations per token of a training step."""
+
+    forward: float
+    backward: float
+    recomputed: float
+
+    @property
+    def model(self) -> float:
+        """Return what the model needs; recomputation is not useful work."""
+        return self.forward + self.backward
+
+    @property
+    def device(self) -> float:
+        """Return what the device does."""
+        return self.model + self.recomputed
+
+
+def keys_per_query(row_length: int, *, document: float | None = None) -> float:
+    """Return how many keys a token attends to on average, itself among them.
+
+    document: mean length of the document (or its part in the row) that a token is in: the mean over
+    tokens, sum of squared lengths / sum of lengths. None: one document fills the row.
+    """
+    length = row_length if document is None else min(document, row_length)
+    return (length + 1) / 2
+
+
+def step_flops(
+    decoder: DecoderConfig,
+    *,
+    row_length: int,
+    document: float | None = None,
+    recompute: bool = False,
+    keys: float | None = None,
+) -> Flops:
+    """Return the operations per token of a training step.
+
+    document: see keys_per_query. keys: keys per query, if a path computes other pairs than needed.
+    """
+    pairs = keys_per_query(row_length, document=document) if keys is None else keys
+    blocks = 2.0 * decoder.n_layer * block_weights(decoder)
+    attention = 4.0 * decoder.n_layer * decoder.width * pairs  # q k^T, and the weights with v
+    head = 2.0 * decoder.vocab_size * decoder.width
+    forward = blocks + attention + head
+    # The last product of a block is not computed again: nothing in its backward pass needs it.
+    last = 2.0 * decoder.n_layer * decoder.width * decoder.mlp_width
+    again = blocks - last + attention if recompute else 0.0
+    return Flops(
+        forward=forward,
+        backward=(TRAINING - 1) * forward,
+        recomputed=again + attention / 2,
+    )
+
+
+def block_weights(decoder: DecoderConfig) -> int:
+    """Return the weights of the matrices of one block."""
+    keys_and_values = 2 * decoder.width * decoder.kv_heads * decoder.head_width
+    return 2 * decoder.width**2 + keys_and_values + 3 * decoder.width * decoder.mlp_width
+
+
+def peak_flops(device: str) -> float | None:
+    """Return the bfloat16 operations per second of a device's name; None if it is not known."""
+    named = device.casefold()
+    found = (peak for key, peak in PEAK.items() if all(w in named for w in key.casefold().split()))
+    return next(found, None)
+
+
+def counter() -> FlopCounterMode:
+    """Return torch's counter, which counts what is run; fused causal kernels do half the pairs."""
+    aten = torch.ops.aten
+    kernels = [
+        (aten._scaled_dot_product_flash_attention_for_cpu, _forward),
+        (aten._scaled_dot_product_flash_attention_for_cpu_backward, _backward),
+    ]
+    return FlopCounterMode(display=False, custom_mapping=dict(kernels))
+
+
+def _forward(q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **named: Any) -> int:
+    causal = bool(rest[1]) if len(rest) > 1 else bool(named.get("is_causal"))
+    return 4 * _pairs(q, k, causal) * q[-1]
+
+
+def _backward(
+    grad: Any, q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **named: Any
+) -> int:
+    # (grad_out, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask, scale)
+    return 10 * _pairs(q, k, bool(rest[3])) * q[-1]
+
+
+def _pairs(q: Any, k: Any, causal: bool) -> int:
+    batch, head, queries, _ = q
+    keys = k[-2]
+    return int(batch * head * (queries * (keys + 1) // 2 if causal else queries * keys))
