@@ -79,7 +79,7 @@ FLOORS = {
         attention.passes decoder checkpoint generation extension layouts
     """,
     "train": """
-        errors disk data.reading data.tokenizing data.store data.preparing data.rows
+        errors stop disk data.reading data.tokenizing data.store data.preparing data.rows
         data tasks config fit.watching fit evals report commands cli
     """,
 }

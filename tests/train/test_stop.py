@@ -1,0 +1,135 @@
+"""A signal stops the work where it may stop, and a second one at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from train import stop
+
+ROOT = Path(__file__).parents[2]
+STATUS = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": 130, "SIGHUP": 129, "SIGUSR2": 140}
+
+
+def send(name="SIGTERM"):
+    os.kill(os.getpid(), signal.Signals[name])
+
+
+def wait_for(condition, seconds=60):
+    limit = time.monotonic() + seconds
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.005)
+    assert condition()
+
+
+@pytest.mark.parametrize("name", STATUS)
+def test_a_signal_ends_the_work_with_its_status(name):
+    with pytest.raises(stop.Stopped) as stopped, stop.stopping():
+        send(name)
+    assert stopped.value.status == STATUS[name]
+    assert str(stopped.value) == f"stopped by {name}"
+
+
+def test_deferred_work_stops_where_it_looks():
+    with stop.stopping():
+        with stop.deferred():
+            send()
+            wait_for(stop.requested)
+            assert stop.requested() is signal.SIGTERM
+        with pytest.raises(stop.Stopped, match="SIGTERM; 3 parts are kept"):
+            stop.check("3 parts are kept")
+    assert stop.requested() is None
+    stop.check("nothing was asked for")
+
+
+def test_a_block_says_what_is_kept():
+    done = 0
+    with (
+        pytest.raises(stop.Stopped, match="SIGTERM; 2 are kept"),
+        stop.stopping(),
+        stop.kept(lambda: "not this"),
+        stop.kept(lambda: f"{done} are kept"),
+    ):
+        for done in (1, 2):
+            if done == 2:
+                send()
+
+
+def test_handlers_are_as_before_afterwards():
+    before = [signal.getsignal(each) for each in stop.SIGNALS]
+    with stop.stopping():
+        assert signal.getsignal(signal.SIGTERM) not in before
+        with stop.stopping():
+            pass
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert [signal.getsignal(each) for each in stop.SIGNALS] == before
+    assert "stop" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_what_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop.stopping():
+            send("SIGHUP")
+            assert stop.requested() is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_that_is_delivered_twice_is_one():
+    with stop.stopping(), stop.deferred():
+        send()
+        send()
+        wait_for(stop.requested)
+
+
+def test_one_of_several_ranks_waits_for_the_others(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with stop.stopping():
+        send()
+        wait_for(stop.requested)
+
+
+def test_the_end_of_a_slurm_job_is_a_signal(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_START_TIME", str(time.time() - 10))
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(time.time() + 2))
+    with pytest.raises(stop.Stopped) as stopped, stop.stopping():
+        wait_for(lambda: False)
+    assert stopped.value.status == STATUS["SIGUSR1"]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_a_forked_process_has_the_system_s_handlers():
+    with stop.stopping():
+        child = os.fork()
+        if not child:
+            send()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+        assert stop.requested() is None
+
+
+@pytest.mark.parametrize("name", ("SIGTERM", "SIGINT"))
+def test_a_second_signal_ends_at_once_whatever_the_main_thread_does(name):
+    program = """if True:
+        import hashlib
+        from train import stop
+        with stop.stopping(), stop.deferred():
+            print("ready", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)  # minutes in C
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.Signals[name])
+    time.sleep(1)  # what follows at once is the same signal
+    assert process.poll() is None
+    process.send_signal(signal.Signals[name])
+    assert process.wait(30) == STATUS[name]
+    process.stdout.close()

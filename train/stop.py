@@ -1,0 +1,177 @@
+"""Requests to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and the end of a Slurm job.
+
+    with stopping():                  once, around a command
+        with kept(lambda: f"{done} parts are kept; run again to go on"):
+            for part in parts:        a signal raises Stopped here, wherever the program is
+                check()
+        with deferred():              a signal only sets the flag; the work looks for itself
+            if requested(): ...
+
+A second signal ends the process at once, with status 128 + its number: every file is written under
+a temporary name, so none is left half-written. Terminals, `timeout`, torchrun and Slurm may deliver
+one signal twice; what follows at once is therefore no second one.
+
+A thread reads the signals (signal.set_wakeup_fd), since Python's handlers wait for the main thread,
+which may be in a collective for minutes.
+"""
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
+_LAUNCHERS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")  # forward what their processes also receive
+_END, _BEGIN = "SLURM_JOB_END_TIME", "SLURM_JOB_START_TIME"  # seconds since the epoch
+_MARGIN, _MARGIN_SHARE = 120.0, 0.1  # seconds before the end, at most this share of the job
+
+_requested: signal.Signals | None = None
+_deferring = 0
+_watching = False
+_imported = time.time()
+
+
+class Stopped(BaseException):
+    """The work was stopped by a signal; its text says what is kept, and is true for the command."""
+
+    def __init__(self, signum: int, text: str = "") -> None:
+        super().__init__(signum, text)
+        self.signal, self.text = signal.Signals(signum), text
+
+    @property
+    def status(self) -> int:
+        """The exit status of the process."""
+        return 128 + self.signal
+
+    def __str__(self) -> str:
+        return f"stopped by {self.signal.name}" + f"; {self.text}" * bool(self.text)
+
+
+def requested() -> signal.Signals | None:
+    """Return the signal that asked this process to stop, if any."""
+    return _requested
+
+
+def check(text: str = "") -> None:
+    """Raise Stopped if it was requested; text: what is kept, and how to go on."""
+    if _requested is not None:
+        raise Stopped(_requested, text)
+
+
+@contextmanager
+def kept(text: Callable[[], str]) -> Iterator[None]:
+    """Give a Stopped from the block the text that says what is kept, unless it has one."""
+    try:
+        yield
+    except Stopped as stop:
+        raise stop if stop.text else Stopped(stop.signal, text()) from None
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Only set the flag on a signal in the block, which calls `requested` or `check` itself."""
+    global _deferring
+    _deferring += 1
+    try:
+        yield
+    finally:
+        _deferring -= 1
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Turn signals in the block into Stopped; outside the main thread, or inside, do nothing.
+
+    One of several ranks only sets the flag until they agree, since the others wait for it. What
+    the parent ignores (nohup) stays ignored.
+    """
+    global _requested, _watching, _deferring
+    if _watching or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _requested, _watching = None, True
+    _deferring = int(os.environ.get("WORLD_SIZE", "1") != "1")
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    handled = [each for each in SIGNALS if before[each] != signal.SIG_IGN]
+    wakeup = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    thread = threading.Thread(target=_listen, args=(heard,), name="stop", daemon=True)
+    thread.start()
+    for each in handled:
+        signal.signal(each, _handle)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)  # see Launcher in train/fit/parallel
+    try:
+        yield
+    finally:
+        for each in handled:
+            signal.signal(each, before[each])
+        signal.set_wakeup_fd(wakeup)
+        os.close(told)  # ends the thread
+        thread.join()
+        os.close(heard)
+        _requested, _watching, _deferring = None, False, 0
+
+
+def _handle(signum: int, frame: FrameType | None) -> None:
+    _note(signum)
+    if not _deferring:
+        raise Stopped(signum)
+
+
+def _note(signum: int) -> None:
+    global _requested
+    _requested = _requested or signal.Signals(signum)
+
+
+def _listen(heard: int) -> None:
+    """Set the flag on the first signal, and end the process on the second."""
+    first, own = None, 0
+    together = 2.0 if any(name in os.environ for name in _LAUNCHERS) else 0.2
+    left = _seconds_left()
+    while True:
+        if not select.select([heard], [], [], left)[0]:  # the time limit is near
+            left = None
+            if _requested is None:
+                own = signal.SIGUSR1
+                os.kill(os.getpid(), own)
+            continue
+        found = os.read(heard, 64)
+        if not found:
+            return
+        for signum in filter(SIGNALS.__contains__, found):
+            _note(signum)
+            now = time.monotonic()
+            if signum == own:  # Slurm's own signals may follow while work is being saved
+                own = 0
+            elif first is not None and now - first > together:
+                os._exit(128 + signum)
+            else:
+                first = first or now
+
+
+def _seconds_left() -> float | None:
+    """Return the seconds to the moment before the end of a Slurm job at which to stop."""
+    try:
+        end = float(os.environ[_END])
+    except (KeyError, ValueError):
+        return None
+    begin = float(os.environ.get(_BEGIN, _imported))
+    return max(0.0, end - min(_MARGIN, _MARGIN_SHARE * (end - begin)) - time.time())
+
+
+def _forget_in_child() -> None:
+    """Give a forked process the system's handlers: it must not write into its parent's pipe."""
+    if _watching:
+        signal.set_wakeup_fd(-1)
+        for each in SIGNALS:
+            if signal.getsignal(each) is _handle:
+                signal.signal(each, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
