@@ -6,8 +6,14 @@ Imports nothing heavy and nothing of ours, since all of `train` raises these. `b
 
 import contextlib
 import difflib
+import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+_CHECKOUT = Path(__file__).parents[1]
 
 
 class UserError(ValueError):
@@ -64,6 +70,29 @@ def is_mendable(error: BaseException) -> bool:
     kinds = (getattr(sys.modules.get(module), name, ()) for module, name in _MENDABLE)
     names_a_file = isinstance(error, OSError) and error.filename is not None
     return names_a_file or isinstance(error, (UserError, *kinds))
+
+
+def require_package(module: str, *, extra: str, needed_by: str) -> None:
+    """Raise MissingPackage with the cure if a module of an extra is not installed."""
+    if find_spec(module) is None:
+        raise MissingPackage(f"{needed_by} needs {module}: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of bipe, which is on no package index.
+
+    From a checkout that is the checkout with its pinned versions, or else the extra's own packages.
+    """
+    pins = _CHECKOUT / "constraints.txt"
+    if pins.is_file() and (_CHECKOUT / "pyproject.toml").is_file():
+        return f"pip install -c {shlex.quote(str(pins))} -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
+    from importlib.metadata import requires
+
+    marker = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
+    wanted = [
+        line.partition(";")[0].strip() for line in requires("bipe") or () if marker.search(line)
+    ]
+    return f"pip install {shlex.join(wanted)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,8 +1,21 @@
 """What a user can mend is one line; any other error keeps its traceback."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
-from train.errors import MissingPackage, UserError, is_mendable
+from train import errors
+from train.errors import (
+    MissingPackage,
+    UserError,
+    install_command,
+    is_mendable,
+    require_package,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -154,3 +167,30 @@ def test_what_a_user_can_mend_is_known_by_its_kind():
     assert all(map(is_mendable, (*mendable, FileNotFoundError(2, "no such file", "x.txt"))))
     ours = (ValueError("x"), OSError("x"), ImportError("x"), RuntimeError("x"), TypeError("x"))
     assert not any(map(is_mendable, ours))
+
+
+def test_a_missing_package_comes_with_the_command_that_installs_it():
+    with pytest.raises(MissingPackage) as fault:
+        require_package("no_such_module", extra="scrolls", needed_by="ROUGE")
+    assert str(fault.value).startswith("ROUGE needs no_such_module: pip install -c ")
+    require_package("json", extra="scrolls", needed_by="nothing")
+
+
+def test_the_command_is_the_checkout_or_the_packages_themselves(monkeypatch, tmp_path):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert install_command("scrolls").endswith(f"-e '{ROOT}[scrolls]'")
+    assert str(ROOT / "constraints.txt") in install_command("scrolls")
+    monkeypatch.setattr(errors, "_CHECKOUT", tmp_path)  # an installed wheel
+    for extra in ("scrolls", "ray", "code"):
+        command = install_command(extra)
+        assert "bipe" not in command
+        for wanted in extras["optional-dependencies"][extra]:
+            assert re.match(r"[\w-]+", wanted)[0].replace("_", "-") in command.replace("_", "-")
+
+
+def test_no_hint_names_a_package_that_is_on_no_index():
+    rooms = [
+        path for room in ("bipe", "segmenters", "train") for path in (ROOT / room).rglob("*.py")
+    ]
+    assert [str(path) for path in rooms if "install 'bipe[" in path.read_text()] == []
+    assert [str(path) for path in rooms if "install bipe[" in path.read_text()] == []

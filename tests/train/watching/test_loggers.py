@@ -110,5 +110,5 @@ def test_without_tensorboard_the_cure_is_told(keyless, tmp_path):
         raise ModuleNotFoundError("No module named 'tensorboard'")
 
     keyless.setattr("lightning.pytorch.loggers.TensorBoardLogger", missing)
-    with pytest.raises(ValueError, match=r"pip install 'bipe\[tensorboard\]'"):
+    with pytest.raises(ValueError, match=r"pip install -c .* -e '?.*\[tensorboard\]"):
         loggers.tensorboard(folder=tmp_path, name="x")

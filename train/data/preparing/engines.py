@@ -27,7 +27,7 @@ from typing import Any
 
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
-from train.errors import DataError
+from train.errors import DataError, require_package
 
 _LOSSES = 3  # pools that may break in a row without a finished part
 _LOOKS = 3  # checks in a row that must find no job in the queue: one may fail
@@ -204,10 +204,8 @@ class Ray:
         return f"Ray at {self.address or 'its default address'}"
 
     def run(self, work: Work, *, watch: Watch) -> None:
-        try:
-            import ray
-        except ImportError as fault:
-            raise DataError("engine=ray needs Ray; run: pip install 'bipe[ray]'") from fault
+        require_package("ray", extra="ray", needed_by="engine=ray")
+        import ray
         from datatrove.executor.ray import RayPipelineExecutor
 
         todo, steps = _todo(work)

@@ -22,7 +22,7 @@ from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.vocabulary import TokenizerSource
 from train.disk.files import sha256
 from train.disk.manifest import plain
-from train.errors import DataError
+from train.errors import DataError, MissingPackage, install_command
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -98,7 +98,8 @@ class Language(Filter):
             step = LanguageFilter(list(self.languages), language_threshold=self.threshold)
             from fasttext.FastText import _FastText
         except ImportError as fault:
-            raise DataError("Language needs fastText; run: pip install 'bipe[language]'") from fault
+            cure = install_command("language")
+            raise MissingPackage(f"Language needs fastText: {cure}") from fault
         step.model._model = _FastText(str(self.model))  # set here, or it would download one
         return step
 

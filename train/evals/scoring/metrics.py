@@ -9,7 +9,7 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
-from train.errors import MissingPackage
+from train.errors import MissingPackage, require_package
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -78,8 +78,7 @@ def _ascii(text: str) -> str:
 
 @cache
 def _scorer() -> Any:
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as fault:
-        raise MissingPackage("ROUGE needs rouge_score: pip install bipe[scrolls]") from fault
+    require_package("rouge_score", extra="scrolls", needed_by="ROUGE")
+    from rouge_score.rouge_scorer import RougeScorer
+
     return RougeScorer(list(ROUGE_TYPES), use_stemmer=False)

@@ -9,7 +9,7 @@ from typing import Any
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger
 
-from train.errors import MissingPackage
+from train.errors import MissingPackage, install_command
 
 log = logging.getLogger("bipe")
 
@@ -98,14 +98,14 @@ def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | Non
 
 
 def tensorboard(*, folder: Path, name: str) -> Logger:
-    """Return a writer of TensorBoard event files; needs `pip install bipe[tensorboard]`."""
+    """Return a writer of TensorBoard event files; needs the extra `tensorboard`."""
     try:
         from lightning.pytorch.loggers import TensorBoardLogger
 
         return TensorBoardLogger(save_dir=folder, name="tensorboard", version="")
     except ModuleNotFoundError as error:
         raise MissingPackage(
-            f"logger=tensorboard needs TensorBoard ({error}): pip install 'bipe[tensorboard]'"
+            f"logger=tensorboard needs TensorBoard ({error}): {install_command('tensorboard')}"
         ) from error
 
 

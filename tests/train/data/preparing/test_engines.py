@@ -13,7 +13,7 @@ import pytest
 from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, content, run, write_corpus
 from train.data.preparing.engines import Local, Ray, Slurm, pipeline
 from train.data.reading import documents as parts
-from train.errors import DataError
+from train.errors import DataError, MissingPackage
 
 SBATCH = """#!{python}
 import os, re, subprocess, sys
@@ -112,7 +112,7 @@ def test_ray_gives_the_bytes_of_a_local_run(corpus, tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")
 def test_no_ray_is_said(corpus, tmp_path):
-    with pytest.raises(DataError, match=r"run: pip install 'bipe\[ray\]'"):
+    with pytest.raises(MissingPackage, match=r"engine=ray needs ray: pip install .*\[ray\]"):
         run(corpus[0], tmp_path / "out", engine=Ray())
 
 
