@@ -9,14 +9,14 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .PHONY: demo arithmetic segmentation test check format clean
 
 demo: .venv/demo.done
-	$(BIPE) prepare experiment=demo if_exists=resume
-	$(BIPE) pretrain -m experiment=demo if_exists=resume encoding=rope,bipe_rope,alibi,bipe_alibi
+	$(BIPE) prepare experiment=demo
+	$(BIPE) pretrain -m experiment=demo encoding=rope,bipe_rope,alibi,bipe_alibi
 	$(BIPE) evaluate experiment=demo
 	$(BIPE) report experiment=demo
 
 arithmetic: .venv/demo.done
-	$(BIPE) prepare experiment=arithmetic_small if_exists=resume
-	$(BIPE) pretrain -m experiment=arithmetic_small if_exists=resume \
+	$(BIPE) prepare experiment=arithmetic_small
+	$(BIPE) pretrain -m experiment=arithmetic_small \
 		encoding=rope,bipe_rope,alibi,bipe_alibi seed=0,1,2
 	$(BIPE) evaluate experiment=arithmetic_small
 	$(BIPE) report experiment=arithmetic_small
@@ -28,8 +28,8 @@ COMMA := ,
 EMPTY :=
 CUT := experiment=$(subst $(EMPTY) $(EMPTY),$(COMMA),$(SEGMENTATIONS:%=segmentation_%))
 segmentation: .venv/demo.done
-	$(BIPE) prepare -m $(CUT:,segmentation_flat=) if_exists=resume
-	$(BIPE) pretrain -m $(CUT) seed=0,1,2 if_exists=resume
+	$(BIPE) prepare -m $(CUT:,segmentation_flat=)
+	$(BIPE) pretrain -m $(CUT) seed=0,1,2
 	$(BIPE) evaluate -m $(CUT)
 	$(BIPE) report experiment=segmentation
 	PYTHONPATH=. $(BIN)/python -m benchmarks.seeds $(foreach cut,$(SEGMENTATIONS),\

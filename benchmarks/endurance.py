@@ -105,7 +105,7 @@ class Endurance:
         return killed
 
     def prepare(self) -> dict[str, Any]:
-        words = ("prepare", "corpus=endurance", "if_exists=resume")
+        words = ("prepare", "corpus=endurance")
         seconds = self.run(*words, "out=whole")
         killed = self.run_killed(*words, "out=killed", seconds=seconds)
         whole, broken = (content(self.folder / out / "data") for out in ("whole", "killed"))
@@ -124,7 +124,7 @@ class Endurance:
     def train(self, steps: int) -> dict[str, Any]:
         weights = ",".join(f"{name}: {1 + place}" for place, name in enumerate(self.names))
         words = ("pretrain", "data=whole/data", f"steps={steps}", f"rows.sources={{{weights}}}")
-        words = (*words, *_TRAINING, "if_exists=resume")
+        words = (*words, *_TRAINING)
         seconds = self.run(*words, "out=trained")
         killed = self.run_killed(*words, "out=trained_killed", seconds=seconds)
         whole, broken = (_trained(self.folder / out) for out in ("trained", "trained_killed"))

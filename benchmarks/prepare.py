@@ -248,7 +248,6 @@ class Bench:
             "tokenizer@corpus.tokenizer=load",
             f"corpus.tokenizer.path={self.scratch / 'tokenizer'}",
             f"out={self.scratch / 'again'}",
-            "if_exists=resume",
         ]
         command = [sys.executable, "-m", "train.cli", "prepare", *words]
         run = lambda: subprocess.run(command, check=True, capture_output=True)  # noqa: E731

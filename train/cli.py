@@ -248,7 +248,7 @@ def _guarded(run: Callable[[], int]) -> int:
     try:
         return run()
     except KeyboardInterrupt as stop:
-        message = str(stop) or "interrupted; if_exists=resume goes on from the last checkpoint"
+        message = str(stop) or "interrupted; the same command goes on from the last checkpoint"
         return _fault(message, status=EXIT_INTERRUPTED)
     except Exception as error:
         if full or not is_mendable(error):

@@ -93,13 +93,13 @@ def test_data_that_is_there_is_refused_kept_or_overwritten(bipe, data, tmp_path)
     there = (f"data={tmp_path / 'data'}",)
     assert bipe("prepare", *there)[0] == 0
     before = (tmp_path / "data" / "manifest.json").read_bytes()
-    status, _, err = bipe("prepare", *there)
+    status, _, err = bipe("prepare", *there, "if_exists=refuse")
     assert status == 2
     assert "if_exists=overwrite" in err
-    status, out, _ = bipe("prepare", *there, "if_exists=resume")
+    status, out, _ = bipe("prepare", *there)
     assert status == 0
     assert "is there already" in out
-    status, _, err = bipe("prepare", *there, "if_exists=resume", "corpus.tokenizer.vocab_size=270")
+    status, _, err = bipe("prepare", *there, "corpus.tokenizer.vocab_size=270")
     assert status == 2
     assert "vocab_size" in err
     assert (tmp_path / "data" / "manifest.json").read_bytes() == before
@@ -110,12 +110,12 @@ def test_an_output_that_holds_a_run_is_refused_resumed_or_overwritten(bipe, tmp_
     assert bipe("pretrain", "steps=2")[0] == 0
     run = tmp_path / "bipe_rope"
     before = curve(run)
-    status, _, err = bipe("pretrain", "steps=2")
+    status, _, err = bipe("pretrain", "steps=2", "if_exists=refuse")
     assert status == 2
-    assert "if_exists=resume goes on with it, if_exists=overwrite starts again" in err
-    assert bipe("pretrain", "steps=2", "if_exists=resume")[0] == 0
+    assert "if_exists=auto goes on with it, if_exists=overwrite starts again" in err
+    assert bipe("pretrain", "steps=2")[0] == 0
     assert curve(run) == before
-    status, _, err = bipe("pretrain", "steps=3", "if_exists=resume")
+    status, _, err = bipe("pretrain", "steps=3")
     assert status == 2
     assert "steps was 2, is 3" in err
     assert bipe("pretrain", "steps=3", "if_exists=overwrite")[0] == 0
@@ -222,7 +222,7 @@ def test_a_model_that_finds_no_room_is_told(bipe, monkeypatch, tmp_path):
         "config.yaml",
         "metrics.csv",
     ]
-    assert bipe("pretrain", "if_exists=resume")[0] == 0
+    assert bipe("pretrain")[0] == 0
     assert (tmp_path / "bipe_rope" / "model").is_dir()
 
 
@@ -233,7 +233,7 @@ def test_an_interruption_says_how_to_go_on(bipe, monkeypatch):
     monkeypatch.setattr("train.fit.module.LMModule.training_step", interrupted)
     status, _, err = bipe("pretrain")
     assert status == 130
-    assert "if_exists=resume goes on from the last checkpoint" in err
+    assert "the same command goes on from the last checkpoint" in err
 
 
 def test_divergence_is_told_in_one_message(bipe, monkeypatch):

@@ -91,7 +91,7 @@ def test_two_processes_share_a_curriculum_and_a_padded_last_batch(data, tmp_path
     assert curve(run)[-1]["tokens"] % (8 * 64)  # the last batch is short
     assert_same(run, one)
     go_back(run, step=2)
-    pretrain(*words, f"out={tmp_path}/two", "if_exists=resume")
+    pretrain(*words, f"out={tmp_path}/two")
     assert_same(run, one)
 
 
@@ -117,7 +117,7 @@ def test_a_run_of_two_processes_goes_on_in_one(in_pairs, data, alone):
     out, *_ = in_pairs
     run = out / "alibi"
     go_back(run, step=4)
-    resumed = pretrain(f"data={data}", f"out={out}", "encoding=alibi", "if_exists=resume")
+    resumed = pretrain(f"data={data}", f"out={out}", "encoding=alibi")
     assert resumed == run
     assert_same(run, alone["alibi"])
 
@@ -127,11 +127,11 @@ def test_sharded_over_two_processes_it_goes_on_as_the_same_model(data, tmp_path,
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", "keep_checkpoints=9")
     run = pretrain(*words)
     go_back(run, step=2)
-    sharded = ("if_exists=resume", "rows.micro_batch=1", "trainer=fsdp2", *TWO)
+    sharded = ("rows.micro_batch=1", "trainer=fsdp2", *TWO)
     finish(start(*words, *sharded, cwd=tmp_path))
     assert_same(run, alone["bipe_rope"])
     go_back(run, step=4)
-    pretrain(*words, "if_exists=resume")
+    pretrain(*words)
     assert_same(run, alone["bipe_rope"])
 
 
@@ -162,7 +162,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(data, tmp_path):
     process.communicate()
     assert 25 <= len(read_metrics(killed / METRICS)) < 90
     assert not (killed / MODEL).exists()
-    pretrain(*words, f"out={killed.parent}", "if_exists=resume")
+    pretrain(*words, f"out={killed.parent}")
     assert curve(killed) == curve(whole)
     assert same_weights(killed, whole)
     assert [path for path in killed.rglob("*") if path.name.startswith(".")] == []

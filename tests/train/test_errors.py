@@ -51,7 +51,7 @@ def test_an_unknown_key(refused, word, told):
         ("optimizer.lr=fast", "optimizer.lr must be float, was: 'fast'"),
         ("optimizer.betas=[0.9]", "optimizer.betas must be tuple[float, float], was: [0.9]"),
         ("compile=3", "compile must be bool, was: 3"),
-        ("if_exists=ask", "if_exists must be one of refuse, resume, overwrite, was: 'ask'"),
+        ("if_exists=ask", "if_exists must be one of auto, refuse, resume, overwrite, was: 'ask'"),
         ("attention=flash", "attention must be one of "),
         ("evaluate.runs=3", "evaluate.runs must be str or list[str], was: 3"),
         ("encoding=null", "Config group override must be a string"),

@@ -166,7 +166,7 @@ def test_an_extension_that_is_stopped_goes_on_exactly(
     with monkeypatch.context() as patch, pytest.raises(Crash):
         patch.setattr(LMModule, "on_train_batch_start", stop)
         bipe("bipe_rope", *SHORT, *words, "name=stopped")
-    resumed = extended_run("bipe_rope", *words, "if_exists=resume", name="stopped")
+    resumed = extended_run("bipe_rope", *words, name="stopped")
     assert curve(resumed) == curve(whole)
     assert same_weights(resumed, whole)
     assert notes_of(resumed) == notes_of(whole)
@@ -180,7 +180,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
     shutil.copytree(parents / "rope", moved)
     assert bipe("rope", f"checkpoint={moved}", *YARN, "steps=0", "name=x")[0] == 0
     shutil.copy(parents / "alibi/model/model.safetensors", moved / "model/model.safetensors")
-    words = (*YARN, "steps=0", "name=x", "if_exists=resume")
+    words = (*YARN, "steps=0", "name=x")
     status, told = bipe("rope", f"checkpoint={moved}", *words)
     assert status == 2 and "extend.sha256 was" in told
     status, told = bipe("rope", f"checkpoint={moved}", *words, "extend.sha256=abc")

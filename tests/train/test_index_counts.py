@@ -113,7 +113,7 @@ def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch, monkeypatc
     with monkeypatch.context() as patch, pytest.raises(Crash):
         patch.setattr(LMModule, "on_train_batch_start", stop)
         pretrain(*words)
-    run = pretrain(*words, "if_exists=resume")
+    run = pretrain(*words)
     told = indices_seen(run)
     for level, indices in by_hand(words).items():
         ordered = np.sort(indices)
@@ -128,4 +128,4 @@ def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch, monkeypatc
     (report,) = extend_config(model.config, yarn, notes=notes).reports
     assert report.original.length == told["segment"]["p99.9"] + 1
     # A run that is done already tells the same.
-    assert indices_seen(pretrain(*words, "if_exists=resume")) == told
+    assert indices_seen(pretrain(*words)) == told

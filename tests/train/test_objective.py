@@ -56,7 +56,7 @@ def test_a_run_is_resumed_with_or_without_recomputing(smoke):
     whole = pretrain(*smoke, "steps=4", "name=whole")
     pretrain(*smoke, "steps=4", "name=parts")
     (whole.parent / "parts" / "checkpoints" / "step=00000004.ckpt").unlink()
-    parts = pretrain(*smoke, "steps=4", "name=parts", "recompute=true", "if_exists=resume")
+    parts = pretrain(*smoke, "steps=4", "name=parts", "recompute=true")
     assert np.allclose(losses(whole), losses(parts), atol=1e-6)
     assert same_weights(whole, parts)
 

@@ -42,14 +42,14 @@ def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
 def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert main(["prepare", *corpus, "limit=3"]) == 0
     assert "3 documents" in capsys.readouterr().out
-    assert main(["prepare", *corpus, "if_exists=resume", "limit=3"]) == 0
+    assert main(["prepare", *corpus, "limit=3"]) == 0
     assert "is there already" in capsys.readouterr().out
-    assert main(["prepare", *corpus, "if_exists=resume"]) == 2
+    assert main(["prepare", *corpus]) == 2
     told = capsys.readouterr().err
     assert "sources.text.documents.limit was 3, is null" in told
     assert "data=" in told and "out=" not in told
     assert main(["prepare", *corpus, "dry_run=true", "limit=3"]) == 0
-    assert "holds the same data set (if_exists=refuse)" in capsys.readouterr().out
+    assert "holds the same data set (if_exists=auto)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

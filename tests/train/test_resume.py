@@ -44,16 +44,16 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(at, smoke, unstopped, t
     crashing(*smoke, at=at)
     left = [path.name for path in checkpoints(tmp_path / "bipe_rope" / CHECKPOINTS)]
     assert left[-1] == f"step={at // 2 * 2:08d}.ckpt"
-    run = pretrain(*smoke, "if_exists=resume")
+    run = pretrain(*smoke)
     assert curve(run) == curve(unstopped)
     assert same_weights(run, unstopped)
 
 
 def test_a_run_may_be_stopped_again_and_again(smoke, unstopped, crashing):
     crashing(*smoke, at=3)
-    crashing(*smoke, "if_exists=resume", at=3)
-    crashing(*smoke, "if_exists=resume", at=5)
-    run = pretrain(*smoke, "if_exists=resume")
+    crashing(*smoke, at=3)
+    crashing(*smoke, at=5)
+    run = pretrain(*smoke)
     assert curve(run) == curve(unstopped)
     assert same_weights(run, unstopped)
 
@@ -63,7 +63,7 @@ def test_the_micro_batch_may_change_between_the_parts(
     before, after, at, smoke, unstopped, crashing
 ):
     crashing(*smoke, f"rows.micro_batch={before}", "checkpoint_every=1", at=at)
-    words = ("if_exists=resume", "checkpoint_every=1", f"rows.micro_batch={after}")
+    words = ("checkpoint_every=1", f"rows.micro_batch={after}")
     run = pretrain(*smoke, *words)
     steps = [(row["step"], row["tokens"], row["lr"]) for row in curve(run)]
     assert steps == [(row["step"], row["tokens"], row["lr"]) for row in curve(unstopped)]
@@ -75,21 +75,21 @@ def test_the_micro_batch_may_change_between_the_parts(
 def test_resuming_a_finished_run_changes_nothing(smoke, unstopped):
     run = pretrain(*smoke)
     before = (run / METRICS).read_text()
-    pretrain(*smoke, "if_exists=resume")
+    pretrain(*smoke)
     assert (run / METRICS).read_text() == before
     assert same_weights(run, unstopped)
 
 
 def test_resuming_where_there_is_no_run_begins_one(smoke, unstopped):
-    assert same_weights(pretrain(*smoke, "if_exists=resume"), unstopped)
+    assert same_weights(pretrain(*smoke), unstopped)
 
 
 def test_a_run_of_another_configuration_is_not_resumed(smoke, tmp_path, crashing):
     crashing(*smoke, at=3)
     with pytest.raises(ValueError, match=r"optimizer.lr was 0.002, is 0.5"):
-        pretrain(*smoke, "if_exists=resume", "optimizer.lr=0.5")
+        pretrain(*smoke, "optimizer.lr=0.5")
     with pytest.raises(ValueError, match=r"rows.global_batch was 4, is 8"):
-        pretrain(*smoke, "if_exists=resume", "rows.global_batch=8")
+        pretrain(*smoke, "rows.global_batch=8")
     assert checkpoints(tmp_path / "bipe_rope" / CHECKPOINTS)
 
 

@@ -66,7 +66,7 @@ def test_a_curriculum_is_resumed_bit_for_bit(smoke, tmp_path, crashing, budget, 
     each = {"tokens": [256] * 6, "rows": [64, 64, 128, 128, 256, 256]}[budget]
     assert [row["tokens"] for row in curve(whole)] == np.cumsum(each).tolist()
     crashing(*words, at=at)
-    run = pretrain(*words, "if_exists=resume")
+    run = pretrain(*words)
     assert curve(run) == curve(whole)
     assert same_weights(run, whole)
 
@@ -81,12 +81,12 @@ def test_the_micro_batch_does_not_show_in_a_curriculum(smoke, tmp_path):
 def test_another_curriculum_is_not_resumed(smoke, crashing):  # noqa: F811
     crashing(*smoke, CURRICULUM, at=3)
     with pytest.raises(ValueError, match=r"rows\.curriculum was \[.*is null"):
-        pretrain(*smoke, "if_exists=resume")
+        pretrain(*smoke)
 
 
 def test_another_global_batch_goes_on_where_it_is_asked_for(smoke, crashing):  # noqa: F811
     crashing(*smoke, at=4)
-    words = (*smoke, "if_exists=resume", "rows.global_batch=8")
+    words = (*smoke, "rows.global_batch=8")
     with pytest.raises(ValueError, match=r"rows\.global_batch was 4, is 8"):
         pretrain(*words)
     run = pretrain(*words, "rows.on_batch_change=convert")

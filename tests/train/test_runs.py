@@ -31,7 +31,7 @@ def test_a_free_folder_is_claimed_by_its_configuration(tmp_path):
 
 def test_another_run_is_refused_and_left_alone(tmp_path):
     folder = trained(tmp_path / "run")
-    with pytest.raises(RunError, match=r"run holds a run already: if_exists=resume .*overwrite"):
+    with pytest.raises(RunError, match=r"run holds a run already: if_exists=auto .*overwrite"):
         claim(folder, if_exists="refuse", config=CONFIG)
     assert (folder / runs.MODEL).exists()
 
@@ -42,7 +42,7 @@ def test_another_run_is_refused_and_left_alone(tmp_path):
 )
 def test_what_does_not_decide_what_is_trained_may_change_on_resume(tmp_path, change):
     folder = trained(tmp_path / "run")
-    claim(folder, if_exists="resume", config=CONFIG | change)
+    claim(folder, if_exists="auto", config=CONFIG | change)
     assert read_config(folder) == CONFIG | change
     assert (folder / runs.MODEL).exists()
 
@@ -59,7 +59,7 @@ def test_what_does_not_decide_what_is_trained_may_change_on_resume(tmp_path, cha
 def test_what_decides_may_not_and_is_told(tmp_path, change, told):
     folder = trained(tmp_path / "run")
     with pytest.raises(RunError, match=told):
-        claim(folder, if_exists="resume", config=CONFIG | change)
+        claim(folder, if_exists="auto", config=CONFIG | change)
     assert read_config(folder) == CONFIG
 
 
@@ -102,7 +102,7 @@ def test_what_is_not_ours_stays(tmp_path):
 def test_a_spoiled_configuration_is_named(tmp_path, text, told):
     (tmp_path / runs.CONFIG).write_text(text)
     with pytest.raises(RunError, match=f"config.yaml.* {told}"):
-        claim(tmp_path, if_exists="resume", config=CONFIG)
+        claim(tmp_path, if_exists="auto", config=CONFIG)
 
 
 SECRETS = ["api_key", "WANDB_API_KEY", "hf_token", "token", "auth_token", "client_secret"]
@@ -143,7 +143,7 @@ def test_without_secrets_nothing_changes(config):
 def test_what_is_stored_holds_no_secret(tmp_path):
     claim(tmp_path, if_exists="refuse", config={"logger": {"api_key": "s3cret"}})
     assert "s3cret" not in (tmp_path / runs.CONFIG).read_text()
-    claim(tmp_path, if_exists="resume", config={"logger": {"api_key": "0ther"}})
+    claim(tmp_path, if_exists="auto", config={"logger": {"api_key": "0ther"}})
 
 
 def test_runs_are_found_by_path_folder_and_pattern(tmp_path):

@@ -44,14 +44,18 @@ def prepare_again(config: DictConfig) -> bool:
 
     try:
         out = Path(config.data)
-        if config.if_exists != "resume" or config.dry_run or not (out / folder.MANIFEST).exists():
+        if (
+            config.if_exists not in ("auto", "resume")
+            or config.dry_run
+            or not (out / folder.MANIFEST).exists()
+        ):
             return False
         described = OmegaConf.to_container(config.corpus, resolve=True)
         targets = re.findall(r'"_target_": "([^"]*)', json.dumps(described))
         if not all(target.startswith(_LIGHT) for target in targets):
             return False
         corpus = instantiate(described, _convert_="all")
-        _print(prepare(corpus, out=out, if_exists="resume", limit=config.limit, progress=False))
+        _print(prepare(corpus, out=out, if_exists="auto", limit=config.limit, progress=False))
     except DataError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError, AttributeError):

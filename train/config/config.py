@@ -22,7 +22,7 @@ from train.config.sections import (
 )
 from train.errors import ConfigError, UserError
 
-IfExists = Literal["refuse", "resume", "overwrite"]
+IfExists = Literal["auto", "refuse", "resume", "overwrite"]
 Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
 

@@ -40,6 +40,7 @@ MODEL = "model"
 EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
+RESUMES = ("auto", "resume")  # values of if_exists
 
 # Keys that may change when a run is resumed, without changing what is trained.
 _FREE = {
@@ -55,17 +56,17 @@ _FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", 
 def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
     """Take a folder for a run and store its configuration there, or raise RunError.
 
-    refuse: the folder must hold no run. resume: it holds none, or one of the same configuration.
-    overwrite: the files of an older run are removed; other files stay.
+    refuse: the folder must hold no run. auto, resume: it holds none, or one of the same
+    configuration. overwrite: the files of an older run are removed; other files stay.
     """
     path = folder / CONFIG
     if path.exists():
         if if_exists == "refuse":
             raise RunError(
-                f"{folder} holds a run already: if_exists=resume goes on with it, "
+                f"{folder} holds a run already: if_exists=auto goes on with it, "
                 f"if_exists=overwrite starts again, name=... takes another folder"
             )
-        if if_exists == "resume":
+        if if_exists in RESUMES:
             _same_or_refuse(folder, read_config(folder), config)
         else:
             _remove_run(folder)

@@ -91,7 +91,7 @@ def train_model(
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=fit.if_exists, config=config)
     # Look for checkpoints only then: otherwise rank 0 may be removing an old run.
-    resumed = fit.if_exists == "resume"
+    resumed = fit.if_exists in runs.RESUMES
     with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG, command=fit.command):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _report_rows(trainer, rows.statistics(steps=fit.steps))
@@ -180,8 +180,8 @@ def _write_model(
             save_model(model, path, state=state, notes=dict(notes))
     except SafetensorError as error:
         raise RunError(
-            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then "
-            f"if_exists=resume"
+            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then run "
+            "the same command again"
         ) from error
 
 

@@ -111,7 +111,6 @@ def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(run, par
         f"checkpoint={parent}",
         f"out={again.parent}",
         f"scrolls.examples={run.parent}/examples",
-        "if_exists=resume",
     )
     assert same_weights(run, again)
     made = json.loads((place / "fact_lookup.json").read_text())

@@ -26,7 +26,7 @@ from train.disk.files import read_json, write_whole
 from train.disk.manifest import plain
 from train.errors import DataError
 
-IF_EXISTS = ("refuse", "overwrite", "resume")
+IF_EXISTS = ("auto", "refuse", "resume", "overwrite")
 _SHOWN_DIFFERENCES = 3
 _PLAN = "plan.json"
 
@@ -45,17 +45,17 @@ def prepare(
     *,
     out: Path,
     limit: int | None = None,
-    if_exists: str = "refuse",
+    if_exists: str = "auto",
     engine: Engine | None = None,
     progress: bool = True,
 ) -> Prepared:
     """Prepare each source into OUT/SOURCE/{train,validation,test}.
 
     limit: documents per source. if_exists: "refuse" a folder that holds a data set, "overwrite" it
-    once the new one is complete, or "resume": keep the data set if the request is the same, else
-    refuse and name the keys that differ. engine: makes the parts; by default local processes.
-    Raises DataError, or SegmenterError naming the document. Finished parts stay in OUT/.part for
-    another run to continue.
+    once the new one is complete, or "auto" ("resume"): keep the data set if the request is the
+    same, else refuse and name the keys that differ. engine: makes the parts; by default local
+    processes. Raises DataError, or SegmenterError naming the document. Finished parts stay in
+    OUT/.part for another run to continue.
     """
     if if_exists not in IF_EXISTS:
         raise DataError(f"if_exists must be {', '.join(IF_EXISTS)}, was: {if_exists}")
@@ -156,10 +156,10 @@ def _require_same(
     there: dict[str, Any], request: dict[str, Any], *, out: Path, if_exists: str
 ) -> None:
     differing = list(folder.differences(there["request"], request))[:_SHOWN_DIFFERENCES]
-    if if_exists == "resume" and not differing:
+    if if_exists in ("auto", "resume") and not differing:
         return
     other = f" made otherwise ({'; '.join(differing)})" if differing else ""
     raise DataError(
         f"{out} holds a data set{other}. Set data= to another folder, or set if_exists=overwrite"
-        + ("" if differing else " or if_exists=resume")
+        + ("" if differing else " or if_exists=auto")
     )

@@ -76,7 +76,7 @@ def run(folder, out, *, workers=1, seconds=0.0, **options):
             split=Split(validation=0.1, test=0.2),
         ),
         out=out,
-        if_exists=options.pop("if_exists", "resume"),
+        if_exists=options.pop("if_exists", "auto"),
         engine=options.pop("engine", Local(workers=workers)),
         progress=False,
         **options,

@@ -158,23 +158,25 @@ def test_a_standing_data_set_is_refused_kept_or_overwritten(corpus, tmp_path):
     run(corpus, out)
     before = content(out)
     with pytest.raises(
-        DataError, match=r"holds a data set\. .*if_exists=overwrite or if_exists=resume"
+        DataError, match=r"holds a data set\. .*if_exists=overwrite or if_exists=auto"
     ):
         run(corpus, out)
     began = time.monotonic()
-    assert run(corpus, out, if_exists="resume").kept
+    assert run(corpus, out, if_exists="auto").kept
     assert time.monotonic() - began < 2
     assert content(out) == before
     with pytest.raises(DataError, match=r"tokenizer\.vocab_size was 270, is 280"):
-        run(corpus, out, if_exists="resume", tokenizer=TrainBPE(vocab_size=280))
+        run(corpus, out, if_exists="auto", tokenizer=TrainBPE(vocab_size=280))
     with pytest.raises(DataError, match=r"sources\.tiny\.segmenter"):
-        run(corpus, out, if_exists="resume", segmenter=Pattern(ends="x"))
+        run(corpus, out, if_exists="auto", segmenter=Pattern(ends="x"))
     with pytest.raises(DataError, match=r"sources\.tiny\.documents\.limit was null, is 5"):
-        run(corpus, out, if_exists="resume", limit=5)
+        run(corpus, out, if_exists="auto", limit=5)
     run(corpus, out, if_exists="overwrite", tokenizer=TrainBPE(vocab_size=280))
     assert read_top(out)["tokenizer"]["vocab_size"] == 280
     assert not (out / ".part").exists()
-    with pytest.raises(DataError, match="if_exists must be refuse, overwrite, resume, was: yes"):
+    with pytest.raises(
+        DataError, match="if_exists must be auto, refuse, resume, overwrite, was: yes"
+    ):
         run(corpus, out, if_exists="yes")
 
 
