@@ -18,12 +18,12 @@ from bipe.build import ALLOWED, build
 from bipe.extension import extend_config
 from bipe.layouts import to_official
 from segmenters import Segmenter
-from train.cli import register_resolvers
 from train.commands.pretrain import decoder_of
 from train.config import Config, encoding_name, slug
 from train.config.check import check
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
+from train.launch.composition import register_resolvers
 
 ROOT = Path(conf.__file__).parent
 CHOICES = {

@@ -80,7 +80,7 @@ FLOORS = {
     """,
     "train": """
         errors stop disk data.reading data.tokenizing data.store data.preparing data.rows
-        data tasks config fit.watching fit evals report commands cli
+        data tasks config fit.watching fit evals report commands launch cli
     """,
 }
 # A file of less than this many lines, encodings aside, is here with its reason.
@@ -292,7 +292,7 @@ def test_below_the_commands_nothing_takes_the_configuration():
     """A command takes the configuration apart and hands values down."""
     takers = []
     for name, path in modules().items():
-        if not name.startswith("train.") or floor_of(name, ["train.commands", "train.cli"]):
+        if not name.startswith("train.") or floor_of(name, ["train.commands", "train.launch"]):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.train.studies import composed
-from train.cli import main, run_command
+from train.cli import main
+from train.launch.composition import run_command
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,9 +10,9 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from safetensors.numpy import load_file
 
-from train.cli import opened, register_resolvers, resolved, run_command
 from train.fit import runs
 from train.fit.watching.metrics import read_metrics
+from train.launch.composition import opened, register_resolvers, resolved, run_command
 
 TIMES = ("tokens_per_second", "seconds")
 

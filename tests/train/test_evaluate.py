@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.train.studies import composed, pretrain
-from train.cli import main, run_command
+from train.cli import main
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
+from train.launch.composition import run_command
 
 NAMES = ("alibi", "bipe_rope")
 METHODS = "evaluate.sweep.methods=[none,linear,yarn,dynamic_ntk]"

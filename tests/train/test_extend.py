@@ -14,11 +14,12 @@ from bipe.checkpoint import load_model
 from bipe.positions import Lengths
 from tests.train.studies import curve, losses, pretrain, same_weights, weights
 from tests.train.test_resume import Crash
-from train.cli import main, register_resolvers
+from train.cli import main
 from train.config import Config
 from train.evals.rows import FILE, Journal
 from train.fit.module import LMModule
 from train.fit.runs import read_config
+from train.launch.composition import register_resolvers
 
 YARN = ("stretch=yarn", "stretch.factor=4.0")
 SHORT = ("row_length=128", "steps=4")

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from train.cli import _without_options, main
+from train.cli import main
+from train.launch.composition import without_options
 
 
 @pytest.fixture
@@ -72,4 +73,4 @@ def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):
 
 def test_options_are_keys():
     words = ["--dry-run", "--limit=4", "a=b", "--limit", "5", "--cfg", "job"]
-    assert _without_options(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]
+    assert without_options(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]

@@ -9,9 +9,10 @@ from safetensors.numpy import load_file
 
 from tests.train.studies import composed, curve, losses, pretrain, same_weights
 from tests.train.test_resume import crashing  # noqa: F401
-from train.cli import main, run_command
+from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.fit.runs import MODEL
+from train.launch.composition import run_command
 
 CURRICULUM = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 2}]"
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
-from train.cli import opened, register_resolvers, resolved, run_command
 from train.data.reading.split import Split
 from train.data.rows.batch import IGNORED, collate
 from train.data.rows.packing import Packing, Rows
@@ -30,6 +29,7 @@ from train.evals.arithmetic import (
 )
 from train.evals.intervals import wilson
 from train.evals.rows import FILE, Journal
+from train.launch.composition import opened, register_resolvers, resolved, run_command
 from train.tasks.arithmetic.problems import EQUALS, Problems
 from train.tasks.arithmetic.symbols import Symbols
 

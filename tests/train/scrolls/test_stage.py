@@ -8,9 +8,10 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 
 from tests.train.studies import pretrain, same_weights
-from train.cli import main, opened, register_resolvers, resolved, run_command
+from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
+from train.launch.composition import opened, register_resolvers, resolved, run_command
 from train.tasks.scrolls.decoding import Prediction, PredictionJournal
 
 TASK = (

@@ -1,0 +1,131 @@
+"""Compose conf/config.yaml with what was typed, resolve it, and run a command on the result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module, resources
+from typing import TYPE_CHECKING, Any
+
+from train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+# Functions that are not named like their command.
+_FUNCTIONS = {
+    "prepare": "prepare_data",
+    "statistics": "count_segments",  # bipe evaluate statistics
+    "generate": "generate_text",
+    "tokenizer": "train_tokenizer",
+}
+TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
+GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
+_OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
+_NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
+
+
+def run_command(command: str, config: Mapping[str, Any]) -> Any:
+    """Run one command on a composed and resolved configuration."""
+    from train.config import Config
+
+    checked = Config.from_config(config)
+    module = import_module(f"train.commands.{command}")
+    function = getattr(module, _FUNCTIONS.get(command, command))
+    return function(checked, stored=config) if command in TRAINS else function(checked)
+
+
+def resolved(command: str, config: DictConfig) -> dict[str, Any]:
+    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it."""
+    from omegaconf import OmegaConf
+
+    if command in GO_ON:
+        from train.commands.extend import completed
+
+        config = completed(config)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    if command not in TRAINS or plain.get("epochs") is None:
+        return dict(plain)
+    if command == "scrolls":
+        raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
+    from train.commands.pretrain import rows_of
+    from train.config import Config
+
+    config = config.copy()
+    OmegaConf.update(config, "steps", rows_of(Config.from_config(plain)).epoch_steps())
+    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+
+
+def opened(word: str) -> str:
+    """Return an override that sets a nested key whether or not the YAML contains it.
+
+    Hydra needs "++" for a key that the YAML lacks (check.py checks that it exists), and ~stretch
+    for stretch=null.
+    """
+    name, _, value = word.partition("=")
+    if value == "null":
+        defaults = resources.files("conf").joinpath("config.yaml").read_text()
+        if name in re.findall(r"^  - (\w+): null\b", defaults, re.MULTILINE):
+            return f"~{name}"
+    return f"++{word}" if _NESTED.match(word) else word
+
+
+def register_resolvers() -> None:
+    """Let YAML call ${head_width:width,n_head}, ${run_name:encoding} and ${fast_precision:}."""
+    from omegaconf import OmegaConf
+
+    def head_width(width: int, n_head: int) -> int:
+        return int(width) // max(1, int(n_head))
+
+    def run_name(encoding: Any) -> str:
+        from train.config import encoding_name, slug
+
+        return slug(encoding_name(encoding))
+
+    def fast_precision() -> str:
+        return str(import_module("train.fit.machine").fast_precision())
+
+    for resolver in (head_width, run_name, fast_precision):
+        OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
+
+
+def without_options(words: list[str]) -> list[str]:
+    """Rewrite the options of `bipe prepare`, --dry-run and --limit N, as keys."""
+    made, rest = [], iter(words)
+    for word in rest:
+        name, given, value = word.partition("=")
+        if name == "--limit":
+            word = f"limit={value if given else next(rest, '')}"
+        made.append("dry_run=true" if word == "--dry-run" else word)
+    return made
+
+
+def going_on(command: str, words: list[str]) -> list[str]:
+    """Put the defaults of a command (conf/command) before the user's keys."""
+    own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
+    if own is not None:
+        raise ConfigError(f"bipe {command}: leave out {own}; the checkpoint decides it")
+    if command == "scrolls":
+        words = [f"task.{word}" if word.startswith("path=") else word for word in words]
+    return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
+
+
+def from_file(words: list[str]) -> DictConfig:
+    """Read a configuration that a run stored, with overrides: FILE [key=value ...]."""
+    from pathlib import Path
+
+    import yaml
+    from omegaconf import DictConfig, OmegaConf
+
+    if not words:
+        raise ConfigError("--config-file needs the path of a run's config.yaml")
+    if not Path(words[0]).is_file():
+        raise ConfigError(f"--config-file {words[0]}: there is no such file")
+    try:
+        stored = OmegaConf.load(words[0])
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config-file {words[0]}: is not YAML: {error}") from error
+    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
+    if not isinstance(config, DictConfig):
+        raise ConfigError(f"--config-file {words[0]}: holds no configuration")
+    return config
