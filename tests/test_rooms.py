@@ -79,7 +79,7 @@ FLOORS = {
         attention.passes decoder checkpoint generation extension layouts
     """,
     "train": """
-        errors stop disk data.reading data.tokenizing data.store data.preparing data.rows
+        errors stop ranks disk data.reading data.tokenizing data.store data.preparing data.rows
         data tasks config fit.watching fit evals report commands launch cli
     """,
 }
@@ -91,7 +91,6 @@ REASONS = {
     "train/commands/report.py": "one file a command",
     "train/evals/scoring/ruler.py": "the rule of another benchmark",
     "train/evals/table.py": "what the terminal shows, without the report",
-    "train/fit/machine.py": "asked by the command line before anything of fit is loaded",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
 MOST_FLAT = 12

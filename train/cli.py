@@ -6,12 +6,13 @@ Help and errors of the command line import nothing heavy, so that they are insta
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from train.errors import is_mendable, nearest
+from train.errors import ConfigError, is_mendable, nearest
+from train.launch.composition import explained
+from train.ranks import rank
 
 COMMANDS = {
     "prepare": "documents -> segments -> tokens and marks on disk, once",
@@ -28,7 +29,6 @@ COMMANDS = {
 }
 _PLAIN = ("verify", "export", "segment")  # have options of their own, and no configuration
 EXIT_FAULT, EXIT_INTERRUPTED = 2, 130
-_UNKNOWN = re.compile(r"Could not override '([^']+)'")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,26 +71,16 @@ def _guarded(run: Callable[[], int]) -> int:
     except Exception as error:
         if full or not is_mendable(error):
             raise
-        return _fault(_explained(error))
+        if isinstance(error, ConfigError) and rank():
+            return EXIT_FAULT  # all processes of a run find the same, and one says it
+        return _fault(explained(error))
     finally:
         os.environ["HYDRA_FULL_ERROR"] = "1" if full else "0"
 
 
-def _explained(error: Exception) -> str:
-    """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
-    text = str(error)
-    if unknown := _UNKNOWN.search(text):
-        from train.config import Config
-
-        known = [*Config.__slots__, "experiment"]
-        return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
-    text = text.partition("\nConfig search path")[0].strip()
-    quoting = "\nquote a value with special characters: \"key='a <value>'\""
-    return text + quoting * ("override_grammar" in text)
-
-
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:
-    print(f"bipe: {message}", file=sys.stderr)
+    number = rank()
+    print(f"bipe: {f'rank {number}: ' if number else ''}{message}", file=sys.stderr)
     return status
 
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,8 +10,10 @@ from bipe.decoder import DecoderConfig
 from train.config import Config, encoding_name, slug
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
+from train.fit.machine import placed
 from train.fit.module import Training
 from train.fit.training import Fit, Start, train_model
+from train.ranks import world
 
 PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
@@ -39,6 +41,7 @@ def fit_of(
             "trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
             f"{precision}"
         )
+    config = replace(config, trainer=placed(config.trainer, world()))
     made = {
         "optimizer": config.build("optimizer"),
         "schedule": config.build("schedule"),

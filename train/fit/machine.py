@@ -1,8 +1,9 @@
-"""The machine that a run is on: what it is, and which precision is fast there."""
+"""The machine that a run is on: what it is, its devices, and which precision is fast there."""
 
 import datetime
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,10 @@ from typing import Any
 import torch
 
 from bipe import __version__
+from train.errors import ConfigError
+from train.ranks import World
+
+_ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to the machine
 
 
 def fast_precision() -> str:
@@ -19,6 +24,33 @@ def fast_precision() -> str:
     else:
         native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bf16-mixed" if native else "32-true"
+
+
+def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
+    """Return the trainer's section with the devices and nodes of the processes that were started.
+
+    Its defaults (one device, or all of them) give way; other numbers must agree. Raises ConfigError
+    if they do not, and for all GPUs of a machine that has none.
+    """
+    devices, nodes = trainer.get("devices", "auto"), trainer.get("num_nodes", 1)
+    if world is not None:
+        for key, value, default, own in (
+            ("devices", devices, (1, "1", *_ALL), world.local),
+            ("num_nodes", nodes, (1,), world.nodes),
+        ):
+            if value not in (own, *default):
+                raise ConfigError(
+                    f"trainer.{key} must be {own}, since {world.by} started {world.size} processes "
+                    f"on {world.nodes} nodes, was: {value}; leave it out"
+                )
+        return {**trainer, "devices": world.local, "num_nodes": world.nodes}
+    forced = trainer.get("accelerator") == "cpu"
+    if devices in (-1, "-1") and (forced or not torch.accelerator.is_available()):
+        raise ConfigError(
+            "trainer.devices must be a number of processes on a CPU, was: -1 (all GPUs, and there "
+            "is none); set trainer.devices=2, or trainer=cpu for one"
+        )
+    return dict(trainer)
 
 
 def environment() -> dict[str, Any]:

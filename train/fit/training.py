@@ -12,6 +12,11 @@ from typing import Any
 
 import lightning
 import torch
+from lightning.fabric.plugins.environments import (
+    ClusterEnvironment,
+    LightningEnvironment,
+    SLURMEnvironment,
+)
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger
@@ -30,6 +35,7 @@ from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints,
 from train.fit.module import LMModule, Training, full_state
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.progress import ProgressBar
+from train.ranks import in_slurm, world
 
 _LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (
@@ -39,6 +45,7 @@ _NOT_HERE = (
     ".*your dataloader is not resumable.*",
     ".*across ranks is zero.*",  # no validation
     ".*Trainer already configured with.*",
+    ".*`srun` command is available.*",  # a login node
     ".*treespec.*LeafSpec.*",
 )
 
@@ -205,13 +212,28 @@ def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
             ],
             logger=logger,
             log_every_n_steps=fit.log_every,
-            plugins=[AtomicCheckpointIO()],
+            plugins=[AtomicCheckpointIO(), *_cluster()],
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
         )
+
+
+def _cluster() -> Iterator[ClusterEnvironment]:
+    """Yield how processes of a Slurm job find each other; Lightning must not requeue the job.
+
+    One task starts the processes of its devices by itself. Lightning requires
+    SLURM_NTASKS_PER_NODE, which `srun --ntasks 2` does not set.
+    """
+    started = world()
+    if started is not None and started.by == "srun":
+        os.environ["SLURM_NTASKS_PER_NODE"] = str(started.local)
+        os.environ["SLURM_NNODES"] = str(started.nodes)
+        yield SLURMEnvironment(auto_requeue=False)
+    elif started is None and in_slurm():
+        yield LightningEnvironment()
 
 
 def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
@@ -262,7 +284,7 @@ def fitting(config_file: Path, *, command: str) -> Iterator[None]:
     try:
         with quiet():
             yield
-        ours = environment["LOCAL_RANK"] is None  # torchrun's group serves the whole sweep
+        ours = environment["LOCAL_RANK"] is None and world() is None  # else for the whole sweep
         if ours and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
     except SystemExit as exit:  # Lightning exits like this, silently, on Ctrl-C

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
-from train.errors import ConfigError
+from train.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -21,6 +21,7 @@ _FUNCTIONS = {
 }
 TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
 GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
+_UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
@@ -129,3 +130,16 @@ def from_file(words: list[str]) -> DictConfig:
     if not isinstance(config, DictConfig):
         raise ConfigError(f"--config-file {words[0]}: holds no configuration")
     return config
+
+
+def explained(error: Exception) -> str:
+    """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
+    text = str(error)
+    if unknown := _UNKNOWN.search(text):
+        from train.config import Config
+
+        known = [*Config.__slots__, "experiment"]
+        return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
+    text = text.partition("\nConfig search path")[0].strip()
+    quoting = "\nquote a value with special characters: \"key='a <value>'\""
+    return text + quoting * ("override_grammar" in text)

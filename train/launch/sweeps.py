@@ -18,6 +18,7 @@ from train.launch.composition import (
     run_command,
     without_options,
 )
+from train.ranks import rank
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -74,7 +75,7 @@ def _is_override(word: str) -> bool:
 
 
 def _log_to_stderr() -> None:
-    """Show warnings, and which backends were chosen."""
+    """Show warnings, and which backends were chosen, of one process of a run."""
 
     class CurrentStderr(logging.Handler):
         """Looks up stderr for each record, because a progress bar replaces it."""
@@ -82,5 +83,7 @@ def _log_to_stderr() -> None:
         def emit(self, record: logging.LogRecord) -> None:
             print(self.format(record), file=sys.stderr)
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[CurrentStderr()])
-    logging.getLogger("bipe").setLevel(logging.INFO)
+    several = rank() > 0
+    level = logging.ERROR if several else logging.WARNING
+    logging.basicConfig(level=level, format="%(message)s", handlers=[CurrentStderr()])
+    logging.getLogger("bipe").setLevel(level if several else logging.INFO)

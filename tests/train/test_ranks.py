@@ -1,0 +1,69 @@
+"""What torchrun and Slurm say in the environment, and what it makes of the trainer's section."""
+
+import pytest
+
+from train.errors import ConfigError
+from train.fit.machine import placed
+from train.ranks import World, rank, world
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "3"}
+SRUN = {"SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_PROCID": "5", "SLURM_JOB_NAME": "x"}
+PAIR = World(size=4, local=2, by="torchrun")
+
+
+def test_torchrun_and_srun_say_how_many_processes_each_node_has():
+    assert world(TORCHRUN) == PAIR
+    assert PAIR.nodes == 2
+    assert world(SRUN) == World(size=6, local=2, by="srun")
+    assert (rank(TORCHRUN), rank(SRUN), rank({"LOCAL_RANK": "1"}), rank({})) == (3, 5, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"WORLD_SIZE": "2", "LOCAL_RANK": "1"},  # started by the run itself
+        TORCHRUN | {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"},
+        SRUN | {"SLURM_NTASKS": "1"},
+        SRUN | {"SLURM_JOB_NAME": "interactive"},
+    ],
+)
+def test_a_process_that_is_alone_starts_its_own(environ):
+    assert world(environ) is None
+
+
+def test_a_shell_inside_a_job_is_no_task_of_it():
+    assert rank(SRUN | {"SLURM_JOB_NAME": "bash"}) == 0
+
+
+def test_a_job_script_that_forgets_srun_is_refused():
+    with pytest.raises(ConfigError, match="6 tasks, and its script starts one process; write: srun"):
+        world(SRUN | {"ENVIRONMENT": "BATCH"})
+    assert world(SRUN | {"ENVIRONMENT": "BATCH", "SLURM_STEP_ID": "0"}) is not None
+
+
+@pytest.mark.parametrize(
+    "environ", [SRUN | {"SLURM_NTASKS": "5"}, TORCHRUN | {"LOCAL_WORLD_SIZE": "3"}]
+)
+def test_nodes_must_have_equally_many_processes(environ):
+    with pytest.raises(ConfigError, match="equally many processes on each node"):
+        world(environ)
+
+
+@pytest.mark.parametrize("devices", [1, -1, "auto", 2])
+def test_the_processes_that_were_started_decide_the_devices(devices):
+    made = placed({"devices": devices, "precision": "32-true"}, PAIR)
+    assert made == {"devices": 2, "num_nodes": 2, "precision": "32-true"}
+
+
+@pytest.mark.parametrize("key", ["devices", "num_nodes"])
+def test_other_numbers_are_refused_in_words(key):
+    with pytest.raises(ConfigError, match=f"trainer.{key} must be 2, since torchrun started 4"):
+        placed({"devices": 2, "num_nodes": 2, key: 3}, PAIR)
+
+
+def test_all_gpus_of_a_machine_without_one_are_refused_with_the_cure(refused):
+    for trainer in ("trainer=ddp", "trainer=fsdp2"):
+        told = refused("pretrain", trainer, "trainer.accelerator=cpu")
+        assert told.startswith("trainer.devices must be a number of processes on a CPU, was: -1")
+        assert "set trainer.devices=2, or trainer=cpu for one" in told
