@@ -44,11 +44,8 @@ def prepare_again(config: DictConfig) -> bool:
 
     try:
         out = Path(config.data)
-        if (
-            config.if_exists not in ("auto", "resume")
-            or config.dry_run
-            or not (out / folder.MANIFEST).exists()
-        ):
+        kept = config.if_exists in ("auto", "resume") and not config.dry_run
+        if not kept or not (out / folder.MANIFEST).exists():
             return False
         described = OmegaConf.to_container(config.corpus, resolve=True)
         targets = re.findall(r'"_target_": "([^"]*)', json.dumps(described))

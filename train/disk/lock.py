@@ -1,72 +1,154 @@
-"""One run per folder: a lock that ends with its process, based on the library `filelock`.
+"""One process per folder: a lock that ends with its process, based on the library `filelock`.
 
-The lock is the system's (flock), on a file that names its holder, so a file that a killed run left
-blocks nobody. On a file system without such locks the file itself is the lock; `filelock` takes it
-over if its process is dead. A file from another host always counts, since nobody here can tell
-whether that run is alive.
+The lock is a file that names its holder, who renews it: so it also works where the file system has
+no locks, and between hosts. On the host of the holder a file that a killed process left counts for
+nothing; from another host nobody can tell at once, so one waits for the holder to renew it.
 """
 
 import os
+import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+from filelock import LeaseCompromise, SoftFileLease, Timeout
 
+from train.disk.files import writing
 from train.errors import DataError
+
+LEASE = 60.0  # seconds without renewal after which a holder on another host counts as dead
+_GRACE = 10.0  # more seconds to wait for it, since clocks and disks are late
+_AT_ONCE = 0.5  # seconds, in which the file of a dead holder on this host is replaced
+_NAMESPACE = "?pidns-"  # filelock adds the namespace of process numbers to a host's name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds a lock; seen: seconds since the epoch of the last renewal."""
+
+    pid: int
+    host: str
+    since: str
+    command: str
+    seen: float
+
+    @property
+    def here(self) -> bool:
+        """Whether process numbers of this host are those of the holder."""
+        return self.host == socket.gethostname()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the holder runs, as far as can be told without waiting."""
+        if self.here:
+            return _runs(self.pid)
+        return time.time() - self.seen < 2 * LEASE
+
+    def __str__(self) -> str:
+        since = f" since {self.since}" * bool(self.since)
+        return f"{self.command or 'a process'} (process {self.pid} on {self.host}{since})"
 
 
 @contextmanager
-def locked(path: Path, *, what: str) -> Iterator[None]:
-    """Hold the lock at `path` for the block; DataError says who holds `what` if it is taken."""
-    there = path.exists()
-    lock: BaseFileLock = FileLock(path, timeout=0, fallback_to_soft=False)
-    try:
-        try:
-            lock.acquire()
-        except Timeout:
-            raise
-        except OSError:  # a file system without locks; the errors vary
-            if not there:
-                path.unlink(missing_ok=True)
-            lock = SoftFileLock(path, timeout=0)
-            lock.acquire()
-    except Timeout:
-        raise _held(path, what) from None
-    try:
-        if not isinstance(lock, SoftFileLock):
-            if _holder(path)[1] not in ("", socket.gethostname()):
-                raise _held(path, what)
-            with suppress(OSError):  # only for the messages of other runs
-                path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
-        try:
-            yield
-        finally:
-            # Removed while held: a process that has opened it sees that it is gone, and retries.
-            path.unlink(missing_ok=True)
-    finally:
-        lock.release()
+def locked(
+    path: Path, *, what: str, command: str = "bipe prepare", reentrant: bool = False
+) -> Iterator[None]:
+    """Hold the lock at `path` for the block; DataError names the holder if it is taken.
 
-
-def _holder(path: Path) -> tuple[str, str]:
-    """Return the process and the host that a lock file names, or empty strings."""
-    try:
-        pid, host = path.read_text(encoding="utf-8").splitlines()[:2]
-    except (OSError, ValueError):  # gone, or killed while writing
-        return "", ""
-    return pid, host
-
-
-def _held(path: Path, what: str) -> DataError:
-    pid, host = _holder(path)
-    if not pid:
-        return DataError(f"{what} is being prepared by another run; wait for it")
-    with suppress(OSError):
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
-        host = f"{host} since {since}"
-    return DataError(
-        f"{what} is being prepared by process {pid} on {host}. Wait for it; if that run is dead, "
-        f"remove {path}"
+    what: the folder, for messages. reentrant: this process may hold it already.
+    """
+    lease = SoftFileLease(
+        path,
+        lease_duration=LEASE,
+        on_compromise=_end_this_process,
+        is_singleton=reentrant,
+        poll_interval=0.05,
     )
+    again = lease.is_locked
+    with writing(path):
+        _acquire(lease, path, what)
+    try:
+        if not again:
+            with suppress(OSError), path.open("a", encoding="utf-8") as file:  # for messages only
+                file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\ncommand={command}\n")
+        yield
+    finally:
+        lease.release()
+
+
+def holder(path: Path) -> Holder | None:
+    """Return who holds a lock, dead or alive; None if nobody does."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        seen = path.stat().st_mtime
+        found = dict(line.split("=", 1) for line in lines if "=" in line)
+        host, _, namespace = found["host"].partition(_NAMESPACE)
+        if namespace and namespace != _own_namespace():
+            host = f"{host} (in a container)"
+        since, command = found.get("since", ""), found.get("command", "")
+        return Holder(pid=int(found["pid"]), host=host, since=since, command=command, seen=seen)
+    except (OSError, ValueError, KeyError):  # gone, or killed while writing
+        return None
+
+
+def _acquire(lease: SoftFileLease, path: Path, what: str) -> None:
+    for patience in (lambda: _AT_ONCE, lambda: _patience(path, what)):
+        with suppress(Timeout):
+            lease.acquire(timeout=patience())
+            return
+    raise DataError(
+        f"{what} is in use by {holder(path) or 'another process'}. Wait for it, or stop it; if it "
+        f"is dead, remove {path}"
+    )
+
+
+def _patience(path: Path, what: str) -> float:
+    """Return the seconds to wait for a lock that is taken."""
+    found = holder(path)
+    if found is None:  # it is just being written or released, or its writer was killed
+        time.sleep(_AT_ONCE)
+        found = holder(path)
+    if found is None:
+        path.unlink(missing_ok=True)
+        return _AT_ONCE
+    if not found.here:
+        print(
+            f"{what} is in use by {found}: waiting up to {LEASE:.0f} s to see if that is alive",
+            file=sys.stderr,
+            flush=True,
+        )
+        return LEASE + _GRACE
+    if not found.alive:  # a dead process whose parent never asked for its status
+        path.unlink(missing_ok=True)
+    return 0 if found.alive else _AT_ONCE
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):  # no such system, or it has just ended
+        return True
+    return state not in ("Z", "X")
+
+
+def _own_namespace() -> str:
+    with suppress(OSError):
+        return f"{Path('/proc/self/ns/pid').stat().st_ino:x}"
+    return ""
+
+
+def _end_this_process(loss: LeaseCompromise) -> None:
+    """Stop as on SIGTERM if another process has taken the lock: only one may write there."""
+    if loss.reason == "owner-changed":
+        print(f"{loss.lock_file}: taken by another process; this one stops", file=sys.stderr)
+        os.kill(os.getpid(), signal.SIGTERM)

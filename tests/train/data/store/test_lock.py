@@ -1,89 +1,117 @@
-"""One run to a folder: held locks are named, those of the dead do not count."""
+"""One process to a folder: held locks are named, those of the dead do not count."""
 
-import errno
 import os
 import socket
 import subprocess
 import sys
-from unittest.mock import Mock
+import time
 
 import pytest
 
 from tests.train.data.preparing.disturbed import run, write_corpus
-from train.disk.lock import locked
+from train.disk import lock
+from train.disk.lock import holder, locked
 from train.errors import DataError
+
+HERE = socket.gethostname()
+HOLDS = (
+    "import sys, time; from pathlib import Path; from train.disk.lock import locked\n"
+    "with locked(Path(sys.argv[1]), what=''): print('held', flush=True); time.sleep(600)"
+)
+
+
+def marker(pid, host):
+    lines = ("filelock/2", f"pid={pid}", f"host={host}", "mode=lease", "token=1", "duration=60.0")
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A process that holds the lock."""
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
 
 
 def test_a_held_lock_names_its_holder(tmp_path):
     path = tmp_path / "lock"
-    with locked(path, what="the data"):
-        with (
-            pytest.raises(DataError, match=rf"the data is being prepared by process {os.getpid()}"),
-            locked(path, what="the data"),
-        ):
+    with locked(path, what="the data", command="bipe prepare"):
+        told = rf"the data is in use by bipe prepare \(process {os.getpid()} on {HERE} since 2"
+        with pytest.raises(DataError, match=told), locked(path, what="the data"):
             pass
-        assert path.exists()
+        assert holder(path).alive
     assert not path.exists()
+    assert holder(path) is None
     with locked(path, what="the data"):
         pass
 
 
-def test_a_lock_of_another_process_counts_until_it_dies(tmp_path):
-    program = (
-        "import sys, time; from pathlib import Path; from train.disk.lock import locked\n"
-        "with locked(Path(sys.argv[1]), what=''): print('held', flush=True); time.sleep(60)"
-    )
+def test_a_reentrant_lock_is_held_until_its_outermost_block_ends(tmp_path):
     path = tmp_path / "lock"
-    command = [sys.executable, "-c", program, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "held\n"
-        with (
-            pytest.raises(DataError, match=f"by process {process.pid} on"),
-            locked(path, what="it"),
-        ):
+    with locked(path, what="", reentrant=True):
+        with locked(path, what="", reentrant=True):
             pass
-        process.kill()
-    assert path.exists()
-    with locked(path, what="it"):
-        assert path.read_text().splitlines()[0] == str(os.getpid())
-
-
-HERE = socket.gethostname()
-
-
-@pytest.fixture(params=["locks", "none"])
-def file_system(request, monkeypatch):
-    """File systems with locks of their own, and without."""
-    if request.param == "none":
-        missing = OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-        monkeypatch.setattr("fcntl.flock", Mock(side_effect=missing))
-
-
-@pytest.mark.parametrize(
-    ("holder", "holds"),
-    [
-        ("1\nelsewhere\n", True),
-        (f"{2**22 + 1}\n{HERE}\n", False),
-        (f"{os.getppid()}\n{HERE}\n1\n", False),  # its number was used again
-    ],
-)
-def test_a_file_counts_where_its_process_may_live(tmp_path, holder, holds, file_system):
-    path = tmp_path / "lock"
-    path.write_text(holder)
-    if holds:
-        with pytest.raises(DataError, match="if that run is dead, remove"), locked(path, what=""):
+        with pytest.raises(DataError), locked(path, what=""):
             pass
-        assert path.read_text() == holder
-        return
-    with locked(path, what=""):
-        with pytest.raises(DataError, match=f"by process {os.getpid()} on {HERE} since 2"):
-            locked(path, what="").__enter__()
-        assert path.exists()
     assert not path.exists()
 
 
-def test_a_half_written_file_holds_nobody_up(tmp_path):
-    (tmp_path / "lock").write_text("12")
+def test_a_lock_of_another_process_counts_until_it_dies(tmp_path, other):
+    path = tmp_path / "lock"
+    with pytest.raises(DataError, match=f"process {other.pid} on"), locked(path, what="it"):
+        pass
+    other.kill()
+    other.wait()
+    assert not holder(path).alive
+    with locked(path, what="it"):
+        assert holder(path).pid == os.getpid()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+def test_a_dead_process_whose_parent_does_not_look_holds_nothing(tmp_path, other):
+    other.kill()
+    limit = time.monotonic() + 60
+    while holder(tmp_path / "lock").alive and time.monotonic() < limit:
+        time.sleep(0.01)
+    with locked(tmp_path / "lock", what="it"):
+        pass
+
+
+def test_a_process_number_that_was_used_again_holds_nothing(tmp_path):
+    (tmp_path / "lock").write_text(marker(os.getppid(), HERE) + "start=1\n")
+    with locked(tmp_path / "lock", what=""):
+        pass
+
+
+def test_a_holder_on_another_host_counts_while_it_renews_its_lock(tmp_path, monkeypatch, capsys):
+    """The host of this process changes its name; the lock of the other keeps the old one."""
+    path = tmp_path / "lock"
+    monkeypatch.setattr(lock, "LEASE", 1.5)
+    monkeypatch.setattr(lock, "_GRACE", 1.0)
+    with locked(path, what="the run"):
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+        with pytest.raises(DataError, match="the run is in use by"), locked(path, what="the run"):
+            pass
+        monkeypatch.undo()
+    assert f"on {HERE} since" in capsys.readouterr().err
+
+
+def test_a_dead_holder_on_another_host_is_waited_for_and_replaced(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "lock"
+    monkeypatch.setattr(lock, "LEASE", 1.0)
+    path.write_text(marker(1, "elsewhere").replace("60.0", "1.0"))
+    with locked(path, what="the run"):
+        assert holder(path).host == HERE
+    assert "on elsewhere): waiting up to 1 s to see if that is alive" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "12", "\x00\xff", marker("x", HERE)])
+def test_a_damaged_file_holds_nobody_up(tmp_path, text):
+    (tmp_path / "lock").write_text(text)
+    os.utime(tmp_path / "lock", (1, 1))
+    assert holder(tmp_path / "lock") is None
     with locked(tmp_path / "lock", what=""):
         pass
 
@@ -93,7 +121,7 @@ def test_two_runs_into_one_folder(tmp_path):
     (tmp_path / "out" / ".part").mkdir(parents=True)
     with (
         locked(tmp_path / "out" / ".part" / "lock", what="x"),
-        pytest.raises(DataError, match="out is being prepared by process"),
+        pytest.raises(DataError, match="out is in use by bipe prepare"),
     ):
         run(tmp_path / "in", tmp_path / "out")
     run(tmp_path / "in", tmp_path / "out")
