@@ -4,9 +4,10 @@ Nothing here knows what a segment is: the encoding turns positions into a rotati
 Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
 """
 
+import contextlib
 import functools
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,7 +174,8 @@ class Decoder(nn.Module):
         self.attention: Path = attention
         self.recompute = recompute
         self.tokens = nn.Embedding(config.vocab_size, config.width)
-        self.scheme = as_scheme(build(config.encoding, allowed=allowed))
+        with _constants_computed():
+            self.scheme = as_scheme(build(config.encoding, allowed=allowed))
         self._counts_length = counts_length(self.scheme)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
@@ -223,15 +225,30 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def init_weights(self, *, seed: int) -> None:
-        """Draw each matrix from its own stream (seed, name): the same start under any encoding."""
+        """Fill each matrix with its `drawn_weights`; vectors stay as they are."""
+        parameters = dict(self.named_parameters())
+        for name, values in self.drawn_weights(seed=seed):
+            parameters[name].copy_(values)
+
+    def drawn_weights(self, *, seed: int) -> Iterator[tuple[str, Tensor]]:
+        """Draw each matrix from its own stream (seed, name): the same start under any encoding.
+
+        One matrix at a time is in memory, so that a sharded model can keep a part of each.
+        """
         for name, parameter in self.named_parameters():
             if parameter.ndim < 2:
                 continue
             # torch's CPU generator uses only 32 bits of a seed.
             stream = zlib.crc32(f"{seed}/{name}".encode())
             generator = torch.Generator().manual_seed(stream)
-            values = torch.empty(parameter.shape).normal_(generator=generator)
-            parameter.copy_(values * self.config.init_std)
+            values = torch.empty(parameter.shape, device="cpu").normal_(generator=generator)
+            yield name, values * self.config.init_std
+
+
+def _constants_computed() -> contextlib.AbstractContextManager[Any]:
+    """Leave the meta device, if a model is built on it: constants of encodings need values."""
+    on_meta = torch.get_default_device().type == "meta"
+    return torch.device("cpu") if on_meta else contextlib.nullcontext()
 
 
 def as_scheme(encoding: Any) -> Any:

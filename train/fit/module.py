@@ -10,15 +10,14 @@ change neither weights nor moments nor the step count. Other optimizers, and sha
 whose kernels do not accept a plain tensor, need the wait; their gradients are dropped.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.tensor import DTensor
 
 from bipe import Carry, Decoder, DecoderConfig, Positions
@@ -31,6 +30,7 @@ from train.data.rows.batch import Batch
 from train.errors import RunError
 from train.fit.index_counts import IndexCounts
 from train.fit.optim import Schedule
+from train.fit.parallel.sharded import Sharded
 from train.fit.watching.metrics import Metrics
 
 _LOOK_EVERY = 10  # steps, if looking waits for the device
@@ -63,7 +63,11 @@ class TrainingDiverged(RunError):
 
 
 class LMModule(lightning.LightningModule):
-    """Trains a `Decoder` to predict the next token. weights: to start from; None: fresh ones."""
+    """Trains a `Decoder` to predict the next token.
+
+    weights: to start from; None: fresh ones. sharded: leave the model without memory until the
+    devices are known; each then fills its own part (`Sharded`).
+    """
 
     def __init__(
         self,
@@ -71,18 +75,21 @@ class LMModule(lightning.LightningModule):
         training: Training,
         *,
         weights: Mapping[str, Tensor] | None = None,
+        sharded: bool = False,
     ) -> None:
         super().__init__()
-        self.model = Decoder(
-            decoder,
-            attention=training.attention,
-            recompute=training.recompute,
-            allowed=training.allowed,
-        )
-        if weights is None:
-            self.model.init_weights(seed=training.seed)
-        else:
+        with torch.device("meta") if sharded else contextlib.nullcontext():
+            self.model = Decoder(
+                decoder,
+                attention=training.attention,
+                recompute=training.recompute,
+                allowed=training.allowed,
+            )
+        self._start = weights if sharded else None
+        if weights is not None and not sharded:
             self.model.load_state_dict(weights)
+        elif not sharded:
+            self.model.init_weights(seed=training.seed)
         self.options = training
         self.indices = IndexCounts()
         self.skipped = SkippedSteps(patience=training.patience)
@@ -94,17 +101,11 @@ class LMModule(lightning.LightningModule):
     # Set-up
 
     def configure_model(self) -> None:
-        """Shard with FSDP2 and compile block by block; Lightning calls this once, on the device."""
-        if isinstance(self.trainer.strategy, ModelParallelStrategy):
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
-
-            # All ranks share the data. In Lightning's own mesh the ranks of a node form a
-            # tensor-parallel group, in which gradients are not averaged.
-            mesh = init_device_mesh(self.device.type, (self.trainer.world_size,))
-            for block in self.model.blocks:
-                fully_shard(block, mesh=mesh)
-            fully_shard(self.model, mesh=mesh)
+        """Shard and fill the model, compile its blocks; called once, on the device."""
+        strategy = self.trainer.strategy
+        if isinstance(strategy, Sharded):
+            strategy.shard(self.model, weights=self._start, seed=self.options.seed)
+            self._start = None
         if self.options.compile:
             for block in self.model.blocks:
                 block.compile()
@@ -275,12 +276,6 @@ def positions_of(batch: Batch) -> Positions:
     return Positions.from_marks(
         batch.marks, carry=carry, padding=batch.padding, packed=batch.packed
     )
-
-
-def full_state(model: Decoder) -> dict[str, Tensor]:
-    """Return all weights of a model on the host, gathered from all ranks if sharded."""
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return dict(get_model_state_dict(model, options=options))  # type: ignore[arg-type]
 
 
 def _name_parameters(

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from train.disk.files import full_disk
 from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
 from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints, latest_checkpoint
-from train.fit.module import LMModule, Training, full_state
+from train.fit.module import LMModule, Training
+from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.progress import ProgressBar
 from train.ranks import in_slurm, world
@@ -87,10 +88,11 @@ def train_model(
     if fit.steps < 1:
         raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
     rows.check(steps=fit.steps)
-    with as_config_error("model: "):
-        module = LMModule(start.decoder, fit.training, weights=start.weights)
-    _refuse_unfit(module, row_length=rows.row_length)
     trainer = make_trainer(fit, folder=folder)
+    sharded = isinstance(trainer.strategy, Sharded)
+    with as_config_error("model: "):
+        module = LMModule(start.decoder, fit.training, weights=start.weights, sharded=sharded)
+    _refuse_unfit(module, row_length=rows.row_length)
     _set_accumulation(trainer, rows, fit)
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
     if best is not None:  # before SaveCheckpoints, see SaveBest
@@ -139,8 +141,12 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
         )
     if module.options.attention != "auto":  # a path may not support the encoding's bias
         tokens = torch.zeros(1, 2, dtype=torch.int64)
+        small = replace(module.model.config, n_layer=1, vocab_size=1)
         with as_config_error("attention: "), torch.no_grad():
-            module.model(tokens, Positions.from_marks(tokens.byte()))
+            model = Decoder(
+                small, attention=module.options.attention, allowed=module.options.allowed
+            )
+            model(tokens, Positions.from_marks(tokens.byte()))
     with as_config_error("optimizer: "):
         module.configure_optimizers()
 

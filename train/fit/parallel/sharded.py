@@ -1,0 +1,109 @@
+"""Fully sharded training (FSDP2; Zhao et al., 2304.11277): each device holds a part of each matrix.
+
+The model is built without memory (on the meta device), sharded, and filled matrix by matrix: no
+rank ever holds all of it, and each starts with the weights that one device would draw. Under
+precision=bf16-mixed the matrices of blocks are gathered in bfloat16, in which autocast multiplies
+anyway; gradients are reduced, and weights kept, in float32.
+
+With replicas > 1 (HSDP) the devices form as many groups; each group holds the whole model in
+shards, and only gradients travel between groups: across the slower links between machines.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from bipe import Decoder
+from train.errors import ConfigError
+
+
+class Sharded(ModelParallelStrategy):
+    """Lightning's strategy for FSDP2, with our mesh and our start. replicas: groups of devices."""
+
+    def __init__(self, *, replicas: int = 1) -> None:
+        super().__init__(save_distributed_checkpoint=False)
+        if replicas < 1:
+            raise ConfigError(f"trainer.strategy.replicas must be at least 1, was: {replicas}")
+        self.replicas = replicas
+
+    def mesh(self) -> DeviceMesh:
+        """Return the devices of the shards; ConfigError if they make no equal groups.
+
+        Lightning's own mesh would make the ranks of a machine a tensor-parallel group, in which
+        gradients are not averaged.
+        """
+        world, device = self.world_size, self.root_device.type
+        if world % self.replicas:
+            raise ConfigError(
+                "trainer.strategy.replicas must divide the number of devices "
+                f"({world}), was: {self.replicas}"
+            )
+        if self.replicas == 1:
+            return init_device_mesh(device, (world,))
+        sizes, names = (self.replicas, world // self.replicas), ("replicas", "shards")
+        return init_device_mesh(device, sizes, mesh_dim_names=names)
+
+    def shard(self, model: Decoder, *, weights: Mapping[str, Tensor] | None, seed: int) -> None:
+        """Shard a model that is on the meta device, and fill it with `weights` or fresh ones."""
+        bf16 = self.precision_plugin.precision == "bf16-mixed"
+        shard(model, mesh=self.mesh(), bf16=bf16)
+        materialize(model, self.root_device)
+        fill(model, weights=weights, seed=seed)
+
+
+def shard(model: Decoder, *, mesh: DeviceMesh, bf16: bool = False) -> None:
+    """Shard block by block, and what is outside of them as one."""
+    policy = MixedPrecisionPolicy()
+    if bf16:
+        # Inputs stay as they are: autocast decides, so the residual stream is in float32.
+        policy = MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+        )
+    for block in model.blocks:
+        if bf16:  # norms are computed in float32, and slow with weights of another dtype
+            norms: list[nn.Module] = [
+                part for part in block.children() if isinstance(part, nn.RMSNorm)
+            ]
+            fully_shard(norms, mesh=mesh)
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh)
+
+
+def materialize(model: nn.Module, device: torch.device) -> None:
+    """Give memory to what is on the meta device; vectors start as their modules start them."""
+    without = [part for part in model.modules() if any(p.is_meta for p in part.parameters(False))]
+    model._apply(lambda x: torch.empty_like(x, device=device) if x.is_meta else x.to(device))
+    for part in without:
+        if isinstance(part, nn.RMSNorm):
+            part.reset_parameters()
+
+
+@torch.no_grad()
+def fill(model: Decoder, *, weights: Mapping[str, Tensor] | None, seed: int) -> None:
+    """Copy `weights`, or else fresh ones, into sharded parameters; each rank keeps its part."""
+    parameters = dict(model.named_parameters())
+    values = model.drawn_weights(seed=seed) if weights is None else None
+    for name, value in values or ((name, weights[name]) for name in parameters):  # type: ignore[index]
+        put(parameters[name], value)
+
+
+def put(target: Tensor, value: Tensor) -> None:
+    """Copy a whole tensor, which all ranks have, into a tensor that may be sharded."""
+    if isinstance(target, DTensor):
+        value = distribute_tensor(  # without a source nothing is sent
+            value.to(target.device), target.device_mesh, target.placements, src_data_rank=None
+        )
+    target.copy_(value)
+
+
+def full_state(model: nn.Module) -> dict[str, Any]:
+    """Return all weights on the host of rank 0, gathered if sharded; on others perhaps none."""
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return dict(get_model_state_dict(model, options=options))
