@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from train import stop
 from train.errors import ConfigError, is_mendable, nearest
 from train.launch.composition import explained
 from train.ranks import rank
@@ -28,12 +29,21 @@ COMMANDS = {
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 _PLAIN = ("verify", "export", "segment")  # have options of their own, and no configuration
-EXIT_FAULT, EXIT_INTERRUPTED = 2, 130
+EXIT_FAULT = 2
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run `bipe` and return the exit status."""
-    words = sys.argv[1:] if argv is None else argv
+    try:
+        with stop.stopping():
+            return _main(sys.argv[1:] if argv is None else argv)
+    except stop.Stopped as stopped:
+        if stopped.text is None:  # another rank says it
+            return stopped.status
+        return _fault(str(stopped), status=stopped.status)
+
+
+def _main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if words else EXIT_FAULT
@@ -65,9 +75,6 @@ def _guarded(run: Callable[[], int]) -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting
     try:
         return run()
-    except KeyboardInterrupt as stop:
-        message = str(stop) or "interrupted; the same command goes on from the last checkpoint"
-        return _fault(message, status=EXIT_INTERRUPTED)
     except Exception as error:
         if full or not is_mendable(error):
             raise

@@ -37,9 +37,12 @@ _imported = time.time()
 
 
 class Stopped(BaseException):
-    """The work was stopped by a signal; its text says what is kept, and is true for the command."""
+    """The work was stopped by a signal.
 
-    def __init__(self, signum: int, text: str = "") -> None:
+    text: what is kept and how to go on, true for the command; None: another rank says it.
+    """
+
+    def __init__(self, signum: int, text: str | None = "") -> None:
         super().__init__(signum, text)
         self.signal, self.text = signal.Signals(signum), text
 
@@ -49,7 +52,7 @@ class Stopped(BaseException):
         return 128 + self.signal
 
     def __str__(self) -> str:
-        return f"stopped by {self.signal.name}" + f"; {self.text}" * bool(self.text)
+        return f"stopped by {self.signal.name}" + (f": {self.text}" if self.text else "")
 
 
 def requested() -> signal.Signals | None:
@@ -69,7 +72,7 @@ def kept(text: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except Stopped as stop:
-        raise stop if stop.text else Stopped(stop.signal, text()) from None
+        raise Stopped(stop.signal, text()) if stop.text == "" else stop from None
 
 
 @contextmanager

@@ -162,6 +162,7 @@ class FakeTrainer:
     def __init__(self, validation=0):
         self.global_step = 0
         self.num_val_batches = [validation]
+        self.fit_loop = SimpleNamespace()
 
     def save_checkpoint(self, path):
         IO.save_checkpoint({"step": self.global_step}, path)

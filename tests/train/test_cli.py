@@ -226,16 +226,6 @@ def test_a_model_that_finds_no_room_is_told(bipe, monkeypatch, tmp_path):
     assert (tmp_path / "bipe_rope" / "model").is_dir()
 
 
-def test_an_interruption_says_how_to_go_on(bipe, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("train.fit.module.LMModule.training_step", interrupted)
-    status, _, err = bipe("pretrain")
-    assert status == 130
-    assert "the same command goes on from the last checkpoint" in err
-
-
 def test_divergence_is_told_in_one_message(bipe, monkeypatch):
     step = "train.fit.module.summed_cross_entropy"
     monkeypatch.setattr(step, lambda hidden, *_, **__: hidden.sum() * float("nan"))

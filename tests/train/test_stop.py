@@ -41,7 +41,7 @@ def test_deferred_work_stops_where_it_looks():
             send()
             wait_for(stop.requested)
             assert stop.requested() is signal.SIGTERM
-        with pytest.raises(stop.Stopped, match="SIGTERM; 3 parts are kept"):
+        with pytest.raises(stop.Stopped, match="SIGTERM: 3 parts are kept"):
             stop.check("3 parts are kept")
     assert stop.requested() is None
     stop.check("nothing was asked for")
@@ -50,7 +50,7 @@ def test_deferred_work_stops_where_it_looks():
 def test_a_block_says_what_is_kept():
     done = 0
     with (
-        pytest.raises(stop.Stopped, match="SIGTERM; 2 are kept"),
+        pytest.raises(stop.Stopped, match="SIGTERM: 2 are kept"),
         stop.stopping(),
         stop.kept(lambda: "not this"),
         stop.kept(lambda: f"{done} are kept"),

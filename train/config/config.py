@@ -71,6 +71,7 @@ class Config:
     log_every: Count
     checkpoint_every: Count
     validate_every: Count | None
+    stall_after: Positive | None
     keep_checkpoints: Count
     corpus: Call
     engine: Call

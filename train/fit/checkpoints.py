@@ -14,6 +14,7 @@ from typing import Any
 
 import lightning
 import torch
+from lightning.pytorch.loops.fit_loop import _FitLoop
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
@@ -60,7 +61,8 @@ class SaveCheckpoints(lightning.Callback):
     """Writes a checkpoint every few optimizer steps and at the end; keeps the newest `keep`.
 
     validate_every: optimizer steps between two validations; None: one at the end. A checkpoint of
-    a validated step is written after the validation, since a resumed run does not repeat it.
+    a validated step is written after the validation, since a resumed run does not repeat it. If the
+    run has to stop before, the checkpoint says that its validation is due.
     """
 
     def __init__(
@@ -68,32 +70,68 @@ class SaveCheckpoints(lightning.Callback):
     ) -> None:
         self.folder, self.every, self.keep = folder, every, keep
         self.validate_every = validate_every
-        self._last = -1
+        self._last, self._due = -1, False
 
     def on_train_start(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = trainer.global_step
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
-        every = self.validate_every or trainer.max_steps
-        validates = trainer.global_step % every == 0 and sum(trainer.num_val_batches) > 0
-        if not validates:
-            self._save(trainer, every=self.every)
+        if trainer.global_step % self.every == 0 and not self.validates(trainer):
+            self.save(trainer)
 
     def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
-        self._save(trainer, every=self.every)
+        trainer.fit_loop.due = False  # type: ignore[attr-defined]
+        if trainer.global_step % self.every == 0:
+            self.save(trainer)
 
     def on_train_end(self, trainer: lightning.Trainer, *_: Any) -> None:
-        self._save(trainer, every=1)
+        self.save(trainer)
 
-    def _save(self, trainer: lightning.Trainer, *, every: int) -> None:
-        """Write the checkpoint of a step that is a multiple of `every`, once."""
-        if trainer.global_step == self._last or trainer.global_step % every:
+    def validates(self, trainer: lightning.Trainer) -> bool:
+        """Return whether a validation follows the present step."""
+        every = self.validate_every or trainer.max_steps
+        return trainer.global_step % every == 0 and sum(trainer.num_val_batches) > 0
+
+    def save(self, trainer: lightning.Trainer, *, validation_due: bool = False) -> None:
+        """Write the checkpoint of the present step, unless it is there."""
+        if trainer.global_step == self._last:
             return
-        self._last = trainer.global_step
+        self._last, self._due = trainer.global_step, validation_due
         trainer.save_checkpoint(self.folder / f"step={self._last:08d}.ckpt")
+        self._due = False
         if trainer.is_global_zero:
             for old in checkpoints(self.folder)[: -self.keep]:
                 AtomicCheckpointIO().remove_checkpoint(old)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"validation_due": self._due}
+
+    def on_load_checkpoint(
+        self, trainer: lightning.Trainer, module: Any, checkpoint: dict[str, Any]
+    ) -> None:
+        """Begin with a validation that is due: tell Lightning that it was left in the middle."""
+        if not checkpoint["callbacks"].get(self.state_key, {}).get("validation_due"):
+            return
+        trainer.fit_loop.due = True  # type: ignore[attr-defined]
+        loops = checkpoint["loops"]["fit_loop"]
+        for counts in _counts(loops["epoch_loop.batch_progress"]):
+            counts["completed"] = counts["processed"]
+        for counts in _counts(loops["epoch_loop.val_loop.batch_progress"]):
+            counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
+
+
+class FitLoop(_FitLoop):
+    """Lightning's loop, which also does the validation that is due after the last step."""
+
+    due = False
+
+    @property
+    def done(self) -> bool:
+        return super().done and not self.due
+
+
+def _counts(progress: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    return progress["total"], progress["current"]
 
 
 class SaveBest(lightning.Callback):

@@ -198,6 +198,7 @@ class LMModule(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["skipped_steps"] = self.skipped.state()
+        checkpoint["metrics"] = dict(self.metrics)  # of the step, for a validation that is due
         checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
         names = {id(parameter): name for name, parameter in self.named_parameters()}
         states = checkpoint.get("optimizer_states", [])  # none if only weights are saved
@@ -207,6 +208,7 @@ class LMModule(lightning.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.skipped.load(checkpoint["skipped_steps"])
+        self.metrics.update(checkpoint.get("metrics", {}))
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
         # Lightning's count of micro-batches decides where a step ends. A run may resume with
         # another micro-batch or other devices, and so with another number of them per step.

@@ -46,7 +46,7 @@ RESUMES = ("auto", "resume")  # values of if_exists
 _FREE = {
     *("attention", "checkpoint_every", "compile", "corpus", "data", "evaluate", "generate"),
     *("if_exists", "keep_checkpoints", "log_every", "logger", "out", "recompute", "report"),
-    *("statistics", "trainer"),
+    *("stall_after", "statistics", "trainer"),
 }
 # Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}

@@ -34,6 +34,7 @@ from train.fit import runs
 from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints, latest_checkpoint
 from train.fit.module import LMModule, Training
 from train.fit.parallel.sharded import Sharded, full_state
+from train.fit.parallel.together import Together, running_together
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.progress import ProgressBar
 from train.ranks import in_slurm, world
@@ -77,6 +78,7 @@ class Fit:
     validate_every: int | None
     trainer: Callable[..., lightning.Trainer]
     logger: Callable[..., Logger] | None
+    stall_after: float | None
     command: str = "pretrain"
     best: bool = False
 
@@ -101,7 +103,11 @@ def train_model(
         runs.claim(folder, if_exists=fit.if_exists, config=config)
     # Look for checkpoints only then: otherwise rank 0 may be removing an old run.
     resumed = fit.if_exists in runs.RESUMES
-    with runs.withdrawn_on_failure(folder), fitting(folder / runs.CONFIG, command=fit.command):
+    with (
+        runs.withdrawn_on_failure(folder),
+        running_together(trainer),
+        fitting(folder / runs.CONFIG, command=fit.command),
+    ):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _report_rows(trainer, rows.statistics(steps=fit.steps))
         trainer.fit(module, rows, ckpt_path=newest)
@@ -215,6 +221,7 @@ def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
                     keep=fit.keep_checkpoints,
                     validate_every=fit.validate_every,
                 ),
+                Together(stall_after=fit.stall_after),
             ],
             logger=logger,
             log_every_n_steps=fit.log_every,

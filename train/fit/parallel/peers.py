@@ -1,0 +1,173 @@
+"""Ranks that watch each other: when one is gone, the others end within a minute and name it.
+
+    rank 1 --.
+    rank 2 ---+--- rank 0        one idle TCP connection each; whoever leaves in order says so
+    rank 3 --'
+
+The kernel closes the connection of a killed process at once, and probes an idle one (keepalive), so
+that a lost machine is found in about half a minute. No thread sends heartbeats: a rank that is busy
+for minutes inside one call, even one that holds Python's lock, is not taken for dead. Rank 0 tells
+the others which rank is gone; all of them notice when rank 0 is. (A store of torch lives in rank 0,
+and NCCL waits for its own timeout of 10 minutes or more; files in the run folder would need a clock
+and a file system that all ranks see alike.)
+"""
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import selectors
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+EXIT_LOST = 75  # EX_TEMPFAIL: run it again
+_JOIN = 120.0  # seconds for all ranks to connect
+_PATIENCE = 10.0  # seconds in which the death of a rank follows the error that it causes
+_PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
+
+
+class Peers:
+    """The connections of one rank. Every rank makes it at the same point, and closes it in the end.
+
+    share: broadcasts a value from rank 0. ending: what to do before this process ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        rank: int,
+        world: int,
+        share: Callable[[Any], Any],
+        ending: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._me = {"rank": rank, "host": socket.gethostname(), "pid": os.getpid()}
+        self._links: dict[socket.socket, Mapping[str, Any]] = {}
+        self._ending, self._over, self._verdict = ending, threading.Event(), threading.Event()
+        try:
+            if rank == 0:
+                self._gather(world, share)
+            else:
+                self._join(*share(None))
+        except OSError as fault:
+            log.warning("ranks cannot watch each other (%s): a lost one may go unnoticed", fault)
+        threading.Thread(target=self._watch, name="peers", daemon=True).start()
+
+    def close(self) -> None:
+        """Leave in order."""
+        if not self._over.is_set():
+            self._over.set()
+            self._tell({"left": True})
+
+    def failed(self, error: BaseException, *, status: int) -> None:
+        """Tell the others that this rank ends by an error; if another is gone, end because of it.
+
+        A lost rank shows as some error in the collectives of the others, a moment before or after
+        its connection closes.
+        """
+        if self._over.is_set():
+            return
+        if isinstance(error, RuntimeError) and self._verdict.wait(_PATIENCE):
+            time.sleep(_JOIN)  # the thread ends this process
+        text = str(error).partition("\n")[0]
+        self._tell({"of": self._me, "error": f"{type(error).__name__}: {text}", "status": status})
+        self._over.set()
+
+    def _gather(self, world: int, share: Callable[[Any], Any]) -> None:
+        dual = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        key = secrets.token_hex(8)
+        with socket.create_server(("", 0), family=family, dualstack_ipv6=dual) as server:
+            host = os.environ.get("MASTER_ADDR", "localhost")
+            share((host, server.getsockname()[1], key, self._me))
+            limit = time.monotonic() + _JOIN
+            while len(self._links) < world - 1:
+                server.settimeout(max(0.1, limit - time.monotonic()))
+                link, _ = server.accept()
+                link.settimeout(_JOIN)
+                hello = json.loads(link.makefile().readline() or "{}")
+                if hello.pop("key", None) == key:  # else a stranger
+                    self._links[_probed(link)] = hello
+
+    def _join(self, host: str, port: int, key: str, who: Mapping[str, Any]) -> None:
+        link = socket.create_connection((host, port), timeout=_JOIN)
+        _send(link, self._me | {"key": key})
+        self._links[_probed(link)] = who
+
+    def _watch(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for link in self._links:
+                selector.register(link, selectors.EVENT_READ)
+            while not self._over.is_set() and selector.get_map():
+                for key, _ in selector.select(timeout=1.0):
+                    of: Any = key.fileobj
+                    told = _received(of)
+                    if told.get("left"):
+                        selector.unregister(of)
+                    elif not self._over.is_set():
+                        self._end(told or {"of": self._links[of]})
+
+    def _end(self, found: dict[str, Any]) -> None:
+        """End this process since a rank is gone; rank 0 tells the others first."""
+        self._verdict.set()
+        rank = self._me["rank"]
+        if rank == 0:
+            self._tell(found)
+        # Rank 0 speaks; if it is killed, one rank of each machine does.
+        killed = found["of"]["rank"] == 0 and "error" not in found
+        if rank == 0 or (killed and (rank == 1 or os.environ.get("LOCAL_RANK") == "0")):
+            print(f"\nbipe: {_described(found)}", file=sys.stderr, flush=True)
+        self._ending()
+        sys.stdout.flush()
+        os._exit(found.get("status", EXIT_LOST))
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                _send(link, message)
+
+
+def _described(found: Mapping[str, Any]) -> str:
+    of = found["of"]
+    how = "was killed, or its machine was lost"
+    if "error" in found:
+        how = f"ended by an error: {found['error']}"
+    return (
+        f"rank {of['rank']} ({of['host']}, pid {of['pid']}) {how}; the other ranks end "
+        "too. Run the same command again to go on from the last checkpoint"
+    )
+
+
+def _probed(link: socket.socket) -> socket.socket:
+    """Have the kernel probe the other end of an idle connection."""
+    link.settimeout(None)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if hasattr(socket, name):
+            link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return link
+
+
+def _send(link: socket.socket, message: Mapping[str, Any]) -> None:
+    link.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _received(link: socket.socket) -> dict[str, Any]:
+    """Return the next message; an empty one if the other end is gone."""
+    data = b""
+    while not data.endswith(b"\n"):
+        try:
+            piece = link.recv(1 << 16)
+        except OSError:
+            return {}
+        if not piece:
+            return {}
+        data += piece
+    found: dict[str, Any] = json.loads(data.splitlines()[0])
+    return found
