@@ -25,12 +25,14 @@ def summed_cross_entropy(
     chunk: int | None = None,
     z_loss: float = 0.0,
     label_smoothing: float = 0.0,
+    each: Float[Tensor, " token"] | None = None,
 ) -> Float[Tensor, ""]:
     """Return the summed negative log-likelihood of the targets in nats; differentiable.
 
     targets: -100 is ignored. chunk: tokens whose logits are in memory at once; None suits the
     device. z_loss: weight of the squared log-normaliser (Chowdhery et al., 2204.02311).
     label_smoothing: share of the target spread over the vocabulary (Szegedy et al., 1512.00567).
+    each: is filled with the loss of each target, 0 where it is ignored, without gradients.
     """
     if z_loss < 0:
         raise ValueError(f"z_loss must be 0 or more, was: {z_loss}")
@@ -40,7 +42,7 @@ def summed_cross_entropy(
         hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
     with torch.autocast(hidden.device.type, enabled=False):
         return _ChunkedCrossEntropy.apply(
-            hidden, head, targets, chunk or _chunk(hidden), z_loss, label_smoothing
+            hidden, head, targets, chunk or _chunk(hidden), z_loss, label_smoothing, each
         )
 
 
@@ -71,7 +73,7 @@ def _precise(x: Tensor) -> torch.dtype:
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, head, targets, chunk, z_loss, smoothing):  # type: ignore[no-untyped-def]
+    def forward(ctx, hidden, head, targets, chunk, z_loss, smoothing, each):  # type: ignore[no-untyped-def]
         weight = head.to(hidden.dtype)
         total = torch.zeros((), dtype=_precise(hidden), device=hidden.device)
         for_hidden, for_head = ctx.needs_input_grad[:2]
@@ -81,10 +83,15 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for start in range(0, len(targets), chunk):
             part = slice(start, start + chunk)
             logits = hidden[part] @ weight.T
-            for rows, y in zip(logits.split(block), targets[part].split(block), strict=True):
-                total += _loss_and_gradient(
+            blocks = zip(logits.split(block), targets[part].split(block), strict=True)
+            for place, (rows, y) in enumerate(blocks):
+                losses = _loss_and_gradient(
                     rows, y, z_loss, smoothing, wanted=for_hidden or for_head
                 )
+                total += losses.sum()
+                if each is not None:
+                    begin = start + place * block
+                    each[begin : begin + len(y)] = losses[:, 0]
             if d_hidden is not None:
                 d_hidden[part] = logits @ weight
             if d_head is not None:
@@ -100,13 +107,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             d_hidden = (d_hidden * grad).to(d_hidden.dtype)
         if d_head is not None:
             d_head = (d_head * grad).to(ctx.head_dtype)
-        return d_hidden, d_head, None, None, None, None
+        return d_hidden, d_head, None, None, None, None, None
 
 
 def _loss_and_gradient(
     logits: Tensor, targets: Tensor, z_loss: float, smoothing: float, *, wanted: bool
 ) -> Tensor:
-    """Return the loss of a block ``[token, vocab]``; if wanted, overwrite logits by gradients."""
+    """Return the losses of a block ``[token, 1]``; if wanted, overwrite logits by gradients."""
     chances = logits.log_softmax(-1, dtype=_precise(logits))
     scored = (targets != IGNORE).to(chances.dtype)[:, None]
     y = targets.clamp(min=0)[:, None]
@@ -124,4 +131,4 @@ def _loss_and_gradient(
             chances.sub_(smoothing / logits.shape[-1])
         chances.scatter_add_(1, y, torch.full_like(picked, smoothing - 1))
         torch.mul(chances, scored, out=logits)
-    return (loss * scored).sum()
+    return loss * scored

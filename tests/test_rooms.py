@@ -80,7 +80,7 @@ FLOORS = {
     """,
     "train": """
         errors stop ranks disk data.reading data.tokenizing data.store data.preparing data.rows
-        data tasks config fit.watching fit evals report commands launch cli
+        data tasks config fit.flops fit.watching fit evals report commands launch cli
     """,
 }
 # A file of less than this many lines, encodings aside, is here with its reason.

@@ -14,7 +14,7 @@ from train.fit import runs
 from train.fit.watching.metrics import read_metrics
 from train.launch.composition import opened, register_resolvers, resolved, run_command
 
-TIMES = ("tokens_per_second", "seconds")
+TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 
 
 @functools.cache

@@ -193,10 +193,10 @@ def by_hand_weights(words):
 def test_the_share_of_clamped_positions_is_counted(smoke):
     short = curve(pretrain(*smoke, "encoding.intra.length=2", "steps=2", "name=short"))
     long = curve(pretrain(*smoke, "steps=2", "name=long"))
-    assert 0.2 < short[0]["clipped_share"] < 1
-    assert long[0]["clipped_share"] == 0
+    assert 0.2 < short[0]["clamped_share"] < 1
+    assert long[0]["clamped_share"] == 0
     flat = curve(pretrain(*smoke, "encoding=rope", "steps=2", "name=flat"))
-    assert flat[0]["clipped_share"] is None
+    assert flat[0]["clamped_share"] is None
 
 
 def test_validation_is_the_mean_over_all_held_out_targets(smoke):

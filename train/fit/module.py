@@ -31,6 +31,7 @@ from train.errors import RunError
 from train.fit.index_counts import IndexCounts
 from train.fit.optim import Schedule
 from train.fit.parallel.sharded import Sharded
+from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import Metrics
 
 _LOOK_EVERY = 10  # steps, if looking waits for the device
@@ -94,8 +95,7 @@ class LMModule(lightning.LightningModule):
         self.indices = IndexCounts()
         self.skipped = SkippedSteps(patience=training.patience)
         self.metrics = Metrics()
-        self._step_nll: Tensor | float = 0.0
-        self._step_clipped: list[Tensor] = []
+        self._clamped: list[Tensor] = []
         self._batch: Batch | None = None
 
     # Set-up
@@ -115,6 +115,9 @@ class LMModule(lightning.LightningModule):
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.options.schedule)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
+    def on_fit_start(self) -> None:
+        self.losses = StepLosses.of(self.model, self.trainer.datamodule)  # type: ignore[attr-defined]
+
     # A step
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -124,22 +127,24 @@ class LMModule(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._batch = batch
-        at = positions_of(batch)
+        at = real = positions_of(batch)
         options = self.options
         if options.draw is not None:
             keys = row_keys(batch.tokens, seed=options.seed, step=batch.step)
             at = options.draw.drawn(at, keys)
         self.indices.add(at)
         hidden = self.model(batch.tokens, at)
+        each = torch.empty(batch.targets.shape, device=hidden.device)
         nll = summed_cross_entropy(
             hidden.flatten(0, 1),
             self.model.head.weight,
             batch.targets.flatten(),
             z_loss=options.z_loss,
             label_smoothing=options.label_smoothing,
+            each=each.flatten(),
         )
-        self._step_nll = self._step_nll + nll.detach()
-        self._count_clipped(at)
+        self.losses.add(nll.detach(), each, batch, real)
+        self._count_clamped(at)
         # Undo the averaging over ranks and micro-batches that follows.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         return nll * (parts / max(1, batch.step_targets))
@@ -166,23 +171,17 @@ class LMModule(lightning.LightningModule):
 
     def _note_step(self, batch: Batch) -> None:
         """Put the numbers of a finished step where callbacks find them."""
-        nll = torch.as_tensor(self._step_nll, device=self.device)
-        nll = self.trainer.strategy.reduce(nll, reduce_op="sum")
+        sums = self.trainer.strategy.reduce(self.losses.take(self.device), reduce_op="sum")
         self.metrics.update(
-            loss=nll.double() / max(1, batch.step_targets),
+            self.losses.split(sums, targets=batch.step_targets),
             lr=self.trainer.optimizers[0].param_groups[0]["lr"],
             step=batch.step + 1,
             tokens=batch.tokens_after,
             skipped_steps=self.skipped.total,
         )
-        if self._step_clipped:
-            self.metrics["clipped_share"] = torch.stack(self._step_clipped).mean()
-        self._step_nll, self._step_clipped = 0.0, []
-
-    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        if self.trainer.loggers and self.metrics["step"] == self.trainer.global_step:
-            values = self.metrics.on_device()
-            self.log_dict({f"train/{name}": value for name, value in values.items()})
+        if self._clamped:
+            self.metrics["clamped_share"] = torch.stack(self._clamped).mean()
+        self._clamped = []
 
     # Validation
 
@@ -192,7 +191,9 @@ class LMModule(lightning.LightningModule):
         count = int((targets != IGNORE).sum())
         nll = summed_cross_entropy(hidden, self.model.head.weight, targets)
         # Lightning weights the mean over batches and ranks by batch_size: here the targets.
-        self.log("validation/loss", nll / max(1, count), batch_size=count, sync_dist=True)
+        self.log(
+            "validation/loss", nll / max(1, count), batch_size=count, sync_dist=True, logger=False
+        )
 
     # State that is neither weights nor optimizer
 
@@ -218,12 +219,12 @@ class LMModule(lightning.LightningModule):
             more = batches - counts["processed"]
             counts.update({name: count + more for name, count in counts.items()})
 
-    def _count_clipped(self, at: Positions) -> None:
+    def _count_clamped(self, at: Positions) -> None:
         scheme = self.model.scheme
         if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
             inside = at.document >= 0
             beyond = (at.intra >= scheme.intra.table.num_embeddings) & inside
-            self._step_clipped.append(beyond.sum() / inside.sum().clamp(min=1))
+            self._clamped.append(beyond.sum() / inside.sum().clamp(min=1))
 
 
 class SkippedSteps:

@@ -1,6 +1,7 @@
 """A training run, from the claim of its folder to the written model."""
 
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -35,7 +36,8 @@ from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints,
 from train.fit.module import LMModule, Training
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import Together, running_together
-from train.fit.watching.metrics import MetricsFile
+from train.fit.watching.losses import StepLosses
+from train.fit.watching.metrics import MetricsFile, Row
 from train.fit.watching.progress import ProgressBar
 from train.ranks import in_slurm, world
 
@@ -96,6 +98,16 @@ def train_model(
         module = LMModule(start.decoder, fit.training, weights=start.weights, sharded=sharded)
     _refuse_unfit(module, row_length=rows.row_length)
     _set_accumulation(trainer, rows, fit)
+    trainer.callbacks[:0] = [  # type: ignore[attr-defined]
+        MetricsFile(
+            path=folder / runs.METRICS,
+            every=fit.log_every,
+            decoder=start.decoder,
+            losses=StepLosses.of(module.model, rows).names,
+            send=functools.partial(_send, trainer),
+        ),
+        ProgressBar(title=folder.name),
+    ]
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
     if best is not None:  # before SaveCheckpoints, see SaveBest
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
@@ -172,6 +184,13 @@ def _report_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) ->
         logger.log_metrics(numbers, step=0)
 
 
+def _send(trainer: lightning.Trainer, row: Row, step: int) -> None:
+    """Give a line of metrics.csv to the loggers."""
+    names = {name: f"train/{name}" for name in row} | {"validation_loss": "validation/loss"}
+    for logger in trainer.loggers:
+        logger.log_metrics({names[name]: value for name, value in row.items()}, step=step)
+
+
 def _trained(
     trainer: lightning.Trainer, module: LMModule, rows: LMDataModule
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -205,7 +224,7 @@ def _write_model(
 
 
 def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
-    """Return a Lightning trainer with our own checkpoints, metrics and progress."""
+    """Return a Lightning trainer with our own checkpoints."""
     logger = fit.logger(folder=folder, name=folder.name) if fit.logger else False
     with quiet(), as_config_error("trainer: ", MisconfigurationException):
         return fit.trainer(
@@ -213,8 +232,6 @@ def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
             max_steps=fit.steps,
             max_epochs=-1,
             callbacks=[
-                MetricsFile(path=folder / runs.METRICS, every=fit.log_every),
-                ProgressBar(title=folder.name),
                 SaveCheckpoints(
                     folder=folder / runs.CHECKPOINTS,
                     every=fit.checkpoint_every,

@@ -88,7 +88,7 @@ def _of_training(run: TrainedRun) -> Iterator[Row]:
         ("training_steps", "steps", notes.get("steps")),
         ("training_seconds", "seconds", run.metrics[-1].get("seconds") if run.metrics else None),
         ("training_skipped_steps", "steps", notes.get("skipped_steps", 0)),
-        ("clamped_share", "share", run.mean_of("clipped_share")),
+        ("clamped_share", "share", run.mean_of("clamped_share")),
     ):
         if isinstance(value, int | float) and not math.isnan(value):
             yield Row(measure=measure, unit=unit, value=value)

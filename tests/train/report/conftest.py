@@ -66,7 +66,7 @@ class Made:
         (folder / "config.yaml").write_text(json.dumps(seed | self.config))
         lines = [f"{8192 * (i + 1)},{loss},{10.0 * (i + 1)},0.1\n"
                  for i, loss in enumerate(self.losses)]  # fmt: skip
-        (folder / "metrics.csv").write_text("tokens,loss,seconds,clipped_share\n" + "".join(lines))
+        (folder / "metrics.csv").write_text("tokens,loss,seconds,clamped_share\n" + "".join(lines))
         if self.rows:
             Journal(folder / FILE).append("cell", self.rows)
             (folder / "environment.json").write_text(json.dumps(self.environment))

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.train.studies import TIMES
 from train.errors import DataError
-from train.fit.watching.metrics import COLUMNS, Clock, MetricsFile, read_metrics
+from train.fit.watching.metrics import COLUMNS, MetricsFile, read_metrics
 from train.fit.watching.progress import ProgressBar
+from train.fit.watching.speed import Clock
 
 
 class Run:
@@ -54,7 +56,7 @@ class Run:
 
 def lines(path):
     return [
-        {name: value for name, value in row.items() if name not in ("seconds", "tokens_per_second")}
+        {name: value for name, value in row.items() if name not in TIMES}
         for row in read_metrics(path)
     ]
 
@@ -69,7 +71,7 @@ def test_a_line_every_few_steps_and_one_at_the_end(tmp_path):
         "loss": 4.6,
         "lr": 0.025,
         "grad_norm": 1.5,
-        "clipped_share": None,
+        "clamped_share": None,
         "skipped_steps": 0,
         "validation_loss": None,
     }

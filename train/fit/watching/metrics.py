@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
-import time
-from collections import UserDict, deque
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning
 from torch import Tensor
 
+from bipe import DecoderConfig
 from train.disk.files import full_disk, write_whole
+from train.fit.watching.speed import Clock, Utilisation, peak_memory_gib
 
 COLUMNS = (
     "step",
@@ -21,12 +24,15 @@ COLUMNS = (
     "loss",
     "lr",
     "grad_norm",
-    "clipped_share",
+    "clamped_share",
     "skipped_steps",
     "tokens_per_second",
+    "mfu",
+    "peak_memory_gib",
     "seconds",
     "validation_loss",
 )
+Row = dict[str, Any]
 
 
 class Metrics(UserDict[str, Any]):
@@ -47,35 +53,6 @@ class Metrics(UserDict[str, Any]):
     def on_device(self) -> dict[str, float | Tensor]:
         """Return all numbers by name without waiting for the device."""
         return dict(self.data)
-
-
-class Clock:
-    """Measures tokens per second over the last `WINDOW` steps, and estimates the time left."""
-
-    WINDOW = 20
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._marks: deque[tuple[float, float]] = deque(maxlen=self.WINDOW + 1)
-        self._steps = 0
-
-    def count(self, tokens: float) -> None:
-        """Record the total number of tokens after a step."""
-        self._marks.append((time.monotonic(), tokens))
-        self._steps += 1
-
-    def rate(self) -> float:
-        if len(self._marks) < 2:
-            return 0.0
-        (t0, n0), (t1, n1) = self._marks[0], self._marks[-1]
-        return (n1 - n0) / max(1e-9, t1 - t0)
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._begin
-
-    def left(self, step: int, steps: int) -> str:
-        seconds = round(self.seconds() / max(1, self._steps) * (steps - step))
-        return f"{seconds // 60}:{seconds % 60:02d} left"
 
 
 class EachStep(lightning.Callback):
@@ -110,15 +87,30 @@ class MetricsFile(EachStep):
 
     A validation loss is in the line of the step before the validation. A resumed run drops the
     lines after the step where it resumes, so that the file reads as if it had never stopped.
+
+    decoder: to report utilisation and memory. losses: names of further columns. send: is given
+    each new line, and each validation loss alone, with its step.
     """
 
-    def __init__(self, *, path: str | os.PathLike[str], every: int = 10) -> None:
+    def __init__(
+        self,
+        *,
+        path: str | os.PathLike[str],
+        every: int = 10,
+        decoder: DecoderConfig | None = None,
+        losses: Sequence[str] = (),
+        send: Callable[[Row, int], None] | None = None,
+    ) -> None:
         super().__init__()
-        self.path, self.every = Path(path), every
-        self._rows: list[dict[str, Any]] = []
+        self.path, self.every, self._decoder, self._send = Path(path), every, decoder, send
+        self._losses, self._columns = losses, (*COLUMNS, *losses)
+        self._rows: list[Row] = []
         self._seconds_before = 0.0
+        self._utilisation: Utilisation | None = None
 
     def begin(self, trainer: lightning.Trainer) -> None:
+        if self._decoder is not None:
+            self._utilisation = Utilisation(self._decoder, trainer)
         known = read_metrics(self.path)
         self._rows = [row for row in known if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
@@ -126,33 +118,52 @@ class MetricsFile(EachStep):
 
     def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
         if trainer.global_step % self.every == 0 or trainer.global_step == trainer.max_steps:
-            self._rows.append(self._row(module))
+            self._append(trainer, module)
             with full_disk(self.path), self.path.open("a", newline="") as file:
-                _writer(file).writerow(self._rows[-1])
+                self._writer(file).writerow(self._rows[-1])
 
     def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
         if not trainer.is_global_zero:
             return
-        if not self._rows or self._rows[-1]["step"] != trainer.global_step:
-            self._rows.append(self._row(module))
-        self._rows[-1]["validation_loss"] = float(trainer.callback_metrics["validation/loss"])
+        step = trainer.global_step
+        if not self._rows or self._rows[-1]["step"] != step:
+            self._append(trainer, module)
+        found = {"validation_loss": float(trainer.callback_metrics["validation/loss"])}
+        self._rows[-1] |= found
         self._rewrite()
+        if self._send is not None:
+            self._send(found, step)
 
-    def _row(self, module: Any) -> dict[str, Any]:
+    def _append(self, trainer: lightning.Trainer, module: Any) -> None:
         row = {name: module.metrics.get(name) for name in COLUMNS}
-        row["tokens_per_second"] = round(self._clock.rate(), 1)
+        row |= {name: _short(module.metrics.get(name)) for name in self._losses}
+        row["tokens_per_second"] = rate = round(self._clock.rate(), 1)
         row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
-        return row
+        if self._utilisation is not None:
+            row["mfu"] = self._utilisation.mfu(rate, keys=module.metrics["keys_per_token"])
+            row["peak_memory_gib"] = peak_memory_gib(trainer.strategy.root_device)
+        self._rows.append(row)
+        if self._send is not None:
+            self._send({k: v for k, v in row.items() if v is not None}, trainer.global_step)
 
     def _rewrite(self) -> None:
         text = io.StringIO(newline="")
-        writer = _writer(text)
+        writer = self._writer(text)
         writer.writeheader()
         writer.writerows(self._rows)
         write_whole(self.path, text.getvalue())
 
+    def _writer(self, file: Any) -> csv.DictWriter[str]:
+        # Columns of an older version, or of other sources, are dropped.
+        return csv.DictWriter(file, self._columns, lineterminator="\n", extrasaction="ignore")
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+
+def _short(value: float | None) -> float | None:
+    """Return a mean with six digits; None for that of no tokens."""
+    return None if value is None or math.isnan(value) else float(f"{value:.6g}")
+
+
+def read_metrics(path: Path) -> list[Row]:
     """Return the lines of a metrics file as numbers or None, without an unfinished last line."""
     if not path.exists():
         return []
@@ -165,7 +176,3 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def _number(text: str) -> float | None:
     return int(text) if text.isdigit() else float(text) if text else None
-
-
-def _writer(file: Any) -> csv.DictWriter[str]:
-    return csv.DictWriter(file, COLUMNS, lineterminator="\n")

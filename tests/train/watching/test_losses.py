@@ -1,0 +1,102 @@
+"""The loss of a step by source and by place, against plain means over the same targets."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bipe import Decoder
+from tests.train.studies import composed, curve, pretrain
+from train.commands.pretrain import decoder_of
+from train.config import Config
+from train.data.rows.batch import IGNORED
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
+from train.fit.module import positions_of
+from train.fit.watching.losses import StepLosses
+
+
+def first_step(words, *, rows=4, row_length=128):
+    """Loss, indices and the in-row keys of each target of the first global batch."""
+    study = Config.from_config(composed(*words))
+    data = LMDataModule(
+        folder=study.data, row_length=row_length, global_batch=rows, micro_batch=rows
+    )
+    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
+    model.init_weights(seed=study.seed)
+    loader = RowLoader(order=data.order(), micro_batch=rows, global_batch=rows, steps=1)
+    (batch,) = loader.batches()
+    at = positions_of(batch)
+    logits = model.logits(batch.tokens, at).detach()
+    nll = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
+    return nll, batch.targets != IGNORED, at
+
+
+@pytest.mark.parametrize("micro_batch", [4, 1])
+def test_the_loss_is_split_by_source_and_by_place(smoke, micro_batch):
+    words = (*smoke, "row_length=128", "steps=1", "validate_every=9")
+    (row,) = curve(pretrain(*words, f"rows.micro_batch={micro_batch}"))
+    nll, scored, at = first_step(words)
+    assert row["loss/source/proofs"] == pytest.approx(row["loss"], rel=1e-5)
+    parts = {
+        "loss/token/0": scored & (at.token + 1 < 64),
+        "loss/token/64": scored & (at.token + 1 >= 64),
+        "loss/segment/0": scored & (at.inter == 0),
+        "loss/segment/1": scored & (at.inter == 1),
+        "loss/segment/4": scored & (at.inter >= 4) & (at.inter < 8),
+    }
+    for name, inside in parts.items():
+        assert row[name] == pytest.approx(float(nll[inside].mean()), rel=1e-4), name
+
+
+def test_a_flat_model_has_no_losses_by_segment(smoke):
+    (row,) = curve(pretrain(*smoke, "encoding=rope", "steps=1", "validate_every=9"))
+    assert [name for name in row if name.startswith("loss/")] == [
+        "loss/source/proofs",
+        "loss/token/0",
+    ]
+
+
+def sums(losses, *, source, tokens, targets):
+    """The numbers of one step of one row, whose losses are its token indices."""
+    shape = tokens.shape
+
+    class Batch:
+        pass
+
+    class At:
+        token = tokens
+        inter = torch.zeros(shape, dtype=torch.int64)
+        document = torch.zeros(shape, dtype=torch.int64)
+
+    Batch.targets, Batch.source = targets, source
+    each = tokens.float() * (targets != IGNORED)
+    losses.add(each.sum(), each, Batch, At)
+    count = int((targets != IGNORED).sum())
+    return losses.split(losses.take(torch.device("cpu")), targets=count)
+
+
+def test_a_source_without_targets_has_no_loss():
+    losses = StepLosses(sources=["a", "b"], row_length=128, bilevel=False)
+    tokens = torch.arange(128)[None]
+    found = sums(losses, source=torch.tensor([1]), tokens=tokens, targets=torch.ones_like(tokens))
+    assert math.isnan(found["loss/source/a"])
+    assert found["loss/source/b"] == found["loss"] == 63.5
+    assert found["loss/token/0"] == 31.0  # of targets 1 to 63
+    assert found["keys_per_token"] == 64.5
+
+
+def test_tokens_that_are_not_scored_count_nowhere():
+    losses = StepLosses(sources=["a"], row_length=64, bilevel=False)
+    tokens = torch.arange(64)[None]
+    targets = torch.where(tokens < 10, IGNORED, 1)
+    found = sums(losses, source=torch.tensor([0]), tokens=tokens, targets=targets)
+    assert found["loss/source/a"] == found["loss"] == 36.5
+
+
+def test_a_document_that_goes_on_from_the_row_before_attends_within_its_row():
+    losses = StepLosses(sources=["a"], row_length=64, bilevel=False)
+    tokens = torch.arange(1000, 1064)[None]
+    found = sums(losses, source=torch.tensor([0]), tokens=tokens, targets=torch.ones_like(tokens))
+    assert found["keys_per_token"] == 32.5

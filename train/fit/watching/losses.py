@@ -1,0 +1,95 @@
+"""The loss of a step by source and by place in a document, and the keys that a token attends to.
+
+    loss/source/proofs     the mean over the targets of that source
+    loss/token/256         over targets with token index 256 to 511 in their document
+    loss/segment/4         over targets in segments 4 to 7 of their document (bilevel encodings)
+
+They are sums on the device, reduced over ranks with the loss in one call; nothing waits for them.
+Sums of masks, not scattered ones, are the same bit for bit each time.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from bipe import Decoder, Positions
+from bipe.encodings import Bilevel
+from bipe.loss import IGNORE
+from train.data.rows.batch import Batch
+
+_FIRST = 64  # tokens in the first bin of token indices
+
+
+class StepLosses:
+    """Sums over the targets of an optimizer step. row_length: in tokens; longer places join."""
+
+    def __init__(self, *, sources: Sequence[str], row_length: int, bilevel: bool) -> None:
+        tokens = [0, *_powers(_FIRST, row_length)]
+        segments = [0, *_powers(1, max(2, row_length // 4))] if bilevel else []
+        self._sources = len(sources)
+        self._tokens, self._segments = torch.tensor(tokens), torch.tensor(segments)
+        self.names = (
+            *(f"loss/source/{name}" for name in sources),
+            *(f"loss/token/{start}" for start in tokens),
+            *(f"loss/segment/{start}" for start in segments),
+        )
+        self._sums: Tensor | float = 0.0
+
+    @classmethod
+    def of(cls, model: Decoder, rows: Any) -> Self:
+        """Return those of a model that is trained on the rows of a data module."""
+        bilevel = isinstance(model.scheme, Bilevel)
+        return cls(sources=rows.source_names, row_length=rows.row_length, bilevel=bilevel)
+
+    @torch.no_grad()
+    def add(self, nll: Tensor, each: Tensor, batch: Batch, at: Positions) -> None:
+        """Add a micro-batch. nll: the loss, the sum of `each`: ``(batch, time)``. at: its ids."""
+        targets, source = batch.targets, batch.source
+        scored = (targets != IGNORE).float()
+        sums = [_by_bin(each, scored, _of_source(source, self._sources)[:, :, None])]
+        # Targets stand one token behind the inputs whose ids these are.
+        sums.append(_by_bin(each, scored, _of_place(at.token + 1, self._tokens)))
+        if len(self._segments):
+            sums.append(_by_bin(each, scored, _of_place(at.inter, self._segments)))
+        inside = at.document >= 0
+        first = torch.where(at.document == at.document[:, :1], at.token[:, :1], 0)
+        keys = ((at.token - first + 1) * inside).sum()  # within the row, itself among them
+        everything = torch.stack((nll.double(), keys.double(), inside.sum().double()))
+        self._sums = self._sums + torch.cat((everything, *(x.flatten() for x in sums)))
+
+    def take(self, device: torch.device) -> Tensor:
+        """Return the sums of this rank for `split`, and start again."""
+        empty = 3 + 2 * len(self.names)
+        sums, self._sums = self._sums, 0.0
+        if isinstance(sums, Tensor):
+            return sums
+        return torch.zeros(empty, dtype=torch.float64, device=device)
+
+    def split(self, sums: Tensor, *, targets: int) -> dict[str, Tensor]:
+        """Return the numbers of the step by name, from the sums of all ranks."""
+        pairs, n = sums[3:], [self._sources, len(self._tokens), len(self._segments)]
+        parts = pairs.split([2 * size for size in n])
+        means = torch.cat([(x := part.view(2, -1))[0] / x[1] for part in parts])
+        found = {"loss": sums[0] / max(1, targets), "keys_per_token": sums[1] / sums[2].clamp(1)}
+        return found | dict(zip(self.names, means.unbind(), strict=True))
+
+
+def _by_bin(each: Tensor, scored: Tensor, inside: Tensor) -> Tensor:
+    """Return the summed loss and the number of targets of each bin: ``(2, bin)``."""
+    return torch.stack([torch.where(inside, x, 0).sum((1, 2)) for x in (each, scored)]).double()
+
+
+def _of_source(source: Tensor, sources: int) -> Tensor:
+    return torch.arange(sources, device=source.device)[:, None] == source  # (bin, batch)
+
+
+def _of_place(index: Tensor, starts: Tensor) -> Tensor:
+    """Return which indices are in each bin, which ends where the next one starts."""
+    beyond = index >= starts.to(index.device, non_blocking=True)[:, None, None]
+    return torch.cat((beyond[:-1] & ~beyond[1:], beyond[-1:]))  # (bin, batch, time)
+
+
+def _powers(first: int, below: int) -> list[int]:
+    return [first << k for k in range(below.bit_length()) if first << k < below]
