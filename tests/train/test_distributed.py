@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
-from train.fit.checkpoints import checkpoints
+from train.fit.checkpoints import AtomicCheckpointIO, checkpoints
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL
 from train.fit.watching.metrics import read_metrics
 
@@ -63,6 +63,7 @@ def in_pairs(data, tmp_path_factory):
     """A sweep of which each run has two processes."""
     out, here = tmp_path_factory.mktemp("pairs"), tmp_path_factory.mktemp("here")
     words = (f"data={data}", f"out={out}", "rows.micro_batch=2", "trainer=ddp", *TWO)
+    words = (*words, "keep_checkpoints=9")
     sweep = ("-m", f"encoding={','.join(RUNS)}")
     told = finish(start(*sweep, *words, cwd=here))
     return out, here, told
@@ -122,16 +123,21 @@ def test_a_run_of_two_processes_goes_on_in_one(in_pairs, data, alone):
     assert_same(run, alone["alibi"])
 
 
-def test_sharded_over_two_processes_it_goes_on_as_the_same_model(data, tmp_path, alone):
-    """FSDP2 from a checkpoint of one process, two micro-batches a step; then one process again."""
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(
+    replicas, in_pairs, data, tmp_path, alone
+):
+    """DDP, FSDP2 with two micro-batches a step (or HSDP), then one process."""
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", "keep_checkpoints=9")
-    run = pretrain(*words)
+    run = shutil.copytree(in_pairs[0] / "bipe_rope", tmp_path / "bipe_rope")
     go_back(run, step=2)
-    sharded = ("rows.micro_batch=1", "trainer=fsdp2", *TWO)
+    sharded = ("if_exists=resume", "rows.micro_batch=1", "trainer=fsdp2", *TWO)
+    sharded = (*sharded, f"trainer.strategy.replicas={replicas}", "checkpoint_async=true")
     finish(start(*words, *sharded, cwd=tmp_path))
     assert_same(run, alone["bipe_rope"])
+    assert [path.is_dir() for path in checkpoints(run / CHECKPOINTS)] == [False, True, True]
     go_back(run, step=4)
-    pretrain(*words)
+    pretrain(*words, "if_exists=resume")
     assert_same(run, alone["bipe_rope"])
 
 
@@ -139,7 +145,7 @@ def go_back(run, *, step):
     """Leave a run as if it had been stopped after a step."""
     for path in checkpoints(run / CHECKPOINTS):
         if path.name > f"step={step:08d}.ckpt":
-            path.unlink()
+            AtomicCheckpointIO().remove_checkpoint(path)
     shutil.rmtree(run / MODEL)
 
 

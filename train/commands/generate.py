@@ -174,7 +174,7 @@ def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
     place, wish = Path(options.run), options.checkpoint
     known = checkpoints(place / runs.CHECKPOINTS)
     if isinstance(wish, str):
-        if not Path(wish).is_file():
+        if not Path(wish).exists():
             raise ConfigError(f"generate.checkpoint={wish}: there is no such file")
         return _from_checkpoint(Path(wish))
     if wish is not None:

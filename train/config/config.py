@@ -73,6 +73,8 @@ class Config:
     validate_every: Count | None
     stall_after: Positive | None
     keep_checkpoints: Count
+    checkpoints: Literal["whole", "sharded"] | None
+    checkpoint_async: bool
     corpus: Call
     engine: Call
     model: Call

@@ -3,12 +3,15 @@
 A file is written under a temporary name in its own folder, flushed and renamed; the manifest with
 its sha256 follows in the same way. A checkpoint without a valid manifest is ignored. (Lightning's
 writer uses the temporary folder: on another file system a kill would leave half a file.)
+Sharded models are written as folders (parallel/shards.py), by the same rules.
 """
 
+import functools
 import json
 import logging
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,9 @@ from torch import Tensor
 
 from train.disk.files import Output, sha256, write_whole
 from train.errors import DataError, RunError
+from train.fit.parallel import shards
+from train.fit.parallel.background import Background
+from train.fit.parallel.sharded import full_state
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +34,25 @@ _NAME = re.compile(r"step=(\d+)\.ckpt")
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Lightning's checkpoint reader and writer, made atomic; loads tensors and plain data only."""
+    """Lightning's checkpoint reader and writer, made atomic; loads tensors and plain data only.
+
+    background: where to write while training goes on; None: at once.
+    """
+
+    def __init__(self, *, background: Background | None = None) -> None:
+        super().__init__()
+        self._background = background
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None
     ) -> None:
-        path = Path(path)
+        write = functools.partial(self._write, path=Path(path))
+        if self._background is None:
+            write(checkpoint)
+        else:
+            self._background.write(checkpoint, write)
+
+    def _write(self, checkpoint: dict[str, Any], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         output = Output(path)
         try:
@@ -50,11 +69,16 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
+        if Path(path).is_dir():
+            return shards.load_whole(Path(path))
         return torch.load(path, map_location=map_location or "cpu", weights_only=True)
 
     def remove_checkpoint(self, path: Any) -> None:
-        _manifest(Path(path)).unlink(missing_ok=True)
-        Path(path).unlink(missing_ok=True)
+        if Path(path).is_dir():
+            shards.remove(Path(path))
+        else:
+            _manifest(Path(path)).unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
 
 class SaveCheckpoints(lightning.Callback):
@@ -63,19 +87,28 @@ class SaveCheckpoints(lightning.Callback):
     validate_every: optimizer steps between two validations; None: one at the end. A checkpoint of
     a validated step is written after the validation, since a resumed run does not repeat it. If the
     run has to stop before, the checkpoint says that its validation is due.
+    background: where checkpoints are written, if not at once; a training ends when they are there.
     """
 
     def __init__(
-        self, *, folder: Path, every: int, keep: int = 2, validate_every: int | None = None
+        self,
+        *,
+        folder: Path,
+        every: int,
+        keep: int = 2,
+        validate_every: int | None = None,
+        background: Background | None = None,
     ) -> None:
         self.folder, self.every, self.keep = folder, every, keep
-        self.validate_every = validate_every
+        self.validate_every, self._background = validate_every, background
         self._last, self._due = -1, False
 
     def on_train_start(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = trainer.global_step
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        if self._background is not None:
+            self._background.check()
         if trainer.global_step % self.every == 0 and not self.validates(trainer):
             self.save(trainer)
 
@@ -86,6 +119,15 @@ class SaveCheckpoints(lightning.Callback):
 
     def on_train_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         self.save(trainer)
+        self.wait(trainer)
+
+    def wait(self, trainer: lightning.Trainer) -> None:
+        """Wait until all checkpoints are written; every rank has to call it."""
+        if self._background is not None:
+            self._background.wait()
+            trainer.strategy.barrier()
+            if trainer.is_global_zero:
+                self._remove_old()
 
     def validates(self, trainer: lightning.Trainer) -> bool:
         """Return whether a validation follows the present step."""
@@ -100,8 +142,12 @@ class SaveCheckpoints(lightning.Callback):
         trainer.save_checkpoint(self.folder / f"step={self._last:08d}.ckpt")
         self._due = False
         if trainer.is_global_zero:
-            for old in checkpoints(self.folder)[: -self.keep]:
-                AtomicCheckpointIO().remove_checkpoint(old)
+            self._remove_old()
+
+    def _remove_old(self) -> None:
+        """Keep the newest `keep` that are whole; one that is being written makes one more."""
+        for old in [path for path in checkpoints(self.folder) if _ended(path)][: -self.keep]:
+            AtomicCheckpointIO().remove_checkpoint(old)
 
     def state_dict(self) -> dict[str, Any]:
         return {"validation_due": self._due}
@@ -145,11 +191,13 @@ class SaveBest(lightning.Callback):
         self.path = folder / BEST
         self.loss, self.step = math.inf, -1
 
-    def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+    def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
         loss = float(trainer.callback_metrics.get("validation/loss", math.inf))
         if loss < self.loss:
             self.loss, self.step = loss, trainer.global_step
-            trainer.save_checkpoint(self.path, weights_only=True)
+            state = full_state(module)  # every rank has to help
+            if trainer.is_global_zero:  # a file, written at once: it replaces the one before
+                AtomicCheckpointIO().save_checkpoint({"state_dict": state}, self.path)
 
     def state_dict(self) -> dict[str, Any]:
         return {"loss": self.loss, "step": self.step}
@@ -174,7 +222,10 @@ class SaveBest(lightning.Callback):
 
 def weights_of(path: Path) -> dict[str, Tensor]:
     """Return the model's weights from a checkpoint, on the host."""
-    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    if path.is_dir():
+        state = shards.load_whole(path, weights_only=True)["state_dict"]
+    else:
+        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
     return {name.removeprefix("model."): value for name, value in state.items()}
 
 
@@ -192,11 +243,27 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return None
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a kill left of checkpoints; only for the holder of a run."""
+    for part in [*folder.glob(".*.part"), *(p for p in folder.glob("*.ckpt") if not _ended(p))]:
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink()
+
+
+def _ended(path: Path) -> bool:
+    """Return whether a checkpoint was written to its end."""
+    return (path / shards.MANIFEST if path.is_dir() else _manifest(path)).is_file()
+
+
 def _manifest(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
 def _fault_of(path: Path) -> str | None:
+    if path.is_dir():
+        return shards.fault_of(path)
     try:
         expected = json.loads(_manifest(path).read_text())["sha256"]
     except (OSError, ValueError, TypeError, KeyError):

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lightning
 import torch
@@ -32,8 +32,15 @@ from train.data.rows.datamodule import LMDataModule, RowStatistics, table
 from train.disk.files import full_disk
 from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
-from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints, latest_checkpoint
+from train.fit.checkpoints import (
+    AtomicCheckpointIO,
+    SaveBest,
+    SaveCheckpoints,
+    latest_checkpoint,
+    remove_unfinished,
+)
 from train.fit.module import LMModule, Training
+from train.fit.parallel.background import Background
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import Together, running_together
 from train.fit.watching.losses import StepLosses
@@ -77,6 +84,8 @@ class Fit:
     log_every: int
     checkpoint_every: int
     keep_checkpoints: int
+    checkpoints: Literal["whole", "sharded"] | None
+    checkpoint_async: bool
     validate_every: int | None
     trainer: Callable[..., lightning.Trainer]
     logger: Callable[..., Logger] | None
@@ -113,6 +122,7 @@ def train_model(
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=fit.if_exists, config=config)
+        remove_unfinished(folder / runs.CHECKPOINTS)
     # Look for checkpoints only then: otherwise rank 0 may be removing an old run.
     resumed = fit.if_exists in runs.RESUMES
     with (
@@ -225,9 +235,10 @@ def _write_model(
 
 def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
     """Return a Lightning trainer with our own checkpoints."""
+    background = Background() if fit.checkpoint_async else None
     logger = fit.logger(folder=folder, name=folder.name) if fit.logger else False
     with quiet(), as_config_error("trainer: ", MisconfigurationException):
-        return fit.trainer(
+        trainer = fit.trainer(
             default_root_dir=folder,
             max_steps=fit.steps,
             max_epochs=-1,
@@ -237,18 +248,27 @@ def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
                     every=fit.checkpoint_every,
                     keep=fit.keep_checkpoints,
                     validate_every=fit.validate_every,
+                    background=background,
                 ),
                 Together(stall_after=fit.stall_after),
             ],
             logger=logger,
             log_every_n_steps=fit.log_every,
-            plugins=[AtomicCheckpointIO(), *_cluster()],
+            plugins=[AtomicCheckpointIO(background=background), *_cluster()],
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
         )
+    if isinstance(trainer.strategy, Sharded):
+        trainer.strategy.saves(whole=fit.checkpoints == "whole", background=background)
+    elif fit.checkpoints == "sharded":
+        raise ConfigError(
+            "checkpoints=sharded is for a sharded model, trainer=fsdp2 or trainer=hsdp; set "
+            "checkpoints=null"
+        )
+    return trainer
 
 
 def _cluster() -> Iterator[ClusterEnvironment]:

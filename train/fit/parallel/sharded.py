@@ -9,29 +9,47 @@ With replicas > 1 (HSDP) the devices form as many groups; each group holds the w
 shards, and only gradients travel between groups: across the slower links between machines.
 """
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bipe import Decoder
-from train.errors import ConfigError
+from train.errors import ConfigError, RunError
+from train.fit.parallel import shards
+from train.fit.parallel.background import Background
 
 
 class Sharded(ModelParallelStrategy):
-    """Lightning's strategy for FSDP2, with our mesh and our start. replicas: groups of devices."""
+    """Lightning's strategy for FSDP2, with our mesh, start and checkpoints.
+
+    replicas: groups of devices. `saves` is to be called before a training.
+    """
 
     def __init__(self, *, replicas: int = 1) -> None:
-        super().__init__(save_distributed_checkpoint=False)
+        super().__init__()
         if replicas < 1:
             raise ConfigError(f"trainer.strategy.replicas must be at least 1, was: {replicas}")
         self.replicas = replicas
+        self._background: Background | None = None
+        self._group: Any = None
+
+    def saves(self, *, whole: bool, background: Background | None) -> None:
+        """Decide how checkpoints are saved: whole, as one file; in the background."""
+        self._save_distributed_checkpoint, self._background = not whole, background
 
     def mesh(self) -> DeviceMesh:
         """Return the devices of the shards; ConfigError if they make no equal groups.
@@ -56,6 +74,70 @@ class Sharded(ModelParallelStrategy):
         shard(model, mesh=self.mesh(), bf16=bf16)
         materialize(model, self.root_device)
         fill(model, weights=weights, seed=seed)
+
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        """Return the weights: this rank's part, not copied; or, for a file, all on rank 0."""
+        if not self._save_distributed_checkpoint:
+            return super().lightning_module_state_dict()
+        return get_model_state_dict(self._module)
+
+    def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
+        """Return the state of an optimizer likewise."""
+        if not self._save_distributed_checkpoint:
+            return super().optimizer_state(optimizer)
+        inner = getattr(optimizer, "_optimizer", optimizer)  # Lightning wraps it
+        return cast(dict[str, Any], get_optimizer_state_dict(self._module, inner))
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None
+    ) -> None:
+        path = Path(self.broadcast(filepath))
+        if not self._save_distributed_checkpoint:
+            if self.is_global_zero:
+                self.checkpoint_io.save_checkpoint(checkpoint, path)
+            return
+        if self._group is None:  # a group of its own: the thread must not meet the training
+            self._group = torch.distributed.new_group(backend="gloo")
+        write = functools.partial(shards.save, path=path, group=self._group)
+        if self._background is None:
+            write(checkpoint)
+        else:
+            self._background.write(checkpoint, write)
+
+    def load_checkpoint(
+        self, checkpoint_path: Any, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Read a checkpoint of any kind, each rank its part, and return the rest of it."""
+        path = Path(self.broadcast(checkpoint_path))
+        states: list[Any] = [get_optimizer_state_dict(self._module, o) for o in self.optimizers]
+        live = {"state_dict": get_model_state_dict(self._module), "optimizer_states": states}
+        rest = shards.load(path, live) if path.is_dir() else _load_file(path, live)
+        found = zip(self.optimizers, states, rest["optimizer_states"], strict=True)
+        for optimizer, state, read in found:
+            for name, scalars in read["state"].items():
+                state["state"][name].update(scalars)
+            state["param_groups"] = read["param_groups"]
+            set_optimizer_state_dict(self._module, optimizer, state)
+        return rest
+
+    @property
+    def _module(self) -> nn.Module:
+        assert self.model is not None
+        return self.model
+
+
+def _load_file(path: Path, live: dict[str, Any]) -> dict[str, Any]:
+    """Read a file into the tensors of `live`; only the parts of a rank leave the disk."""
+    checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    targets, _ = shards.split(live)
+    values, rest = shards.split(checkpoint)
+    if targets.keys() != values.keys():
+        names = ", ".join(sorted(targets.keys() ^ values.keys()))
+        raise RunError(f"{path} is of another model: not in both are {names}")
+    with torch.no_grad():
+        for name, target in targets.items():
+            put(target, values[name])
+    return rest
 
 
 def shard(model: Decoder, *, mesh: DeviceMesh, bf16: bool = False) -> None:

@@ -108,7 +108,9 @@ class Together(lightning.Callback):
     def _save_and_stop(self, trainer: lightning.Trainer, *, validation_due: bool) -> None:
         if (found := self._agreed()) is None:
             return
-        _one(trainer, SaveCheckpoints).save(trainer, validation_due=validation_due)
+        saving = _one(trainer, SaveCheckpoints)
+        saving.save(trainer, validation_due=validation_due)
+        saving.wait(trainer)
         self._stop(
             found,
             f"step {self._step} is done and its checkpoint is written; run the same command "

@@ -1,0 +1,201 @@
+"""Checkpoints in shards: whole or ignored, readable by any devices, and safe to read."""
+
+import json
+import logging
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from tests.train.parallel.ranks import together
+from tests.train.studies import composed, losses, pretrain, same_weights
+from train.disk import manifest
+from train.errors import ConfigError, DataError, RunError
+from train.fit.checkpoints import checkpoints, latest_checkpoint, remove_unfinished, weights_of
+from train.fit.parallel import shards
+from train.fit.runs import CHECKPOINTS, MODEL
+
+ONE = ("trainer=fsdp2", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.precision=32-true")
+KEEP = "keep_checkpoints=9"
+
+
+def go_back(run, *, step):
+    for path in checkpoints(run / CHECKPOINTS):
+        if path.name > f"step={step:08d}.ckpt":
+            shards.remove(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(run / MODEL)
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """The same run three times: files, shards, and shards written in the background."""
+    out = tmp_path_factory.mktemp("shards")
+    words = (f"data={data}", f"out={out}", "encoding=bipe_rope", KEEP)
+    return {
+        "files": pretrain(*words, "name=files"),
+        "shards": pretrain(*words, "name=shards", *ONE),
+        "background": pretrain(*words, "name=background", "checkpoint_async=true", *ONE),
+        "background_files": pretrain(*words, "name=background_files", "checkpoint_async=true"),
+    }
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of the run in shards."""
+    return shutil.copytree(trained["shards"], tmp_path / "shards")
+
+
+def newest(run):
+    return checkpoints(run / CHECKPOINTS)[-1]
+
+
+def test_all_ways_of_saving_save_the_same(trained):
+    expected = torch.load(newest(trained["files"]), weights_only=True)
+    for run in trained.values():
+        assert [path.name for path in checkpoints(run / CHECKPOINTS)] == [
+            f"step={step:08d}.ckpt" for step in (2, 4, 6)
+        ]
+        for path in checkpoints(run / CHECKPOINTS):
+            other = next(
+                p for p in checkpoints(trained["files"] / CHECKPOINTS) if p.name == path.name
+            )
+            assert all(torch.equal(weights_of(other)[k], v) for k, v in weights_of(path).items())
+        assert same_weights(run, trained["files"])
+        assert sorted(p.name for p in (run / CHECKPOINTS).glob(".*")) == []
+    found = shards.load_whole(newest(trained["shards"]))
+    assert found.keys() == expected.keys()
+    (state,), (other) = found["optimizer_states"], expected["optimizer_states"][0]
+    for name, values in other["state"].items():
+        assert all(torch.equal(state["state"][name][key], value) for key, value in values.items())
+
+
+@pytest.mark.parametrize("change", ["shards_to_files", "files_to_shards", "whole_to_shards"])
+def test_a_run_goes_on_from_checkpoints_of_the_other_kind(change, trained, tmp_path):
+    was, now = {"shards_to_files": ("shards", ()), "files_to_shards": ("files", ONE)}.get(
+        change, ("shards", (*ONE, "checkpoints=whole"))
+    )
+    run = shutil.copytree(trained[was], tmp_path / was)
+    go_back(run, step=4)
+    words = (f"data={trained_data(trained)}", f"out={tmp_path}", f"name={was}", KEEP)
+    pretrain(*words, "encoding=bipe_rope", "if_exists=resume", *now)
+    assert np.array_equal(losses(run), losses(trained["files"]))
+    assert same_weights(run, trained["files"])
+    assert newest(run).is_dir() == (change == "files_to_shards")
+
+
+def trained_data(trained):
+    import yaml
+
+    return yaml.safe_load((trained["files"] / "config.yaml").read_text())["data"]
+
+
+def lose_manifest(path):
+    (path / shards.MANIFEST).unlink()
+
+
+def lose_a_shard(path):
+    next(path.glob("*.distcp")).unlink()
+
+
+def flip(path, name):
+    content = bytearray((path / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (path / name).write_bytes(content)
+
+
+DAMAGES = {
+    "no manifest": lose_manifest,
+    "is missing": lose_a_shard,
+    "checksum of __0_0.distcp": lambda path: flip(path, "__0_0.distcp"),
+    "checksum of rest.pt": lambda path: flip(path, "rest.pt"),
+    "manifest is damaged": lambda path: flip(path, shards.MANIFEST),
+}
+
+
+@pytest.mark.parametrize("words", DAMAGES)
+def test_a_damaged_one_is_named_and_passed_over(words, run, caplog):
+    DAMAGES[words](newest(run))
+    with caplog.at_level(logging.WARNING):
+        assert latest_checkpoint(run / CHECKPOINTS).name == "step=00000004.ckpt"
+    assert str(newest(run)) in caplog.text
+    assert words in caplog.text
+
+
+def test_what_a_kill_leaves_is_removed(run):
+    folder = run / CHECKPOINTS
+    lose_manifest(newest(run))
+    (folder / ".step=00000008.ckpt.part").mkdir()
+    (folder / ".step=00000008.ckpt.part" / "__0_0.distcp").write_text("half")
+    (folder / ".step=00000009.ckpt.part").write_text("half")
+    (folder / "step=00000010.ckpt").write_text("without a manifest")
+    remove_unfinished(folder)
+    assert [path.name for path in sorted(folder.iterdir())] == [
+        "step=00000002.ckpt",
+        "step=00000004.ckpt",
+    ]
+
+
+def test_nothing_in_a_checkpoint_runs_code_or_reads_elsewhere(run, tmp_path):
+    """The manifest of another's checkpoint may be sealed, and its sums may be right."""
+    path = newest(run)
+
+    class Evil:
+        def __reduce__(self):
+            return open, (str(tmp_path / "ran"), "w")
+
+    (path / ".metadata").write_bytes(pickle.dumps(Evil()))
+    shards.load_whole(path)
+    stored = json.loads((path / shards.MANIFEST).read_text())
+    for name in ("__0_0.distcp", "rest.pt"):
+        kept = (path / name).read_bytes()
+        torch.save(Evil(), path / name)
+        with pytest.raises((RunError, pickle.UnpicklingError)):
+            shards.load_whole(path)
+        (path / name).write_bytes(kept)
+    for chunk in stored["tensors"]["state_dict/model.norm.weight"]["chunks"]:
+        chunk["file"] = "../../../outside"
+    manifest.store(path / shards.MANIFEST, stored)
+    assert "outside of its folder" in str(shards.fault_of(path))
+    with pytest.raises((DataError, RunError), match="outside of its folder"):
+        shards.load_whole(path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_shards_are_refused_for_a_whole_model(smoke):
+    with pytest.raises(ConfigError, match="checkpoints=sharded is for a sharded model"):
+        pretrain(*smoke, "checkpoints=sharded")
+    assert composed(*smoke)["checkpoints"] is None
+
+
+def fails_on_rank_1(folder):
+    """Save with a full disk on one rank; what each rank is told."""
+    from pathlib import Path
+
+    from train.disk.files import Output
+
+    if torch.distributed.get_rank() == 1:
+
+        def full(self, data):
+            raise DataError(f"{self.path}: no room is left to write it")
+
+        Output.write = full
+    state = {"state_dict": {f"w{n}": torch.full((9, 9), float(n)) for n in range(4)}, "step": 1}
+    path = Path(folder) / "step=00000001.ckpt"
+    try:
+        shards.save(state, path)
+    except RunError as told:
+        found = [None, None]
+        torch.distributed.all_gather_object(found, str(told))
+        return found, [each.name for each in Path(folder).iterdir()]
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_one_rank_is_told_by_all_and_leaves_nothing(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    told, left = together(fails_on_rank_1, str(tmp_path / "checkpoints"), folder=tmp_path / "ranks")
+    assert told[0] == told[1]
+    assert "rank 1 cannot write its part of" in told[0]
+    assert "no room is left" in told[0]
+    assert left == []

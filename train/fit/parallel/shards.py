@@ -1,0 +1,268 @@
+"""Checkpoints in shards: a folder to which each rank writes its part, for any devices to resume.
+
+    step=00000200.ckpt/
+        __0_0.distcp ...   the tensors of a rank; what several ranks hold is written once
+        rest.pt            what is no tensor of the model or the optimizer: loops, loader, schedule
+        manifest.json      where each tensor lies, and the sha256 of every file; written last
+
+torch.distributed.checkpoint plans who writes and reads what, so that the ranks of another run, or
+one process, read only what they need. Its own table of contents is a pickle, which can run code
+when it is read: the manifest takes its place. The folder has a temporary name until it is whole.
+"""
+
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import Size, Tensor
+from torch.distributed import ProcessGroup
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystem, _StorageInfo
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.tensor import DTensor
+from torch.futures import Future
+
+from train.disk import manifest
+from train.disk.files import Output, sha256, sync_folder
+from train.errors import DataError, RunError
+
+MANIFEST = "manifest.json"
+_REST = "rest.pt"
+_FORMAT = {"format": "bipe-shards", "version": 1}
+_STATE, _OPTIMIZERS = "state_dict", "optimizer_states"  # of Lightning's checkpoints
+Checkpoint = dict[str, Any]
+
+
+def save(checkpoint: Checkpoint, path: Path, *, group: ProcessGroup | None = None) -> None:
+    """Write a checkpoint to a folder; every rank has to call it, with its part of each tensor."""
+    tensors, rest = split(checkpoint)
+    part = partial_of(path)
+    try:
+        dcp.save(tensors, storage_writer=_Writer(part, rest=rest, path=path), process_group=group)
+    except CheckpointException as fault:
+        shutil.rmtree(part, ignore_errors=True)
+        rank, (error, _) = next(iter(fault.failures.items()))
+        raise RunError(f"rank {rank} cannot write its part of {path}: {error}") from error
+
+
+def load(path: Path, live: Checkpoint, *, group: ProcessGroup | None = None) -> Checkpoint:
+    """Read a checkpoint into the tensors of `live`, each rank its part; return the rest of it."""
+    tensors, _ = split(live)
+    _read(path, tensors, group=group)
+    return _rest(path)
+
+
+def load_whole(path: Path, *, weights_only: bool = False) -> Checkpoint:
+    """Return a checkpoint with all its tensors, on the host, whatever wrote it."""
+    tensors = {
+        name: torch.empty(held["shape"], dtype=getattr(torch, held["dtype"]))
+        for name, held in contents(path)["tensors"].items()
+        if not weights_only or name.startswith(f"{_STATE}/")
+    }
+    _read(path, tensors, alone=True)
+    found: Checkpoint = {_STATE: {}} if weights_only else _rest(path)
+    for name, tensor in tensors.items():
+        *place, last = name.split("/")
+        node: Any = found
+        for key in place:
+            node = node[int(key)] if isinstance(node, list) else node.setdefault(key, {})
+        node[last] = tensor
+    return found
+
+
+def split(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], Checkpoint]:
+    """Return the tensors of a checkpoint by their paths, and a copy of the checkpoint without."""
+    tensors = {f"{_STATE}/{name}": value for name, value in checkpoint[_STATE].items()}
+    rest = {**checkpoint, _STATE: {}, _OPTIMIZERS: []}
+    for number, optimizer in enumerate(checkpoint.get(_OPTIMIZERS, ())):
+        scalars: dict[str, dict[str, Any]] = {}
+        for name, state in optimizer["state"].items():
+            scalars[name] = {}
+            for key, value in state.items():
+                if isinstance(value, Tensor) and (value.ndim or isinstance(value, DTensor)):
+                    tensors[f"{_OPTIMIZERS}/{number}/state/{name}/{key}"] = value
+                else:
+                    scalars[name][key] = value
+        rest[_OPTIMIZERS].append({**optimizer, "state": scalars})
+    return tensors, rest
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """Return the manifest of a folder; DataError if it is none or was changed."""
+    found = manifest.load(path / MANIFEST, **_FORMAT, what="checkpoint")  # type: ignore[arg-type]
+    files = {chunk["file"] for held in found["tensors"].values() for chunk in held["chunks"]}
+    if any(Path(name).name != name for name in found["files"]) or not files <= {*found["files"]}:
+        raise DataError(f"{path / MANIFEST}: names files outside of its folder")
+    return found
+
+
+def fault_of(path: Path) -> str | None:
+    """Return why a folder is no whole checkpoint; None if it is one."""
+    if not (path / MANIFEST).is_file():
+        return "it has no manifest (the run was stopped while it was written)"
+    try:
+        files = contents(path)["files"]
+    except (DataError, LookupError, TypeError, AttributeError) as fault:
+        return f"its manifest is damaged ({fault})"
+    for name, held in files.items():
+        if not (path / name).is_file():
+            return f"{name} is missing"
+        if sha256(path / name) != held["sha256"]:
+            return f"the checksum of {name} is not the one in its manifest"
+    return None
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint; what a kill leaves of it is no checkpoint."""
+    (path / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(path)
+
+
+def partial_of(path: Path) -> Path:
+    """Return the name of a checkpoint while it is written."""
+    return path.with_name(f".{path.name}.part")
+
+
+def _rest(path: Path) -> Checkpoint:
+    found: Checkpoint = torch.load(path / _REST, map_location="cpu", weights_only=True)
+    return found
+
+
+def _read(
+    path: Path,
+    tensors: dict[str, Tensor],
+    *,
+    group: ProcessGroup | None = None,
+    alone: bool = False,
+) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*assuming the intent is to load.*")
+            dcp.load(tensors, storage_reader=_Reader(path), process_group=group, no_dist=alone)
+    except CheckpointException as fault:
+        rank, (error, _) = next(iter(fault.failures.items()))
+        raise RunError(f"rank {rank} cannot read its part of {path}: {error}") from error
+
+
+class _Stream(Output):
+    """A file of shards as torch.distributed.checkpoint writes it; `commit` closes it."""
+
+    def tell(self) -> int:
+        return self.size
+
+    def close(self) -> None:
+        """Do nothing, see `commit`."""
+
+
+class _Files(FileSystem):
+    """Files that are hashed while they are written. written: sha256 and size, by name."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, dict[str, Any]] = {}
+
+    @contextmanager
+    def create_stream(self, path: Any, mode: str) -> Iterator[Any]:
+        if mode != "wb":
+            with super().create_stream(path, mode) as stream:
+                yield stream
+            return
+        output = _Stream(Path(path))
+        try:
+            yield output
+            digest = output.commit()
+        except BaseException as error:
+            output.discard()
+            # After a failed write torch still ends its archive, which fails with another error.
+            if isinstance(error.__context__, DataError):
+                raise error.__context__ from None
+            raise
+        self.written[Path(path).name] = {key: digest[key] for key in ("bytes", "sha256")}
+
+
+class _Writer(dcp.FileSystemWriter):
+    """Writes shards to a folder; rank 0 adds the rest and the manifest, and gives it its name."""
+
+    def __init__(self, part: Path, *, rest: Checkpoint, path: Path) -> None:
+        super().__init__(part, sync_files=False)  # our files sync themselves
+        self.fs: _Files = _Files()
+        self.final, self.rest = path, rest
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[Any]]:
+        written = super().write_data(plan, planner).wait() if plan.items else []
+        found: Future[list[Any]] = Future()
+        # Rank 0, which gets these results, learns the checksums with them.
+        found.set_result(
+            [
+                replace(each, storage_data=(each.storage_data, self._digest(each)))
+                for each in written
+            ]
+        )
+        return found
+
+    def _digest(self, written: Any) -> dict[str, Any]:
+        return self.fs.written[written.storage_data.relative_path]
+
+    def finish(self, metadata: Metadata, results: list[list[Any]]) -> None:
+        part = Path(self.path)
+        with self.fs.create_stream(part / _REST, "wb") as stream:
+            torch.save(self.rest, stream)
+        files, chunks = dict(self.fs.written), {}
+        for one in (each for of_rank in results for each in of_rank):
+            info, files[one.storage_data[0].relative_path] = one.storage_data
+            chunks[one.index.fqn, tuple(one.index.offset)] = info
+        tensors = {
+            name: {
+                "dtype": str(held.properties.dtype).removeprefix("torch."),
+                "shape": list(held.size),
+                "chunks": [_chunk(each, chunks[name, tuple(each.offsets)]) for each in held.chunks],
+            }
+            for name, held in metadata.state_dict_metadata.items()
+            if isinstance(held, TensorStorageMetadata)
+        }
+        manifest.store(part / MANIFEST, {**_FORMAT, "files": files, "tensors": tensors})
+        if self.final.exists():  # of the same step, and damaged: the run went on from an older one
+            remove(self.final)
+        part.rename(self.final)
+        sync_folder(self.final.parent)
+
+
+def _chunk(chunk: ChunkStorageMetadata, info: _StorageInfo) -> dict[str, Any]:
+    return {
+        "offsets": list(chunk.offsets),
+        "sizes": list(chunk.sizes),
+        "file": info.relative_path,
+        "at": info.offset,
+        "bytes": info.length,
+    }
+
+
+class _Reader(dcp.FileSystemReader):
+    """Reads shards by the manifest of their folder."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        tensors, places = {}, {}
+        for name, held in contents(Path(self.path))["tensors"].items():
+            tensors[name] = _metadata(held)
+            for chunk in held["chunks"]:
+                index = MetadataIndex(name, Size(chunk["offsets"]))
+                places[index] = _StorageInfo(chunk["file"], chunk["at"], chunk["bytes"])
+        return Metadata(state_dict_metadata=cast(Any, tensors), storage_data=places)
+
+
+def _metadata(held: Mapping[str, Any]) -> TensorStorageMetadata:
+    chunks = [ChunkStorageMetadata(Size(c["offsets"]), Size(c["sizes"])) for c in held["chunks"]]
+    properties = TensorProperties(dtype=getattr(torch, held["dtype"]))
+    return TensorStorageMetadata(properties, Size(held["shape"]), chunks)
