@@ -1,9 +1,25 @@
-"""BiPE: position encodings that are aware of segments (He et al., 2401.16421)."""
+"""BiPE: position encodings that are aware of segments (He et al., 2401.16421).
 
-from bipe.cache import Cache
-from bipe.decoder import Decoder, DecoderConfig
-from bipe.positions import Carry, Positions
+Each name is imported on first use, so that parts without torch (build, sealing) load at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bipe.cache import Cache
+    from bipe.decoder import Decoder, DecoderConfig
+    from bipe.positions import Carry, Positions
 
 __version__ = "0.1.0"
 
 __all__ = ["Cache", "Carry", "Decoder", "DecoderConfig", "Positions"]
+
+_MODULES = {"Cache": "cache", "Decoder": "decoder", "DecoderConfig": "decoder"}
+_MODULES |= {"Carry": "positions", "Positions": "positions"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

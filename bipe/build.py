@@ -1,57 +1,332 @@
 """Build objects from plain data that names a class and its keyword arguments.
 
-    build({"_target_": "bipe.encodings.RoPE", "head_width": 64})
+    build({"_target_": "bipe.encodings.RoPE", "head_width": 64}, Encoding)
 
-`_partial_: true` gives a function of the missing arguments instead. The form is that of conf/, but
-needs no Hydra. A description may come with a downloaded model: only allowed classes are built.
+The form is that of conf/, but needs no Hydra. A description may come with a downloaded model or
+data set, so each place says what it asks for, nested places by the types of the parameters that
+they fill. What may be named there (docs/trust.md):
+
+- a class, by a public name or where it is defined; never a function, a method or a private name;
+- a subclass of what the place asks for, from the same room (bipe, segmenters or train), or from
+  the same package of torch or lightning (for Lightning's kinds, also from train);
+- from packages of the user's own only if the caller allows them: importing a module runs it.
 """
 
 import dataclasses
 import functools
-import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, Union
 
-TARGET = "_target_"
+from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of
+
 PARTIAL = "_partial_"
-ALLOWED = ("bipe.", "segmenters.", "train.")
+ALLOWED: tuple[str, ...] = ()  # packages of the user's own, as prefixes: ("yours.",)
+_ROOMS = ("bipe", "segmenters", "train")
+_LIBRARIES = ("torch", "lightning")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
 
 
-def build(description: Any, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Of:
+    """What a place asks for, where its type alone does not say so: `Annotated[Call, Of(...)]`.
+
+    kinds: classes, or their dotted names, which are imported on use. names: what else may be named,
+    such as our factories. partial: `_partial_: true` is allowed, for a function of the missing
+    arguments.
+    """
+
+    kinds: tuple[type | str, ...]
+    names: tuple[str, ...] = ()
+    partial: bool = False
+
+    def __str__(self) -> str:
+        names = (k.rpartition(".")[2] if isinstance(k, str) else k.__name__ for k in self.kinds)
+        return " or ".join(names)
+
+
+# What a description may name where the caller does not say what is asked for.
+ANY_KIND = Of(
+    (
+        "bipe.encodings.Encoding",
+        "bipe.encodings.Scheme",
+        "bipe.encodings.rope.Stretch",
+        "bipe.encodings.far.Far",
+        "bipe.random_positions.Draw",
+        "segmenters.Segmenter",
+    ),
+    partial=True,
+)
+
+
+def build(
+    description: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED, path: str = ""
+) -> Any:
     """Build what a description names, innermost first; return anything else unchanged.
 
-    allowed: prefixes of the dotted names that may be built; your own encodings need theirs.
-    Raises ValueError for a name that is not allowed or does not exist.
+    kind: what is asked for: a class, a union, or `Of`. allowed: prefixes of the user's own
+    packages. path: the key of the description, for messages. Raises ValueError with all faults;
+    an error of a constructor gets the key of its description as `place`.
     """
-    if isinstance(description, Mapping):
-        parts = {
-            key: build(value, allowed=allowed)
-            for key, value in description.items()
-            if key not in (TARGET, PARTIAL)
-        }
-        if TARGET not in description:
-            return parts
-        target = find(description[TARGET], allowed=allowed)
-        return functools.partial(target, **parts) if description.get(PARTIAL) else target(**parts)
-    if isinstance(description, Sequence) and not isinstance(description, str):
-        return [build(item, allowed=allowed) for item in description]
-    return description
-
-
-def find(name: str, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
-    """Return the class or function of a dotted name; raise ValueError as `build` does."""
-    if not name.startswith(allowed):
-        raise ValueError(
-            f"{TARGET} must start with one of {', '.join(allowed)}, was: {name!r}; a class of your "
-            f"own needs its package among the allowed prefixes (allowed_targets)"
-        )
-    module, _, attribute = name.rpartition(".")
+    plan = _Plan(allowed)
     try:
-        return getattr(importlib.import_module(module), attribute)
+        make = plan.value(description, kind, path)
+        if plan.faults:
+            raise ValueError("; ".join(plan.faults))
+        return make()
+    except RecursionError:
+        raise ValueError(f"{path or 'a description'} is nested too deeply") from None
+
+
+def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
+    """Return the class that a dotted name means where a `kind` is asked for, or raise ValueError.
+
+    Nothing outside of the rooms and of `allowed` is imported.
+    """
+    asked = _asked(kind, allowed)
+    if asked is None:
+        raise ValueError(f"{TARGET}: a plain value is asked for here, was: {name!r}")
+    if isinstance(name, str) and name in asked.names:
+        return _imported(name)
+    own = _own(allowed)
+    homes = tuple(dict.fromkeys(home for kind in asked.kinds for home in _homes(kind)))
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or not name.startswith(homes + own):
+        known = ", ".join((*homes, *own, *asked.names))
+        raise ValueError(f"{TARGET} must start with one of {known}, was: {name!r}{_cure(name)}")
+    try:
+        found = _imported(name)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"{TARGET} names nothing that can be imported: {name!r} ({error})"
         ) from error
+    if not inspect.isclass(found):
+        raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}, which is none")
+    if not name.startswith(own) and not _is_public(found, name, homes):
+        raise ValueError(
+            f"{TARGET} must name a class where it is defined or published, was: {name!r}, which is "
+            f"{found.__module__}.{found.__qualname__}"
+        )
+    kinds = (kind for kind in asked.kinds if name.startswith(_homes(kind) + own))
+    if not any(_is_a(found, _class(kind)) for kind in kinds):
+        raise ValueError(f"{TARGET} must name a subclass of {asked}, was: {name!r}")
+    if inspect.isabstract(found) or getattr(found, "_is_protocol", False):
+        raise ValueError(f"{TARGET} must name a class that can be made, was: {name!r}")
+    return found
+
+
+def faults_of(
+    arguments: Mapping[Any, Any],
+    schema: Callable[..., Any],
+    *,
+    allowed: tuple[str, ...] = ALLOWED,
+    path: str = "",
+    name: str | None = None,
+) -> list[str]:
+    """Return all faults of the arguments of a call, and of the calls inside them.
+
+    A mapping that `schema` does not say the kind of may hold any of ANY_KIND. name: of the call.
+    """
+    plan = _Plan(allowed)
+    try:
+        plan.arguments(schema, arguments, path, name=name, loose=ANY_KIND)
+    except RecursionError:
+        plan.faults.append(f"{path or 'a value'} is nested too deeply")
+    return plan.faults
+
+
+class _Plan:
+    """A walk over a description that collects its faults, and functions that build its parts."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        self.allowed, self.faults = allowed, list[str]()
+
+    def value(self, value: Any, hint: Any, path: str, loose: Of | None = None) -> Callable[[], Any]:
+        """Return a function that makes the value of a place."""
+        if isinstance(value, Mapping) and TARGET in value:
+            return self._call(value, _asked(hint, self.allowed) or loose, path)
+        if isinstance(value, Mapping):
+            section = section_of(hint)
+            if section is not None:
+                parts = self.arguments(section, value, path)
+            else:
+                inner = _inner(hint, Mapping)
+                parts = {k: self.value(v, inner, _join(path, k)) for k, v in value.items()}
+            return lambda: {key: make() for key, make in parts.items()}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            inner = _inner(hint, Sequence)
+            items = [self.value(v, inner, f"{path}[{i}]") for i, v in enumerate(value)]
+            return lambda: [make() for make in items]
+        return lambda: value
+
+    def _call(self, node: Mapping[Any, Any], asked: Of | None, path: str) -> Callable[[], Any]:
+        given = {key: value for key, value in node.items() if key not in (TARGET, PARTIAL)}
+        partial = bool(node.get(PARTIAL, False))
+        if partial and asked is not None and not asked.partial:
+            self.faults.append(f"{_join(path, PARTIAL)} cannot be set: nothing is left open here")
+        try:
+            target = find(node[TARGET], asked, allowed=self.allowed)
+        except ValueError as error:
+            self.faults.append(f"{_join(path, TARGET)}: {error}" if path else str(error))
+            return lambda: None
+        parts = self.arguments(target, given, path, partial=partial)
+
+        def make() -> Any:
+            made = {key: make() for key, make in parts.items()}
+            try:
+                return functools.partial(target, **made) if partial else target(**made)
+            except Exception as error:
+                vars(error).setdefault("place", path)  # the innermost
+                raise
+
+        return make
+
+    def arguments(
+        self,
+        target: Callable[..., Any],
+        given: Mapping[Any, Any],
+        path: str,
+        *,
+        name: str | None = None,
+        partial: bool = False,
+        loose: Of | None = None,
+    ) -> dict[str, Callable[[], Any]]:
+        """Check the arguments of a call; return functions that make them."""
+        parameters = inspect.signature(target).parameters
+        hints, parts = hints_of(target), {}
+        name = name or str(getattr(target, "__name__", target))
+        self.faults += _misnamed(given, parameters, name=name, path=path, partial=partial)
+        for key, value in given.items():
+            hint = hints.get(key, Any)
+            if not fits(value, hint):
+                must = readable(hint, value)
+                self.faults.append(f"{_join(path, key)} must be {must}, was: {value!r}")
+            else:
+                open_kind = loose if _asked(hint, self.allowed) is None else None
+                parts[key] = self.value(value, hint, _join(path, key), open_kind)
+        return parts
+
+
+def _misnamed(
+    given: Mapping[Any, Any],
+    parameters: Mapping[str, inspect.Parameter],
+    *,
+    name: str,
+    path: str,
+    partial: bool,
+) -> Iterator[str]:
+    """Yield a fault for each unknown argument, and one for all that are missing."""
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for key in given:
+        if str(key).startswith("_") or not (key in parameters or takes_any):
+            yield f"{_join(path, key)}: {name} has no such key; {nearest(str(key), parameters)}"
+    missing = [
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty
+        and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+        and p.name not in given
+    ]
+    if missing and not partial:
+        yield f"{path}: {name} also needs {', '.join(missing)}".removeprefix(": ")
+
+
+def _asked(hint: Any, allowed: tuple[str, ...]) -> Of | None:
+    """Return what a declared type asks for; None for plain values."""
+    if isinstance(hint, Of):
+        return hint
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        said = next((part for part in parts[1:] if isinstance(part, Of)), None)
+        return said or _asked(parts[0], allowed)
+    if origin in (Union, types.UnionType):
+        found = [one for part in parts if (one := _asked(part, allowed)) is not None]
+        return Of(
+            tuple(kind for one in found for kind in one.kinds),
+            tuple(name for one in found for name in one.names),
+            any(one.partial for one in found),
+        ) if found else None  # fmt: skip
+    if not inspect.isclass(hint):
+        return None
+    room, _, inside = hint.__module__.partition(".")
+    known = room in _ROOMS or (room in _LIBRARIES and inside)
+    return Of((hint,)) if known or f"{hint.__module__}.".startswith(_own(allowed)) else None
+
+
+def _own(allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the prefixes of the user's own packages, which no room of ours is."""
+    prefixes = (f"{each.rstrip('.')}." for each in allowed)
+    return tuple(prefix for prefix in prefixes if prefix.partition(".")[0] not in _ROOMS)
+
+
+def _inner(hint: Any, container: type) -> Any:
+    """Return the declared type of the items of a mapping or a sequence."""
+    for kind in members(hint):
+        origin, parts = typing.get_origin(kind), typing.get_args(kind)
+        if inspect.isclass(origin) and parts:
+            maps = issubclass(origin, Mapping)
+            if maps and container is Mapping:
+                return parts[1]
+            if not maps and container is Sequence:
+                return Union[parts]  # noqa: UP007 (a tuple of types)
+    return Any
+
+
+def _homes(kind: type | str) -> tuple[str, ...]:
+    """Return the prefixes of the names of a kind's subclasses: its room, or its own package.
+
+    Only `train` knows Lightning, so a model or a data set cannot ask for a kind of Lightning's.
+    """
+    room = str(kind if isinstance(kind, str) else kind.__module__).partition(".")[0]
+    if room not in _LIBRARIES:
+        return (f"{room}.",)
+    package = f"{_class(kind).__module__.rpartition('.')[0]}."
+    return (package, "train.") if room == "lightning" else (package,)
+
+
+def _class(kind: type | str) -> type:
+    found: type = _imported(kind) if isinstance(kind, str) else kind
+    return found
+
+
+def _is_public(kind: type, name: str, homes: tuple[str, ...]) -> bool:
+    """Return whether a class is defined at a name, or published there by its own package."""
+    module, _, attribute = name.rpartition(".")
+    published = attribute in getattr(sys.modules[module], "__all__", ())
+    defined = f"{kind.__module__}.{kind.__qualname__}" == name
+    return (defined or published) and f"{kind.__module__}.".startswith(homes)
+
+
+def _is_a(found: type, kind: type) -> bool:
+    try:
+        return issubclass(found, kind)
+    except TypeError:  # a protocol that is not for run time
+        return kind in found.__mro__
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+def _cure(name: Any) -> str:
+    """Return the words that let a package of the user's in, for a name that could be one."""
+    package = str(name).partition(".")[0]
+    known = (*_ROOMS, *_LIBRARIES, *sys.stdlib_module_names)
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or package in known:
+        return ""
+    return (
+        "; a class of your own needs its package among those allowed: add "
+        f"allowed_targets=[{package}] to the command line"
+    )
+
+
+def _join(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
 
 
 def at_least(least: float | int) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """Models on disk: a folder with model.safetensors and config.json, readable without Hydra.
 
 The folder is written under a temporary name and renamed, so that it is complete or absent.
+config.json holds the size and sha256 of every other file, and a seal over itself. A folder may come
+from anyone: `load_model` compares all of that, and what the files would allocate, before anything
+is built (docs/trust.md).
 """
 
 import dataclasses
-import json
+import hashlib
 import os
 import shutil
 import tempfile
@@ -12,15 +15,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bipe.build import ALLOWED
-from bipe.decoder import Decoder, DecoderConfig
+from bipe.build import ALLOWED, build, faults_of
+from bipe.decoder import Decoder, DecoderConfig, as_scheme
+from bipe.encodings import Encoding, Scheme
+from bipe.sealing import is_sealed, read_object, sealed
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-FORMAT = "bipe-decoder/1"
+FORMAT = "bipe-decoder/2"
+_UNSEALED = "bipe-decoder/1"  # without sha256 and seal
+_BESIDE = ("README", "LICENSE")  # beginnings of files that may lie in a folder; so may hidden ones
+_DTYPES = ("F64", "F32", "F16", "BF16")
+_WIDTHS = ("width", "head_width", "n_head")
+# What constructors and the library raise for a description or a header that makes no sense.
+_UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
+
+# Names and shapes of tensors.
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class CheckpointError(ValueError):
@@ -45,15 +61,11 @@ def save_model(
     if model.config.tied_head:
         del state["head.weight"]  # safetensors refuses two names for one tensor
     state = {name: tensor.contiguous() for name, tensor in state.items()}
-    config = {
-        "format": FORMAT,
-        "decoder": dataclasses.asdict(model.config),
-        "notes": dict(notes or {}),
-    }
+    content = {"decoder": dataclasses.asdict(model.config), "notes": dict(notes or {})}
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         save_file(state, fresh / WEIGHTS)
-        (fresh / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+        write_config(fresh, content)
         for name in (WEIGHTS, CONFIG):
             (fresh / name).chmod(0o644)
             _flush(fresh / name)
@@ -68,23 +80,72 @@ def load_model(
 ) -> tuple[Decoder, dict[str, Any]]:
     """Read a model and its notes, or raise CheckpointError. allowed: see `build`."""
     folder = Path(folder)
-    config = _read_config(folder / CONFIG)
-    known = {field.name for field in dataclasses.fields(DecoderConfig)}
-    unknown = sorted(set(config["decoder"]) - known)
-    if unknown:
-        raise CheckpointError(f"{folder / CONFIG}: unknown fields of the decoder: {unknown}")
-    try:
-        model = Decoder(DecoderConfig(**config["decoder"]), allowed=allowed)
-    except ValueError as error:
-        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+    content = read_config(folder)
+    decoder = _decoder_of(folder / CONFIG, content["decoder"], allowed=allowed)
     weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise CheckpointError(f"{weights} is missing; a model folder holds {WEIGHTS} and {CONFIG}")
     try:
-        load_weights(model, load_file(weights))
-    except Exception as error:
-        raise CheckpointError(f"{weights}: {error}") from error
-    return model, config.get("notes", {})
+        held = read_shapes(weights)
+        require_shapes(decoder, held, allowed=allowed)
+    except _UNFIT as error:
+        raise CheckpointError(f"{weights}: does not fit {CONFIG}: {error}") from error
+    for name, entry in content["files"].items():
+        if _sha256(folder / name) != entry.get("sha256"):
+            raise CheckpointError(
+                f"{folder / name}: is not as it was written: {CONFIG} has another sha256 for it; "
+                "copy the folder again"
+            )
+    model = Decoder(decoder, allowed=allowed)
+    load_weights(model, load_file(weights))
+    return model, content["notes"]
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return what config.json holds; CheckpointError if it or the list of files is not as written.
+
+    The bytes of the other files are not read.
+    """
+    path = folder / CONFIG
+    try:
+        text, content = read_object(path)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing; is {folder} a model folder?") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path} is not JSON: {error}") from error
+    found = content.get("format")
+    if found == _UNSEALED:
+        raise CheckpointError(
+            f"{path}: format must be {FORMAT!r}, was: {found!r}, which has no sha256. If you trust "
+            f'this folder: python -c "from bipe.checkpoint import seal_model as seal; '
+            f"seal('{folder}')\""
+        )
+    if found != FORMAT:
+        raise CheckpointError(f"{path}: format must be {FORMAT!r}; other layouts: bipe.layouts")
+    if not is_sealed(text, content):
+        raise CheckpointError(f"{path}: is not as it was written: its seal does not fit")
+    parts = ("decoder", "notes", "files")
+    if not all(isinstance(content.get(part), dict) for part in parts):
+        raise CheckpointError(f"{path}: decoder, notes and files must be objects")
+    _require_files(folder, content["files"])
+    return content
+
+
+def write_config(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write config.json for the weights in a folder. content: decoder and notes."""
+    weights = folder / WEIGHTS
+    files = {WEIGHTS: {"bytes": weights.stat().st_size, "sha256": _sha256(weights)}}
+    text = sealed({"format": FORMAT, **content, "files": files})
+    fresh = folder / f".{CONFIG}"
+    fresh.write_text(text, encoding="utf-8", newline="\n")
+    fresh.replace(folder / CONFIG)
+
+
+def seal_model(folder: str | os.PathLike[str]) -> None:
+    """Give a folder of the format before this one its sha256: its files count from now on."""
+    folder = Path(folder)
+    content = read_object(folder / CONFIG)[1]
+    if content.get("format") != _UNSEALED:
+        raise CheckpointError(f"{folder / CONFIG}: format must be {_UNSEALED!r}")
+    write_config(folder, {"decoder": content["decoder"], "notes": content.get("notes", {})})
 
 
 def load_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
@@ -95,16 +156,118 @@ def load_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(state, strict=True)
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_shapes(weights: Path) -> Shapes:
+    """Return the shapes in a safetensors file, from its header alone; ValueError for other types.
+
+    The library has compared header and size of the file by then.
+    """
+    with safe_open(weights, framework="pt") as file:
+        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        for name, tensor in found.items():
+            if tensor.get_dtype() not in _DTYPES:
+                known = ", ".join(_DTYPES)
+                raise ValueError(f"{name} must be one of {known}, was: {tensor.get_dtype()}")
+        return {name: tuple(tensor.get_shape()) for name, tensor in found.items()}
+
+
+def require_shapes(
+    config: DecoderConfig, held: Shapes, *, allowed: tuple[str, ...] = ALLOWED
+) -> None:
+    """Raise ValueError unless the weights of a model have these shapes; allocates none of them."""
+    tokens = (config.vocab_size, config.width)
+    if held.get("tokens.weight") != tokens:
+        raise ValueError(f"tokens.weight must be {tokens}, was: {held.get('tokens.weight')}")
+    if config.n_layer > len(held):
+        raise ValueError(f"{len(held)} tensors are too few for n_layer={config.n_layer}")
+    for node in _nodes(config.encoding):
+        for name in _WIDTHS:
+            if isinstance(node.get(name), int) and node[name] > getattr(config, name):
+                most = getattr(config, name)
+                raise ValueError(f"encoding: {name} must be at most {most}, was: {node[name]}")
+    with torch.device("meta"):
+        scheme = _without_values(config.encoding, allowed=allowed)
+        _require_same(scheme, {name: held[name] for name in held if name in scheme})
+        _require_same(_shapes_of(config, allowed=allowed), held)
+
+
+def _without_values(encoding: Mapping[str, Any], *, allowed: tuple[str, ...]) -> Shapes:
+    """Return the shapes of an encoding's weights, named as in a decoder, on the meta device."""
     try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing; is {path.parent} a model folder?") from None
+        scheme = as_scheme(build(encoding, Encoding | Scheme, allowed=allowed, path="encoding"))
+    except (NotImplementedError, RuntimeError):  # one of the user's own, which looks at its numbers
+        if not allowed:
+            raise
+        return {}
+    return {f"scheme.{name}": tuple(each.shape) for name, each in scheme.state_dict().items()}
+
+
+def _require_same(expected: Shapes, held: Shapes) -> None:
+    for name in {**expected, **held}:
+        if expected.get(name) != held.get(name):
+            raise ValueError(f"{name} must be {expected.get(name)}, was: {held.get(name)}")
+
+
+def _shapes_of(config: DecoderConfig, *, allowed: tuple[str, ...]) -> Shapes:
+    """Return the shapes of a model's weights, from one block; the encoding is made for real."""
+    model = Decoder(dataclasses.replace(config, n_layer=1), allowed=allowed)
+    found: dict[str, tuple[int, ...]] = {}
+    for name, tensor in model.state_dict().items():
+        inside = name.removeprefix("blocks.0.")
+        same = [f"blocks.{i}.{inside}" for i in range(config.n_layer)] if inside != name else [name]
+        found |= dict.fromkeys(same, tuple(tensor.shape))
+    if config.tied_head:
+        del found["head.weight"]
+    return found
+
+
+def _decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -> DecoderConfig:
+    """Return the configuration of a decoder, whose fields have the right types and ranges."""
+    faults = faults_of(given, DecoderConfig, allowed=allowed, name="the decoder")
+    if faults:
+        raise CheckpointError(f"{path}: {'; '.join(faults)}")
+    try:
+        return DecoderConfig(**given)
     except ValueError as error:
-        raise CheckpointError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: format must be {FORMAT!r}; other layouts: bipe.layouts")
-    return config
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _require_files(folder: Path, files: Mapping[str, Any]) -> None:
+    """Raise CheckpointError unless a folder holds the files listed, of their sizes, and no more."""
+    if WEIGHTS not in files:
+        raise CheckpointError(f"{folder / CONFIG}: files must list {WEIGHTS}")
+    for name, entry in files.items():
+        path = folder / name
+        if Path(name).name != name or not isinstance(entry, dict):
+            raise CheckpointError(
+                f"{folder / CONFIG}: files must list names in the folder: {name!r}"
+            )
+        if not path.is_file():
+            raise CheckpointError(
+                f"{path} is missing; a model folder holds {', '.join((CONFIG, *files))}"
+            )
+        if path.stat().st_size != entry.get("bytes"):
+            raise CheckpointError(
+                f"{path}: must have {entry.get('bytes')} bytes, was: {path.stat().st_size}; copy "
+                "the folder again"
+            )
+    for path in sorted(folder.iterdir()):
+        if path.name not in (CONFIG, *files) and not path.name.startswith((".", *_BESIDE)):
+            raise CheckpointError(f"{path}: is not of the model: {CONFIG} does not list it")
+
+
+def _nodes(description: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings in a description, outermost first."""
+    if isinstance(description, Mapping):
+        inner = [node for value in description.values() for node in _nodes(value)]
+        return [description, *inner]
+    if isinstance(description, list | tuple):
+        return [node for value in description for node in _nodes(value)]
+    return []
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

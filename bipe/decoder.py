@@ -9,7 +9,7 @@ import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +20,9 @@ from torch.utils.checkpoint import checkpoint
 from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.eager import Attention
 from bipe.attention.passes import pass_attention
-from bipe.build import ALLOWED, build, require_at_least
+from bipe.build import ALLOWED, Of, build, require_at_least
 from bipe.cache import Cache
-from bipe.encodings import Encoding, Flat
+from bipe.encodings import Encoding, Flat, Scheme
 from bipe.encodings.base import counts_length, far_of
 from bipe.positions import Positions
 from bipe.rotation import Rotation
@@ -45,7 +45,7 @@ class DecoderConfig:
     n_layer: int
     n_head: int
     mlp_width: int
-    encoding: Mapping[str, Any] = field(default_factory=dict)
+    encoding: Annotated[Mapping[str, Any], Of((Encoding, Scheme))] = field(default_factory=dict)
     n_kv_head: int | None = None
     tied_head: bool = False
     norm_eps: float = 1e-5
@@ -54,9 +54,12 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width"):
             require_at_least(1, **{name: getattr(self, name)})
+        for name in ("norm_eps", "init_std"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be a number from 0 up, was: {getattr(self, name)}")
         for name, part in (("width", "n_head"), ("n_head", "n_kv_head")):
             whole, parts = getattr(self, name), getattr(self, part)
-            if parts is not None and whole % parts:
+            if parts is not None and (parts < 1 or whole % parts):
                 raise ValueError(f"{name} must be a multiple of {part} ({parts}), was: {whole}")
 
     @property
@@ -175,7 +178,8 @@ class Decoder(nn.Module):
         self.recompute = recompute
         self.tokens = nn.Embedding(config.vocab_size, config.width)
         with _constants_computed():
-            self.scheme = as_scheme(build(config.encoding, allowed=allowed))
+            kind = Encoding | Scheme
+            self.scheme = as_scheme(build(config.encoding, kind, allowed=allowed, path="encoding"))
         self._counts_length = counts_length(self.scheme)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)

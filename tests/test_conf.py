@@ -150,10 +150,10 @@ def test_both_levels_of_a_bilevel_encoding_can_be_chosen():
 @pytest.mark.parametrize("schedule", CHOICES["schedule"])
 def test_every_schedule_and_the_optimizer_are_built(schedule):
     made = study(f"schedule={schedule}", "steps=300")
-    factor = build(made.schedule)
+    factor = made.build("schedule")
     assert [0 < factor(step) <= 1 for step in (0, 99, 150)] == [True] * 3
     layer = torch.nn.Linear(2, 2)
-    optimizer = build(made.optimizer)(layer.parameters())
+    optimizer = made.build("optimizer")(layer.parameters())
     assert isinstance(optimizer, torch.optim.AdamW)
 
 
@@ -161,7 +161,7 @@ def test_every_schedule_and_the_optimizer_are_built(schedule):
 def test_every_trainer_is_built_on_a_cpu(trainer, tmp_path):
     words = ["trainer.accelerator=cpu", "trainer.devices=1"]
     made = study(f"trainer={trainer}", *words)
-    built = build(made.trainer, allowed=made.allowed)(
+    built = made.build("trainer")(
         default_root_dir=tmp_path, logger=False, enable_checkpointing=False, max_steps=1
     )
     assert isinstance(built, lightning.Trainer)
@@ -202,7 +202,7 @@ def test_the_recipe_of_scrolls_is_that_of_the_paper(words):
 
 @pytest.mark.parametrize("task", CHOICES["task"])
 def test_every_task_is_built(task):
-    made = build(study("command=scrolls", f"task={task}", "data=x").task)
+    made = study("command=scrolls", f"task={task}", "data=x").build("task")
     assert made.name == task
     assert made.output_tokens >= 1 and made.last_tokens >= 0
 
@@ -211,7 +211,7 @@ def test_every_task_is_built(task):
 def test_every_logger_is_built_or_says_what_to_install(logger, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     made = study(f"logger={logger}")
-    built = build(made.logger)
+    built = made.build("logger")
     assert built == {} or isinstance(
         built(folder=tmp_path, name="x"), lightning.pytorch.loggers.Logger
     )
@@ -262,7 +262,7 @@ def test_the_pile_experiments_hold_the_recipe_of_the_paper(experiment):
     assert made.schedule["_target_"] == "train.fit.optim.linear"
     assert (made.schedule["warmup"], made.schedule["steps"]) == (10_000, 500_000)
     assert made.corpus["sources"]["pile"]["documents"]["path"] == "monology/pile-uncopyrighted"
-    factor = build(made.schedule)
+    factor = made.build("schedule")
     assert factor(10_000) == 1.0
     assert factor(255_000) == pytest.approx(0.5)
 

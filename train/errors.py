@@ -1,17 +1,18 @@
 """Errors that a user can fix: one line on the terminal, exit status 2. Any other is a bug of ours.
 
-Imports nothing heavy and nothing of ours, since all of `train` raises these. `bipe` and
-`segmenters`, which do not import `train`, have error types of their own, listed in `_MENDABLE`.
+Imports nothing heavy, since all of `train` raises these. `bipe` and `segmenters`, which do not
+import `train`, have error types of their own, listed in `_MENDABLE`.
 """
 
 import contextlib
-import difflib
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+
+from bipe.arguments import nearest as nearest  # for all of `train`
 
 _CHECKOUT = Path(__file__).parents[1]
 
@@ -93,10 +94,3 @@ def install_command(extra: str) -> str:
         line.partition(";")[0].strip() for line in requires("bipe") or () if marker.search(line)
     ]
     return f"pip install {shlex.join(wanted)}"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return 'did you mean ...' with the closest known name, or the list of known names."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"

@@ -137,10 +137,10 @@ class Bilevel(_Fed):
 class Chain(nn.Module):
     """Several schemes, applied in order; at most one has a far method, which acts on it only."""
 
-    def __init__(self, *, links: list[nn.Module]) -> None:
+    def __init__(self, *, links: list[Scheme]) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(links)
-        far = [link for link in links if far_of(link) is not None]
+        self.parts = nn.ModuleList(links)  # type: ignore[arg-type]
+        far = [link for link in self.links if far_of(link) is not None]
         if len(far) > 1:
             raise ValueError(f"one link of a chain at most may have far, had: {len(far)}")
         self.far = far_of(far[0]) if far else None

@@ -23,7 +23,7 @@ import torch
 
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
-from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, has_hook
+from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, Scheme, has_hook
 from bipe.encodings.far import Far
 from bipe.encodings.rope import RoPE, Stretch, inverse_frequencies
 
@@ -33,6 +33,7 @@ _PERCENTILE = "p99.9"
 _Node = dict[str, Any]
 # Slowdowns this close to 1 or to the factor count as equal to it.
 _SAME = 1e-9
+_ANY = Encoding | Scheme
 _KINDS = ("kept", "blended", "interpolated", "stopped")
 
 
@@ -157,9 +158,9 @@ def extend_config(
     """
     encoding, given = _plain(config.encoding), _plain(strategy)
     given.pop(PARTIAL, None)
-    kind = find(given[TARGET], allowed=allowed)
-    far = isinstance(kind, type) and issubclass(kind, Far)
-    if far and issubclass(find(encoding[TARGET], allowed=allowed), Encoding):
+    kind = find(given[TARGET], Stretch | Far, allowed=allowed)
+    far = issubclass(kind, Far)
+    if far and issubclass(find(encoding[TARGET], _ANY, allowed=allowed), Encoding):
         encoding = {TARGET: "bipe.encodings.Flat", "encoding": encoding}
     levels = list(_levels(encoding, allowed=allowed))
     key, report_on = ("far", _report_far) if far else ("stretch", _report_stretch)
@@ -208,15 +209,16 @@ class _Level(NamedTuple):
 
 def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
     """Yield the levels that grow with documents; a bare encoding is its own scheme."""
-    kind = find(node[TARGET], allowed=allowed)
+    kind = find(node[TARGET], _ANY, allowed=allowed)
     if kind is Chain:
         for link in node["links"]:
             yield from _levels(link, allowed=allowed)
     elif kind is Bilevel:
-        yield _Level(node, node["inter"], find(node["inter"][TARGET], allowed=allowed), "segments")
+        inter = node["inter"]
+        yield _Level(node, inter, find(inter[TARGET], Encoding, allowed=allowed), "segments")
     elif kind is Flat:
         inner = node["encoding"]
-        yield _Level(node, inner, find(inner[TARGET], allowed=allowed), "tokens")
+        yield _Level(node, inner, find(inner[TARGET], Encoding, allowed=allowed), "tokens")
     elif issubclass(kind, Encoding):
         yield _Level(node, node, kind, "tokens")
 

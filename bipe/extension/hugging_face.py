@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bipe.build import TARGET, build
+from bipe.encodings.rope import Stretch
 from bipe.extension.frequencies import NTKAware
 
 _ORIGINAL = "original_max_position_embeddings"
@@ -73,7 +74,7 @@ def write_stretch(
     """Return `rope_parameters` for a strategy, or raise ValueError if transformers lacks it."""
     if stretch is None:
         return {"rope_type": "default", "rope_theta": theta}
-    built = build(stretch)
+    built = build(stretch, Stretch)
     if isinstance(built, NTKAware):
         larger = theta * built.factor ** (head_width / max(1, head_width - 2))
         return {"rope_type": "default", "rope_theta": larger}

@@ -9,6 +9,7 @@ from bipe import Decoder, DecoderConfig
 from bipe.build import build
 from bipe.checkpoint import CheckpointError, load_model, save_model
 from bipe.layouts import config_from_official, from_official, to_official
+from bipe.sealing import sealed
 from tests.bipe.conftest import SCHEMES, random_batch, small_decoder, target
 
 
@@ -92,7 +93,7 @@ def test_an_official_config_that_needs_more_is_refused():
     [
         (lambda f: (f / "config.json").unlink(), "config.json is missing"),
         (lambda f: (f / "config.json").write_text("{"), "config.json is not JSON"),
-        (lambda f: (f / "config.json").write_text("{}"), "format must be 'bipe-decoder/1'"),
+        (lambda f: (f / "config.json").write_text("{}"), "format must be 'bipe-decoder/2'"),
         (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
         (lambda f: (f / "model.safetensors").write_bytes(b"no"), "model.safetensors: "),
     ],
@@ -109,7 +110,7 @@ def test_a_config_cannot_name_what_is_not_allowed(tmp_path):
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
     config["decoder"]["encoding"] = {"_target_": "pathlib.Path.unlink"}
-    path.write_text(json.dumps(config))
+    path.write_text(sealed(config))
     with pytest.raises(ValueError, match="_target_ must start with one of bipe"):
         load_model(tmp_path / "model")
 

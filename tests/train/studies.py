@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from safetensors.numpy import load_file
@@ -57,8 +56,3 @@ def same_weights(one: Path, other: Path) -> bool:
 def indices_seen(run: Path):
     """What the notes of a trained model tell of the indices in training."""
     return json.loads((run / runs.MODEL / "config.json").read_text())["notes"]["positions"]
-
-
-def sgd(parameters, *, lr):
-    """A step is the learning rate times the gradient, so that tests can see the gradient."""
-    return torch.optim.SGD(parameters, lr=lr)

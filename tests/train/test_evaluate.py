@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -158,8 +159,10 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, 
     ("evaluate.split=tests", "evaluate.split must be one of train, validation, test"),
     ("evaluate.sources=[prose]", "evaluate.sources: 'prose' is no source"),
     ("evaluate.measurements={x: {_target_: bipe.encodings.RoPE, head_width: 4}}",
-     "evaluate.measurements.x must be a Measurement"),
-    ("evaluate.measurements={passkey: {_target_: bipe.encodings.RoPE, head_width: 4}}",
+     "evaluate.measurements.x._target_: _target_ must start with one of train"),
+    ("evaluate.measurements={x: {_target_: train.fit.training.Fit}}", "subclass of Measurement"),
+    (f"evaluate.measurements={{passkey: {{_target_: {__name__}.Spread, times: 1.0}}}} "
+     f"allowed_targets=[{__name__}]",
      "evaluate.measurements.passkey: bipe has a measurement of this name"),
     ("sweep=stretch evaluate.sweep.methods=[none,yarm]", "there is no method 'yarm'"),
     ("sweep=stretch evaluate.sweep.methods=[]", "at least one, each once"),
@@ -167,7 +170,7 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, 
     ("sweep=stretch evaluate.sweep.factor=0.5", "must be at least 1"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused_by_its_key(study, word, rule):
-    words = word.split() if word.startswith("sweep") else [word]
+    words = re.split(r" (?=[\w.]+=)", word)
     with pytest.raises(ValueError, match=rule):
         evaluated(study, *words)
 

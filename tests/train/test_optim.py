@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bipe.build import build
+from train.config.check import OptimizerCall
 from train.fit.optim import adamw, constant, cosine, linear, wsd
 
 ALL = {"constant": constant, "cosine": cosine, "linear": linear, "wsd": wsd}
@@ -129,5 +130,7 @@ def test_without_a_gradient_only_the_decay_would_move_and_vectors_stay():
 
 def test_betas_may_be_a_list_as_yaml_has_them():
     description = {"_target_": "train.fit.optim.adamw", "_partial_": True, "lr": 0.1}
-    optimizer = build(description | {"betas": [0.8, 0.9]})(nn.Linear(2, 2).parameters())
+    optimizer = build(description | {"betas": [0.8, 0.9]}, OptimizerCall)(
+        nn.Linear(2, 2).parameters()
+    )
     assert optimizer.defaults["betas"] == (0.8, 0.9)

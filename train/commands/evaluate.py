@@ -130,10 +130,7 @@ def _measurements(
         own = f"evaluate.measurements.{name}"
         if name in ("perplexity", "arithmetic", *NAMES):
             raise ConfigError(f"{own}: bipe has a measurement of this name; choose another")
-        made = build(description, allowed=config.allowed)
-        if not isinstance(made, Measurement):
-            raise ConfigError(f"{own} must be a Measurement (train/evals/loop.py), was: {made!r}")
-        yield name, made
+        yield name, build(description, Measurement, allowed=config.allowed, path=own)
 
 
 def _filled(kind: Callable[..., T], options: Any, **given: Any) -> T:

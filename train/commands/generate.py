@@ -176,7 +176,7 @@ def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
     if isinstance(wish, str):
         if not Path(wish).exists():
             raise ConfigError(f"generate.checkpoint={wish}: there is no such file")
-        return _from_checkpoint(Path(wish))
+        return _from_checkpoint(Path(wish), allowed)
     if wish is not None:
         steps = {int(path.stem.partition("=")[2]): path for path in known}
         if wish not in steps:
@@ -184,18 +184,18 @@ def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
             raise ConfigError(
                 f"generate.checkpoint: {place} has no checkpoint of step {wish}; {there}"
             )
-        return _from_checkpoint(steps[wish])
+        return _from_checkpoint(steps[wish], allowed)
     trained = (place / MODEL_CONFIG).is_file() or (place / runs.MODEL).is_dir()
     newest = None if trained else latest_checkpoint(place / runs.CHECKPOINTS)
     if newest is not None:  # the run is being trained, or was stopped
-        return _from_checkpoint(newest)
+        return _from_checkpoint(newest, allowed)
     return runs.find_base_run(options.run, key="generate.run", allowed=allowed)
 
 
-def _from_checkpoint(path: Path) -> runs.BaseRun:
+def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> runs.BaseRun:
     home = path.parent.parent
     stored = runs.read_config(home)
-    config = Config.from_config(stored)
+    config = Config.from_config({**stored, "allowed_targets": [*allowed]})
     try:
         weights = weights_of(path)
     except Exception as fault:  # torch raises many kinds of errors here

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bipe.build import build
 from train.data.preparing.prepare import Prepared, prepare
+from train.data.preparing.source import Corpus
 from train.data.store import folder
 from train.errors import ConfigError, DataError
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from train.config import Config
-
-_LIGHT = ("train.", "segmenters.")  # packages that do not import torch
 
 
 def prepare_data(config: Config) -> Prepared | None:
@@ -38,7 +36,6 @@ def prepare_again(config: DictConfig) -> bool:
 
     Only the keys of the corpus are checked: checking all keys loads torch, which takes far longer.
     """
-    from hydra.utils import instantiate
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -48,19 +45,12 @@ def prepare_again(config: DictConfig) -> bool:
         if not kept or not (out / folder.MANIFEST).exists():
             return False
         described = OmegaConf.to_container(config.corpus, resolve=True)
-        targets = re.findall(r'"_target_": "([^"]*)', json.dumps(described))
-        if not all(target.startswith(_LIGHT) for target in targets):
-            return False
-        corpus = instantiate(described, _convert_="all")
+        corpus = build(described, Corpus)
         _print(prepare(corpus, out=out, if_exists="auto", limit=config.limit, progress=False))
     except DataError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError, AttributeError):
-        return False  # the full check has a better message
-    except Exception as fault:
-        if type(fault).__module__.startswith("hydra"):
-            return False
-        raise
+        return False  # the full check has a better message, and knows the user's own packages
     return True
 
 

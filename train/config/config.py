@@ -7,9 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
+from bipe.arguments import section_of
 from bipe.attention import Path as AttentionPath
-from bipe.build import ALLOWED, TARGET, build
-from train.config.check import Rule, check, section_of
+from bipe.build import TARGET, build
+from train.config.check import (
+    CorpusCall,
+    DrawCall,
+    EncodingCall,
+    EngineCall,
+    LoggerCall,
+    ModelCall,
+    OptimizerCall,
+    Rule,
+    ScheduleCall,
+    StretchCall,
+    TaskCall,
+    TrainerCall,
+    check,
+)
 from train.config.sections import (
     Count,
     Evaluate,
@@ -23,7 +38,6 @@ from train.config.sections import (
 from train.errors import ConfigError, UserError
 
 IfExists = Literal["auto", "refuse", "resume", "overwrite"]
-Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
 
 # Arguments that bipe passes itself, and the key to set instead.
@@ -62,11 +76,11 @@ class Config:
     recompute: bool
     z_loss: Annotated[float, Rule("0 or more", lambda value: 0 <= value < float("inf"))]
     label_smoothing: Annotated[float, Rule("from 0 to below 1", lambda value: 0 <= value < 1)]
-    positions: Call | None
+    positions: DrawCall | None
     checkpoint: str | None
-    stretch: Call | None
+    stretch: StretchCall | None
     extend: Extend
-    task: Call | None
+    task: TaskCall | None
     scrolls: Scrolls
     log_every: Count
     checkpoint_every: Count
@@ -75,15 +89,15 @@ class Config:
     keep_checkpoints: Count
     checkpoints: Literal["whole", "sharded"] | None
     checkpoint_async: bool
-    corpus: Call
-    engine: Call
-    model: Call
-    encoding: Call
+    corpus: CorpusCall
+    engine: EngineCall
+    model: ModelCall
+    encoding: EncodingCall
     rows: Rows
-    optimizer: Call
-    schedule: Call
-    trainer: Call
-    logger: Call
+    optimizer: OptimizerCall
+    schedule: ScheduleCall
+    trainer: TrainerCall
+    logger: LoggerCall
     evaluate: Evaluate
     statistics: Statistics
     generate: Generate
@@ -92,18 +106,18 @@ class Config:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Return the prefixes of the targets that the configuration may build."""
+        """Return the prefixes of the user's own packages that the configuration may name."""
         return allowed_prefixes(self.allowed_targets)
 
     def build(self, section: str) -> Any:
         """Build a section; ConfigError names the key of the part that cannot be built."""
-        node = getattr(self, section)
+        kind = typing.get_type_hints(Config, include_extras=True)[section]
         try:
-            return build(node, allowed=self.allowed)
+            return build(getattr(self, section), kind, allowed=self.allowed, path=section)
         except UserError:
             raise
         except ValueError as error:
-            raise ConfigError(f"{self._faulty(node, section)}: {error}") from error
+            raise ConfigError(f"{getattr(error, 'place', section)}: {error}") from error
 
     def call(self, section: str, **given: Any) -> Any:
         """Build a partial section with the given arguments; ConfigError if it sets one of them."""
@@ -111,17 +125,6 @@ class Config:
             if key in given or (section == "trainer" and key in _DECIDED_BY):
                 raise _decided_elsewhere(section, key)
         return self.build(section)(**given)
-
-    def _faulty(self, node: Any, key: str) -> str:
-        """Return the key of the innermost part that cannot be built."""
-        parts = node.items() if isinstance(node, Mapping) else enumerate(node)
-        for name, part in parts:
-            if isinstance(part, Mapping | list):
-                try:
-                    build(part, allowed=self.allowed)
-                except ValueError:
-                    return self._faulty(part, f"{key}.{name}")
-        return key
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Config:
@@ -142,8 +145,8 @@ def _decided_elsewhere(section: str, key: str) -> ConfigError:
 
 
 def allowed_prefixes(own: list[str]) -> tuple[str, ...]:
-    """Return the prefixes that any configuration may build, and those that the user adds."""
-    return (*ALLOWED, "lightning.", *(f"{str(prefix).rstrip('.')}." for prefix in own))
+    """Return the packages that the user adds, as prefixes of the names in them."""
+    return tuple(f"{str(prefix).rstrip('.')}." for prefix in own)
 
 
 def encoding_name(encoding: Any) -> str:

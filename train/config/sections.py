@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from train.config.check import Rule
+from train.config.check import MeasurementCall, Rule, StretchCall
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.mixture import Mixture
 from train.data.rows.packing import Packing
@@ -119,7 +119,7 @@ class Sweep:
     methods: Annotated[list[str], Once]
     units: Annotated[list[Literal["tokens", "segments"]], Once]
     factor: Annotated[float, Rule("at least 1", lambda value: value >= 1)] | None
-    stretch: Mapping[str, Mapping[str, Any]]
+    stretch: Mapping[str, StretchCall]
 
     def __post_init__(self) -> None:
         known = [NONE, *self.stretch]
@@ -149,7 +149,7 @@ class Evaluate:
     probing: Probing
     arithmetic: Arithmetic | None
     sweep: Sweep | None
-    measurements: dict[str, Mapping[str, Any]]
+    measurements: dict[str, MeasurementCall]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ _HOMES = {
     "tokenizing.vocabulary": ("LoadTokenizer", "TrainBPE"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ from train.errors import DataError
 
 BLOCK = 1 << 20  # bytes
 _DIGITS = 8
+_LONGEST_YAML, _MOST_VALUES = 1 << 22, 100_000
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _synced = ContextVar("synced", default=True)
 
@@ -127,6 +128,32 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the plain value in a YAML file, which anyone may have written.
+
+    OSError or ValueError if it has none, is too long, or repeats itself by aliases without end.
+    """
+    import yaml
+
+    if path.stat().st_size > _LONGEST_YAML:
+        raise ValueError(f"it must be at most {_LONGEST_YAML} bytes, was: {path.stat().st_size}")
+    try:
+        found = yaml.safe_load(path.read_bytes().decode())
+        todo, count = [found], 0
+        while todo:
+            value = todo.pop()
+            count += 1
+            if count > _MOST_VALUES:
+                raise ValueError(f"it must hold at most {_MOST_VALUES} values, aliases included")
+            if isinstance(value, dict | list):
+                todo += value.values() if isinstance(value, dict) else value
+    except yaml.YAMLError as error:
+        raise ValueError(f"is not YAML: {error}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    return found
 
 
 def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> str:

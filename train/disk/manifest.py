@@ -1,24 +1,22 @@
 """Manifests: the JSON file that is written last; a folder without one holds no data.
 
-The last key is a seal: the sha256 of the file with zeros in place of the seal. So a changed byte is
-also found in the manifest itself, which vouches for all other files.
+The last key is a seal (bipe/sealing.py): a changed byte is also found in the manifest itself, which
+vouches for all other files.
 
 Manifests and messages are shared more widely than passwords: `redacted` removes user names and
 access keys from addresses, and in a configuration also the values of keys that sound secret.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bipe.sealing import is_sealed, read_object, sealed
 from train.disk.files import write_whole
 from train.errors import DataError
 
-SEAL = "seal"
-_ZEROS = "0" * 64
 _AGAIN = "remove the folder and prepare again"
 _USER = re.compile(r"(?<=://)[^/@\s]+@")
 # Query keys that grant access: tokens, signatures of S3, Azure and Google, and the like.
@@ -34,10 +32,9 @@ _NO_SECRET = re.compile(
 
 def store(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """Write a manifest with its seal; return it as `load` will."""
-    blank = json.dumps({**manifest, SEAL: _ZEROS}, indent=1) + "\n"
-    seal = hashlib.sha256(blank.encode()).hexdigest()
-    write_whole(path, seal.join(blank.rsplit(_ZEROS, 1)))
-    return {**manifest, SEAL: seal}
+    text = sealed(manifest)
+    write_whole(path, text)
+    return dict(json.loads(text))
 
 
 def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
@@ -49,10 +46,9 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     if not path.exists():
         raise DataError(f"{path}: there is none: {path.parent} holds no {what}; prepare it first")
     try:
-        text = path.read_bytes().decode()
-        manifest = json.loads(text)
+        text, manifest = read_object(path)
         found = (manifest["format"], manifest["version"])
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+    except (ValueError, KeyError) as fault:
         raise DataError(f"{path}: not a manifest of {what} ({fault}); {_AGAIN}") from None
     if found[0] != format or not isinstance(found[1], int):
         raise DataError(f"{path}: must be {format} {version}, was: {found[0]} {found[1]}")
@@ -62,7 +58,7 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
             f"{path}: made by {age} bipe: version {found[1]}, this reads {version}. Install that "
             "bipe, or prepare again with this one into another folder"
         )
-    if not _sealed(text, manifest.get(SEAL)):
+    if not is_sealed(text, manifest):
         raise DataError(f"{path}: is not as it was written: its seal does not fit; {_AGAIN}")
     return manifest
 
@@ -87,10 +83,3 @@ def redacted(value: Any, *, name: str = "") -> Any:
     if _SECRET.search(name) and not _NO_SECRET.search(name):
         return "(redacted)"
     return _QUERY.sub(r"\1...", _USER.sub("...@", value))
-
-
-def _sealed(text: str, seal: object) -> bool:
-    if not isinstance(seal, str) or len(seal) != len(_ZEROS):
-        return False
-    blank = _ZEROS.join(text.rsplit(seal, 1))
-    return hashlib.sha256(blank.encode()).hexdigest() == seal

@@ -11,8 +11,9 @@ from typing import Any
 
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
-from bipe.encodings import Bilevel
-from bipe.encodings.base import Chain
+from bipe.encodings import Bilevel, Chain, Encoding, Scheme
+from bipe.encodings.far import Far
+from bipe.encodings.rope import Stretch
 from bipe.extension import extend_config
 
 _FACTOR = "factor"
@@ -96,13 +97,13 @@ def is_stretched(encoding: Any) -> bool:
 
 
 def _scales(description: Mapping[str, Any], allowed: tuple[str, ...]) -> bool:
-    kind = find(description[TARGET], allowed=allowed)
+    kind = find(description[TARGET], Stretch | Far, allowed=allowed)
     dynamic = bool(getattr(kind, "dynamic", False))
     return _FACTOR in inspect.signature(kind).parameters and not dynamic
 
 
 def _has_segments(node: Any, allowed: tuple[str, ...]) -> bool:
-    kind = find(node[TARGET], allowed=allowed)
+    kind = find(node[TARGET], Encoding | Scheme, allowed=allowed)
     if kind is Chain:
         return any(_has_segments(link, allowed) for link in node["links"])
     return kind is Bilevel

@@ -5,14 +5,18 @@ A schedule is a factor on the learning rate: warm-up from 0, then its own shape,
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
 from train.errors import ConfigError
 
-Schedule = Callable[[int], float]
+
+class Schedule(Protocol):
+    """A factor on the learning rate as a function of the step; base of classes of your own."""
+
+    def __call__(self, step: int) -> float: ...
 
 
 def adamw(

@@ -29,7 +29,7 @@ from bipe.checkpoint import WEIGHTS, load_model
 from train.config import IfExists
 from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
-from train.disk.files import sha256, write_whole
+from train.disk.files import read_yaml, sha256, write_whole
 from train.disk.manifest import redacted
 from train.errors import DataError, RunError
 
@@ -92,11 +92,11 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the configuration that a run was started with; RunError if it cannot be read."""
     try:
-        config = yaml.safe_load((folder / CONFIG).read_text())
+        config = read_yaml(folder / CONFIG)
     except OSError as error:
         raise RunError(f"{folder} is no run: {error}") from error
-    except yaml.YAMLError as error:
-        raise RunError(f"{folder / CONFIG} is not YAML: {error}") from error
+    except ValueError as error:
+        raise RunError(f"{folder / CONFIG}: {error}") from error
     if not isinstance(config, dict):
         raise RunError(f"{folder / CONFIG} holds no configuration")
     return config

@@ -3,7 +3,6 @@
 It is read from the run's folder (runs.py); of the weights only the shapes are read.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from bipe.build import TARGET
-from bipe.checkpoint import CONFIG, WEIGHTS
+from bipe.checkpoint import CONFIG, WEIGHTS, read_config, read_shapes
 from train.config import encoding_name
 from train.disk.files import sha256
 from train.errors import RunError
@@ -79,8 +78,7 @@ class TrainedRun:
 
     @cached_property
     def parameters(self) -> int:
-        with safe_open(self.folder / runs.MODEL / WEIGHTS, framework="pt") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 (no mapping)
+        return sum(map(math.prod, read_shapes(self.folder / runs.MODEL / WEIGHTS).values()))
 
     @cached_property
     def weights(self) -> str:
@@ -114,7 +112,7 @@ def read_run(folder: Path) -> TrainedRun:
     """Read a trained run; RunError names the file that is missing or broken."""
     path = folder / runs.MODEL / CONFIG
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
+        described = read_config(path.parent)
         model, notes = described["decoder"], described["notes"]
         config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
         metrics = [row for row in read_metrics(folder / runs.METRICS) if row["loss"] is not None]

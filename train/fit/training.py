@@ -128,7 +128,7 @@ def train_model(
     with (
         runs.withdrawn_on_failure(folder),
         running_together(trainer),
-        fitting(folder / runs.CONFIG, command=fit.command),
+        fitting(folder / runs.CONFIG, fit),
     ):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _report_rows(trainer, rows.statistics(steps=fit.steps))
@@ -317,20 +317,23 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def fitting(config_file: Path, *, command: str) -> Iterator[None]:
+def fitting(config_file: Path, fit: Fit) -> Iterator[None]:
     """Adapt Lightning's multi-process launch to a command.
 
     Lightning starts the processes of other devices by repeating the command line. Under Hydra each
-    would compose anew and, in a multirun, run the whole sweep; they run `command` on config_file
-    instead. Afterwards the environment variables and the process group are removed: the next run
-    of a sweep starts its own. After a failure the group stays: other ranks may be waiting in it.
+    would compose anew and, in a multirun, run the whole sweep; they run the command on config_file
+    instead, with the packages that the user lets in as a word, since those of a file do not count.
+    Afterwards the environment variables and the process group are removed: the next run of a sweep
+    starts its own. After a failure the group stays: other ranks may be waiting in it.
     """
     from hydra.core.hydra_config import HydraConfig
 
     hydra = HydraConfig.instance()
     words, composed = sys.argv, hydra.cfg
     environment = {name: os.environ.get(name) for name in _LAUNCH}
-    sys.argv, hydra.cfg = [words[0], command, "--config-file", str(config_file)], None
+    allowed = f"allowed_targets=[{','.join(fit.training.allowed)}]"
+    sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]
+    hydra.cfg = None
     try:
         with quiet():
             yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,9 @@ TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configurat
 GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
+_ALLOWS = re.compile(r"[+~]*allowed_targets=")
+# An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
+_RESOLVES = re.compile(r"\$\{(?![\w.]+\})")
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
@@ -115,21 +118,47 @@ def from_file(words: list[str]) -> DictConfig:
     """Read a configuration that a run stored, with overrides: FILE [key=value ...]."""
     from pathlib import Path
 
-    import yaml
     from omegaconf import DictConfig, OmegaConf
+
+    from train.disk.files import read_yaml
 
     if not words:
         raise ConfigError("--config-file needs the path of a run's config.yaml")
     if not Path(words[0]).is_file():
         raise ConfigError(f"--config-file {words[0]}: there is no such file")
     try:
-        stored = OmegaConf.load(words[0])
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--config-file {words[0]}: is not YAML: {error}") from error
-    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
-    if not isinstance(config, DictConfig):
+        plain = read_yaml(Path(words[0]))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--config-file {words[0]}: {error}") from error
+    if not isinstance(plain, dict):
         raise ConfigError(f"--config-file {words[0]}: holds no configuration")
+    if call := next(filter(_RESOLVES.search, _texts(plain)), None):
+        raise ConfigError(
+            f"--config-file {words[0]}: must hold plain values, as runs store them, was: {call!r}"
+        )
+    # A file may be from anyone: packages that it names are imported only if the user says so.
+    stored = OmegaConf.merge(OmegaConf.load(words[0]), {"allowed_targets": []})
+    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
+    assert isinstance(config, DictConfig)
     return config
+
+
+def of_command_line(config: DictConfig, words: Sequence[str]) -> DictConfig:
+    """Return a composed configuration whose allowed_targets are those of the words, if any."""
+    from omegaconf import OmegaConf
+
+    if any(_ALLOWS.match(word) for word in words):
+        return config
+    return OmegaConf.merge(config, {"allowed_targets": []})  # type: ignore[return-value]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all strings of a plain value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 def explained(error: Exception) -> str:

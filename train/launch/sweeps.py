@@ -12,6 +12,7 @@ from train.launch.composition import (
     GO_ON,
     from_file,
     going_on,
+    of_command_line,
     opened,
     register_resolvers,
     resolved,
@@ -47,6 +48,7 @@ def compose_and_run(command: str, words: list[str]) -> int:
         if faults:  # the rest of a sweep
             return
         try:
+            config = of_command_line(config, words)
             if command == "prepare":
                 from train.commands.prepare import prepare_again
 

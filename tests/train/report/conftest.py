@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from bipe.checkpoint import write_config
 from train.evals.rows import FILE, Journal, Row
 from train.report.load import load
 
@@ -59,9 +60,8 @@ class Made:
         both = {"_target_": "bipe.encodings.Bilevel", "intra": learned, "inter": inter}
         decoder = {"width": self.width, "encoding": both if self.bilevel else inter}
         (folder / "model").mkdir(parents=True)
-        described = {"format": "bipe-decoder/1", "decoder": decoder, "notes": self.notes}
-        (folder / "model" / "config.json").write_text(json.dumps(described))
         save_file({"w": np.zeros((4, 2), np.float32)}, folder / "model" / "model.safetensors")
+        write_config(folder / "model", {"decoder": decoder, "notes": self.notes})
         seed = {} if self.seed is None else {"seed": self.seed}
         (folder / "config.yaml").write_text(json.dumps(seed | self.config))
         lines = [f"{8192 * (i + 1)},{loss},{10.0 * (i + 1)},0.1\n"

@@ -47,13 +47,11 @@ def source_segmenter(
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
     try:
         description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
-        made = build(description, allowed=allowed)
+        made = build(description, Segmenter, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
         raise ConfigError(
             f"the segmenter of source {name} cannot be built from its manifest ({fault}){cure}"
         ) from None
-    if not isinstance(made, Segmenter):
-        raise ConfigError(f"the segmenter of source {name} is none: {made!r}{cure}")
     if plain(made.fingerprint()) != fingerprint:
         print(
             f"bipe: source {name} was cut by an older rule or table of {type(made).__name__}; "

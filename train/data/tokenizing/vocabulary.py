@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
@@ -174,7 +174,12 @@ class LoadTokenizer:
         return str(end)
 
 
-TokenizerSource = TrainBPE | LoadTokenizer
+@runtime_checkable
+class TokenizerSource(Protocol):
+    """What a corpus takes its tokenizer from."""
+
+    def build(self, texts: Texts) -> Tokenizer: ...
+    def fingerprint(self) -> dict[str, Any]: ...
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:

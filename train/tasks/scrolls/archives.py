@@ -256,7 +256,8 @@ def find_task(name: str, **settings: Any) -> Task:
     for key in given:
         if key not in known[name]:
             raise DataError(f"task {name} has no key {key}; {nearest(key, known[name])}")
-    return build({**known[name], **given})
+    task: Task = build({**known[name], **given}, Task)
+    return task
 
 
 @cache

@@ -1,0 +1,122 @@
+"""Compare plain values with the declared types of a call: the signature is the schema."""
+
+import collections.abc
+import dataclasses
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union
+
+TARGET = "_target_"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition on a value in addition to its type: `Annotated[int, Rule("at least 1", ...)]`."""
+
+    text: str
+    holds: Callable[[Any], Any]
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a plain value fits a declared type.
+
+    A description fits any class: what it may name is decided where it is built (build.py).
+    """
+    if hint is Any or hint is inspect.Parameter.empty:
+        return True
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return fits(value, parts[0]) and _broken(value, parts[1:]) is None
+    if origin in (Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is Literal:
+        return value in parts
+    if value is None:
+        return hint is None or hint is type(None)
+    if hint is bool or hint is str:
+        return isinstance(value, hint)
+    if hint is int or hint is float:
+        number = int if hint is int else (int, float)
+        return isinstance(value, number) and not isinstance(value, bool)
+    if isinstance(value, Mapping):
+        return _mapping_fits(value, origin or hint, parts)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _sequence_fits(value, origin or hint, parts)
+    # A scalar for a class: only paths are written so, as strings.
+    return isinstance(value, str) and hasattr(hint, "__fspath__")
+
+
+def hints_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """Return the declared types of the parameters of a call; {} if they cannot be resolved."""
+    if dataclasses.is_dataclass(target):
+        call: Any = target  # each inherited field is resolved in the module of its own class
+    else:
+        call = target.__init__ if inspect.isclass(target) else target  # type: ignore[misc]
+    try:
+        return typing.get_type_hints(call, include_extras=True)
+    except (NameError, TypeError):  # names that only a type checker imports
+        return {}
+
+
+def section_of(hint: Any) -> Any | None:
+    """Return the dataclass in a declared type, which may be a union with None."""
+    return next((kind for kind in members(hint) if dataclasses.is_dataclass(kind)), None)
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the type itself; without annotations."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return members(parts[0])
+    if origin in (Union, types.UnionType):
+        return tuple(one for part in parts for one in members(part))
+    return (hint,)
+
+
+def readable(hint: Any, value: Any) -> str:
+    """Return in words what a value must be: the rule that it breaks, or a type."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        rule = _broken(value, parts[1:]) if fits(value, parts[0]) else None
+        return rule or readable(parts[0], value)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, parts))
+    if origin in (Union, types.UnionType):
+        return " or ".join(readable(part, value) for part in parts)
+    return "null" if hint is type(None) else inspect.formatannotation(hint)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return 'did you mean ...' with the closest known name, or the list of known names."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
+
+
+def _mapping_fits(value: Mapping[Any, Any], kind: Any, parts: tuple[Any, ...]) -> bool:
+    if TARGET in value:
+        return kind not in (int, float, str, bool, list, tuple)
+    if not _is(kind, collections.abc.Mapping):
+        return dataclasses.is_dataclass(kind)
+    return len(parts) < 2 or all(fits(item, parts[1]) for item in value.values())
+
+
+def _sequence_fits(value: Sequence[Any], kind: Any, parts: tuple[Any, ...]) -> bool:
+    if not _is(kind, collections.abc.Iterable) or _is(kind, collections.abc.Mapping):
+        return False
+    if kind is tuple and parts and parts[-1] is not Ellipsis:
+        return len(parts) == len(value) and all(map(fits, value, parts))
+    return not parts or all(fits(item, parts[0]) for item in value)
+
+
+def _is(kind: Any, abstract: type) -> bool:
+    return inspect.isclass(kind) and issubclass(kind, abstract) and kind is not str
+
+
+def _broken(value: Any, rules: Sequence[Any]) -> str | None:
+    """Return the first rule that a value of the right type breaks."""
+    texts = (rule.text for rule in rules if isinstance(rule, Rule) and not rule.holds(value))
+    return next(texts, None)
