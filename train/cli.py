@@ -64,7 +64,7 @@ def _main(words: list[str]) -> int:
     if words[:2] == ["evaluate", "statistics"]:
         command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]
-    from train.launch.sweeps import compose_and_run
+    from train.launch.start import compose_and_run
 
     return _guarded(lambda: compose_and_run(command, rest))
 

@@ -27,7 +27,7 @@ from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
-from train.fit.runs import BaseRun, find_base_run, first_row_length
+from train.fit.runs import BaseRun, base_folders, find_base_run, first_row_length
 from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")
@@ -80,7 +80,7 @@ def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     done = stretched(base, config)
-    folder = folder_of(config, base, config.name or default_name(base, config))
+    folder = folder_of(config, base, config.name or default_name(config))
     start = start_of(base, done, {"first_row_length": first_row_length(base.notes)})
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
@@ -147,13 +147,17 @@ def write_base(
     return write_untrained(model, notes, folder=folder, config=stored, if_exists=config.if_exists)
 
 
-def default_name(base: BaseRun, config: Config) -> str:
+def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
     """Return bipe_rope_yarn16, bipe_rope_yarn16_tokens_seed1, or bipe_rope_2048 (no stretch)."""
-    seed = f"_seed{config.seed}" if config.seed else ""
-    if not config.stretch:
-        return f"{base.name}_{config.row_length}{seed}"
-    unit = "" if config.extend.unit is None else f"_{config.extend.unit}"
-    return f"{base.name}_{strategy_name(config.stretch)}{unit}{seed}"
+    assert config.checkpoint is not None
+    home, _ = base_folders(config.checkpoint, key="checkpoint")
+    name = home.resolve().name
+    if config.stretch:
+        unit = "" if config.extend.unit is None else f"_{config.extend.unit}"
+        name += f"_{strategy_name(config.stretch)}{unit}"
+    else:
+        name += f"_{config.row_length}"
+    return name + changed + f"_seed{config.seed}" * bool(seeded or config.seed)
 
 
 def strategy_name(stretch: Mapping[str, Any]) -> str:

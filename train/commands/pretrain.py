@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from bipe.decoder import DecoderConfig
 from train.config import Config, encoding_name, slug
 from train.data.rows.datamodule import LMDataModule
@@ -23,12 +25,29 @@ def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
     for key in ("checkpoint", "stretch"):
         if getattr(config, key) is not None:
             raise ConfigError(f"{key} is for a trained model to go on from: bipe extend")
-    name = config.name or slug(encoding_name(config.encoding))
+    name = config.name or default_name(config)
     rows = rows_of(config)
     refuse_long_rows(rows)
     start = Start(decoder=decoder_of(config, vocab_size=rows.vocab_size))
     fit = fit_of(config, command="pretrain")
     return train_model(fit, start, rows=rows, folder=Path(config.out) / name, config=stored)
+
+
+def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
+    """Return bipe_rope, or in a sweep bipe_rope_lr0.001_seed0, where `changed` is _lr0.001."""
+    return slug(encoding_name(config.encoding)) + changed + f"_seed{config.seed}" * seeded
+
+
+def check_trial(config: Config) -> None:
+    """Raise ConfigError or DataError for what a run of a sweep would be refused for later."""
+    for key in ("optimizer", "schedule"):
+        config.build(key)
+    with as_config_error("optimizer: "):
+        config.build("optimizer")([torch.nn.Parameter(torch.zeros(1))])
+    if config.checkpoint is None:
+        rows = rows_of(config)
+        refuse_long_rows(rows)
+        decoder_of(config, vocab_size=rows.vocab_size)
 
 
 def fit_of(

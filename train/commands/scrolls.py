@@ -60,7 +60,7 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.runs import BaseRun, find_base_run
+from train.fit.runs import BaseRun, base_folders, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
@@ -78,9 +78,7 @@ from train.tasks.scrolls.submission import (
 
 def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. stored: the configuration to keep."""
-    if not config.task or TARGET not in config.task:
-        raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
-    task = cast(Task, config.build("task"))
+    task = _task(config)
     if config.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
     _decoding(config, task)  # checked before hours of training
@@ -93,12 +91,8 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
         _refuse_unfollowed(encoder, decoded)
-    model = base.name  # bipe_rope, or bipe_rope_yarn8 if stretched
-    if config.stretch:
-        model += f"_{strategy_name(config.stretch)}"
-    if config.name:  # keeps it apart from other runs of that model
-        model = config.name.removesuffix(f"_seed{config.seed}").removesuffix(f"_{task.name}")
-    name = config.name or f"{model}_{task.name}_seed{config.seed}"
+    name = config.name or default_name(config)
+    model = name.removesuffix(f"_seed{config.seed}").removesuffix(f"_{task.name}")
     folder = folder_of(config, base, name)
     _train(config, task, base, encoder, folder=folder, stored=stored)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
@@ -108,6 +102,20 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
             write_whole(out / "scrolls.json", as_json(models))
             _say(table(models))
     return folder
+
+
+def default_name(config: Config, *, changed: str = "", seeded: bool = True) -> str:
+    """Return bipe_rope_qmsum_seed0, or bipe_rope_yarn8_qmsum_seed0 if stretched."""
+    assert config.checkpoint is not None
+    home, _ = base_folders(config.checkpoint, key="checkpoint")
+    stretch = f"_{strategy_name(config.stretch)}" if config.stretch else ""
+    return f"{home.resolve().name}{stretch}{changed}_{_task(config).name}_seed{config.seed}"
+
+
+def _task(config: Config) -> Task:
+    if not config.task or TARGET not in config.task:
+        raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
+    return cast(Task, config.build("task"))
 
 
 def _encoder(config: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:

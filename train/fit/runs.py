@@ -59,20 +59,26 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
     refuse: the folder must hold no run. auto, resume: it holds none, or one of the same
     configuration. overwrite: the files of an older run are removed; other files stay.
     """
+    refuse_claimed(folder, if_exists=if_exists, config=config)
     path = folder / CONFIG
-    if path.exists():
-        if if_exists == "refuse":
-            raise RunError(
-                f"{folder} holds a run already: if_exists=auto goes on with it, "
-                f"if_exists=overwrite starts again, name=... takes another folder"
-            )
-        if if_exists in RESUMES:
-            _same_or_refuse(folder, read_config(folder), config)
-        else:
-            _remove_run(folder)
+    if path.exists() and if_exists == "overwrite":
+        _remove_run(folder)
     with withdrawn_on_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
+
+
+def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
+    """Raise RunError if `claim` would refuse the folder; change nothing."""
+    if not (folder / CONFIG).exists():
+        return
+    if if_exists == "refuse":
+        raise RunError(
+            f"{folder} holds a run already: if_exists=auto goes on with it, "
+            f"if_exists=overwrite starts again, name=... takes another folder"
+        )
+    if if_exists in RESUMES:
+        _same_or_refuse(folder, read_config(folder), config)
 
 
 @contextlib.contextmanager
@@ -187,16 +193,20 @@ class BaseRun:
 
 def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
     """Read a run, the only run of a folder, or the folder of a model; RunError names `key`."""
-    folder = home = Path(place)
-    if not (folder / MODEL_CONFIG).is_file():
-        home = find_run(place, key=key)
-        folder = home / MODEL
-    elif (folder.parent / CONFIG).is_file():
-        home = folder.parent
+    home, folder = base_folders(place, key=key)
     model, notes = load_model(folder, allowed=allowed)
     config = read_config(home) if (home / CONFIG).is_file() else {}
     data, weights = data_of(config, home), folder / WEIGHTS
     return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=weights)
+
+
+def base_folders(place: str, *, key: str) -> tuple[Path, Path]:
+    """Return the folders of the run and of the model that a place names; RunError names `key`."""
+    folder = Path(place)
+    if not (folder / MODEL_CONFIG).is_file():
+        home = find_run(place, key=key)
+        return home, home / MODEL
+    return (folder.parent if (folder.parent / CONFIG).is_file() else folder), folder
 
 
 def data_of(config: Mapping[str, Any], home: Path) -> Any:

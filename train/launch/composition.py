@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError, nearest
+from train.ranks import rank
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -37,6 +40,17 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     module = import_module(f"train.commands.{command}")
     function = getattr(module, _FUNCTIONS.get(command, command))
     return function(checked, stored=config) if command in TRAINS else function(checked)
+
+
+def run_composed(command: str, config: DictConfig, words: Sequence[str]) -> Any:
+    """Run a command on what Hydra composed of the words."""
+    config = of_command_line(config, words)
+    if command == "prepare":
+        from train.commands.prepare import prepare_again
+
+        if prepare_again(config):
+            return None
+    return run_command(command, resolved(command, config))
 
 
 def resolved(command: str, config: DictConfig) -> dict[str, Any]:
@@ -172,3 +186,18 @@ def explained(error: Exception) -> str:
     text = text.partition("\nConfig search path")[0].strip()
     quoting = "\nquote a value with special characters: \"key='a <value>'\""
     return text + quoting * ("override_grammar" in text)
+
+
+def log_to_stderr() -> None:
+    """Show warnings, and which backends were chosen, of one process of a run."""
+
+    class CurrentStderr(logging.Handler):
+        """Looks up stderr for each record, because a progress bar replaces it."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            print(self.format(record), file=sys.stderr)
+
+    several = rank() > 0
+    level = logging.ERROR if several else logging.WARNING
+    logging.basicConfig(level=level, format="%(message)s", handlers=[CurrentStderr()])
+    logging.getLogger("bipe").setLevel(level if several else logging.INFO)

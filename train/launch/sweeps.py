@@ -1,91 +1,267 @@
-"""Run a command on one configuration, or on each of a sweep (-m)."""
+"""Sweeps (-m): one run for each combination, all of them composed and checked before the first.
+
+A launcher of Hydra's runs the trials: here, one after the other, or elsewhere
+(hydra/launcher=joblib, submitit_local, submitit_slurm). A trial that fails does not end the sweep;
+all are named at the end. What a trial came to travels as its return value, since a launcher may run
+it in another process.
+"""
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
-from typing import TYPE_CHECKING
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from train.errors import ConfigError
+from train import stop
+from train.errors import ConfigError, RunError, is_mendable
 from train.launch.composition import (
-    GO_ON,
-    from_file,
-    going_on,
+    TRAINS,
+    explained,
+    log_to_stderr,
     of_command_line,
-    opened,
     register_resolvers,
     resolved,
-    run_command,
-    without_options,
+    run_composed,
 )
-from train.ranks import rank
+from train.ranks import rank, world
 
 if TYPE_CHECKING:
+    from hydra.types import HydraContext
     from omegaconf import DictConfig
 
+    from train.launch.names import Trial
 
-def compose_and_run(command: str, words: list[str]) -> int:
-    """Run a command on the words behind it; return the exit status."""
-    # Let waiting threads of torch sleep; this must be set before torch is loaded. By default they
-    # spin, which takes most of the time on a shared machine: with one other busy process the
-    # demo ran at below 1,000 tokens/s, against 5,000 to 9,000 with this.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    import hydra
+EXIT_BUG, EXIT_FAULT = 1, 2
+_HERE = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
-    register_resolvers()
-    if command == "prepare":
-        words = without_options(words)
-    elif command in GO_ON:
-        words = going_on(command, words)
-    _log_to_stderr()
-    if words[:1] == ["--config-file"]:
-        run_command(command, resolved(command, from_file(words[1:])))
-        return 0
-    faults: list[BaseException] = []
 
-    def task(config: DictConfig) -> None:
-        if faults:  # the rest of a sweep
-            return
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a trial came to. loss: its last validation loss. status: the exit status of a fault."""
+
+    loss: float | None = None
+    fault: str | None = None
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A composed sweep; `overrides` are those of each trial, the swept ones with one value."""
+
+    command: str
+    context: HydraContext
+    master: DictConfig
+
+    @property
+    def here(self) -> bool:
+        return bool(self.master.hydra.launcher["_target_"] == _HERE)
+
+    def trials(self, parts: Sequence[tuple[tuple[str, ...], dict[str, str]]]) -> list[Trial]:
+        """Compose, check and name the trials of (words, changes); nothing is written."""
+        from train.config import Config
+        from train.launch.names import Trial, trial_names
+
+        found = []
+        for words, changes in parts:
+            with _named(" ".join(f"{k}={v}" for k, v in changes.items())):
+                config = self.context.config_loader.load_sweep_config(self.master, list(words))
+                plain = resolved(self.command, of_command_line(_without_hydra(config), words))
+                Config.from_config(plain)
+                found.append(Trial(words=words, changes=changes, config=plain))
+        if self.command not in TRAINS:
+            return found
+        made = [
+            replace(
+                trial,
+                name=name,
+                words=(*trial.words, f"name='{name}'"),
+                config={**trial.config, "name": name},
+            )
+            for trial, name in zip(found, trial_names(self.command, found), strict=True)
+        ]
+        for trial in made:
+            with _named(str(trial)):
+                check_trial(self.command, trial)
+        return made
+
+    def run(self, trials: Sequence[Trial], *, first: int = 0) -> list[Outcome]:
+        """Run the trials by Hydra's launcher; each has an outcome, whatever happened to it."""
+        from hydra.core.plugins import Plugins
+
+        launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=self.context,
+            task_function=Task(command=self.command, words=trials[0].words, here=self.here),
+            config=self.master,
+        )
         try:
-            config = of_command_line(config, words)
-            if command == "prepare":
-                from train.commands.prepare import prepare_again
+            done = launcher.launch([list(trial.words) for trial in trials], initial_job_idx=first)
+        except Exception as error:
+            name = str(self.master.hydra.launcher["_target_"]).rpartition(".")[2]
+            fault = f"{name} lost a trial, and this one has no model: {str(error) or repr(error)}"
+            lost = Outcome(fault=fault, status=EXIT_BUG)
+            return [
+                lost if (folder := _trained(each)) is None else Outcome(loss=_loss(folder))
+                for each in trials
+            ]
+        return [_outcome(each) for each in done]
 
-                if prepare_again(config):
-                    return
-            run_command(command, resolved(command, config))
-        except BaseException as fault:  # raised below, since Hydra would print its own lines first
-            faults.append(fault)
 
-    before = sys.argv
-    # Options first: argparse does not accept overrides on both sides of an option.
-    sys.argv = [before[0], *map(opened, sorted(words, key=_is_override))]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Runs a trial, here or in a process that a launcher started."""
+
+    command: str
+    words: tuple[str, ...]
+    here: bool
+
+    def __call__(self, config: DictConfig) -> Outcome:
+        register_resolvers()
+        log_to_stderr()
+        try:
+            with stop.stopping():
+                return Outcome(loss=_loss(run_composed(self.command, config, self.words)))
+        except Exception as error:
+            if world() is not None:  # the others may be waiting for this process
+                raise
+            if is_mendable(error):
+                return Outcome(fault=explained(error), status=EXIT_FAULT)
+            return Outcome(fault=traceback.format_exc(), status=EXIT_BUG)
+        except BaseException as error:
+            if self.here:
+                raise
+            fault = f"{type(error).__name__}: {error}"
+            return Outcome(fault=fault, status=getattr(error, "status", EXIT_BUG))
+
+
+def sweep(command: str, words: list[str]) -> int:
+    """Run a command on each combination of the words; return the exit status."""
+    with composed_sweep(command, words) as made:
+        if made.master.hydra.sweeper.get("n_trials") is not None:
+            from train.launch.search import search
+
+            return search(made)
+        trials = made.trials(list(combinations(made)))
+        outcomes = made.run(trials)
+    return report_faults(trials, outcomes)
+
+
+@contextmanager
+def composed_sweep(command: str, words: list[str]) -> Iterator[Sweep]:
+    """Compose what the trials share."""
+    from hydra import initialize_config_module
+    from hydra._internal.callbacks import Callbacks
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.types import HydraContext, RunMode
+
+    GlobalHydra.instance().clear()
+    with initialize_config_module("conf", version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        master = hydra.compose_config(
+            config_name="config",
+            overrides=words,
+            run_mode=RunMode.MULTIRUN,
+            with_log_configuration=False,
+        )
+        context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks())
+        made = Sweep(command=command, context=context, master=master)
+        if world() is not None and not made.here:
+            raise ConfigError(
+                "hydra/launcher must be basic when torchrun or srun started the processes: they "
+                "run the trials together, one after the other; leave it out"
+            )
+        yield made
+
+
+def combinations(made: Sweep) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """Yield the words of each trial, and the swept keys among them with their values."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf import OmegaConf
+
+    loader = made.context.config_loader
+    typed = OmegaConf.to_container(made.master.hydra.overrides.task, resolve=False)
+    params = made.master.hydra.sweeper.get("params") or {}
+    words = [*(f"{key}={value}" for key, value in params.items()), *typed]  # type: ignore
+    parsed = OverridesParser.create(config_loader=loader).parse_overrides(words)
+    swept = {each.get_key_element() for each in parsed if each.is_sweep_override()}
+    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
+    for combination in batch:
+        pairs = (word.partition("=") for word in combination)
+        changes = {key.lstrip("+"): value for key, _, value in pairs if key in swept}
+        yield tuple(combination), changes
+
+
+def check_trial(command: str, trial: Trial) -> None:
+    """Raise what the trial would be refused for, as far as it is known before it runs."""
+    from train.commands import pretrain
+    from train.config import Config
+    from train.fit.runs import RESUMES, refuse_claimed
+
+    config = Config.from_config(trial.config)
+    pretrain.check_trial(config)
+    # The other commands complete the configuration before they compare it.
+    comparable = command == "pretrain" or config.if_exists not in RESUMES
+    if rank() == 0 and comparable:  # the other processes may come when the first run is there
+        folder = Path(config.out) / str(trial.name)
+        refuse_claimed(folder, if_exists=config.if_exists, config=trial.config)
+
+
+def report_faults(trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> int:
+    """Name the trials that failed; return the exit status of the sweep."""
+    failed = [pair for pair in zip(trials, outcomes, strict=True) if pair[1].fault is not None]
+    for trial, outcome in failed:
+        print(f"bipe: {trial}: {outcome.fault}", file=sys.stderr)
+    if not failed:
+        return 0
+    print(f"bipe: {len(failed)} of {len(trials)} trials failed", file=sys.stderr, flush=True)
+    statuses = {outcome.status for _, outcome in failed}
+    return statuses.pop() if len(statuses) == 1 else EXIT_BUG
+
+
+def _trained(trial: Trial) -> Path | None:
+    from train.fit.runs import MODEL
+
+    folder = Path(trial.config["out"]) / str(trial.name)
+    return folder if (folder / MODEL).exists() else None
+
+
+def _loss(made: Any) -> float | None:
+    """Return the last validation loss of a run."""
+    from train.fit.runs import METRICS
+    from train.fit.watching.metrics import read_metrics
+
+    if not isinstance(made, Path) or not (made / METRICS).exists():
+        return None
+    losses = [row["validation_loss"] for row in read_metrics(made / METRICS)]
+    return next((float(loss) for loss in reversed(losses) if loss is not None), None)
+
+
+def _outcome(done: Any) -> Outcome:
+    found = done._return_value  # return_value raises, and prints, on a failure outside of the task
+    if isinstance(found, Outcome):
+        return found
+    if world() is not None and isinstance(found, Exception):
+        raise found
+    return Outcome(fault=f"{type(found).__name__}: {found}", status=EXIT_BUG)
+
+
+def _without_hydra(config: DictConfig) -> DictConfig:
+    from omegaconf import open_dict, read_write
+
+    with read_write(config), open_dict(config):
+        del config["hydra"]
+    return config
+
+
+@contextmanager
+def _named(trial: str) -> Iterator[None]:
+    """Put the trial before the message of what it is refused for."""
     try:
-        hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
-    except ValueError as error:  # from Hydra: errors of a command are in `faults`
-        raise ConfigError(str(error)) from error
-    finally:
-        sys.argv = before
-    if faults:
-        raise faults[0]
-    return 0
-
-
-def _is_override(word: str) -> bool:
-    return not word.startswith("-") and ("=" in word or word.startswith("~"))
-
-
-def _log_to_stderr() -> None:
-    """Show warnings, and which backends were chosen, of one process of a run."""
-
-    class CurrentStderr(logging.Handler):
-        """Looks up stderr for each record, because a progress bar replaces it."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            print(self.format(record), file=sys.stderr)
-
-    several = rank() > 0
-    level = logging.ERROR if several else logging.WARNING
-    logging.basicConfig(level=level, format="%(message)s", handlers=[CurrentStderr()])
-    logging.getLogger("bipe").setLevel(level if several else logging.INFO)
+        yield
+    except (ConfigError, RunError) as error:
+        raise type(error)(f"{trial}: {error}" if trial else str(error)) from error

@@ -1,0 +1,150 @@
+"""Names of the runs of a sweep: the name of a single run, and behind it what the sweep changes.
+
+    bipe pretrain -m encoding=rope,alibi seed=0,1 optimizer.lr=1e-3,1e-2    rope_lr0.001_seed0 ...
+
+A key whose values the name tells apart already is not repeated (encoding, a task, a stretch, and
+what an experiment writes into `name`). The others follow in the order in which they were typed, as
+words (schedule=wsd: _wsd) or with their last part (optimizer.lr=1e-3: _lr0.001); the seed comes
+last, where the report looks for it. If this gives two trials one name, whole keys are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from train.config import Config
+from train.errors import ConfigError
+from train.fit.trained_run import stem
+
+_LONGEST, _LONGEST_WORD = 180, 60  # characters; file systems allow 255 bytes
+_SEED = "seed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One configuration of a sweep. words: its overrides. changes: the swept keys among them."""
+
+    words: tuple[str, ...]
+    changes: Mapping[str, str]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return " ".join(f"{key}={value}" for key, value in self.changes.items()) or "the only trial"
+
+
+def trial_names(command: str, trials: Sequence[Trial]) -> list[str]:
+    """Return a name of its own for each trial; ConfigError if the user's `name` gives fewer."""
+    single = [_single(command, trial) for trial in trials]
+    if any(_names(word) for trial in trials for word in trial.words):
+        _require_unique(
+            trials, single, cure="leave out name, since names carry what a sweep changes"
+        )
+        return single
+    told = {key for key in trials[0].changes if _tells_apart(key, trials, single)}
+    for write in (_short, _long):
+        made = [_name(command, trial, told, write) for trial in trials]
+        if len(set(made)) == len(made):
+            return made
+    _require_unique(trials, made, cure="each trial must differ from the others")
+    return made
+
+
+def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
+    """Return the name of a run whose `name` is null."""
+    name: str = import_module(f"train.commands.{command}").default_name(
+        config, changed=changed, seeded=seeded
+    )
+    return name
+
+
+def _single(command: str, trial: Trial) -> str:
+    config = Config.from_config(trial.config)
+    return config.name or default_name(command, config)
+
+
+def _names(word: str) -> bool:
+    return word.lstrip("+").startswith("name=")
+
+
+def _tells_apart(key: str, trials: Sequence[Trial], names: Sequence[str]) -> bool:
+    """Return whether trials that differ by this key alone have different names."""
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[str, str]]] = {}
+    for trial, name in zip(trials, names, strict=True):
+        rest = tuple(item for item in trial.changes.items() if item[0] != key)
+        groups.setdefault(rest, []).append((trial.changes[key], name))
+    return all(
+        len({name for _, name in group}) == len({value for value, _ in group})
+        for group in groups.values()
+    )
+
+
+def _name(command: str, trial: Trial, told: set[str], write: Callable[[str, str], str]) -> str:
+    config = Config.from_config(trial.config)
+    changed = "".join(
+        f"_{write(key, value)}"
+        for key, value in trial.changes.items()
+        if key not in told and key != _SEED
+    )
+    if config.name is None:
+        name = default_name(command, config, changed=changed, seeded=_SEED in trial.changes)
+    else:  # an experiment's, with the seed at its end or without
+        base = stem(config.name, config.seed)
+        end = config.name.removeprefix(base)
+        if not end and _SEED in trial.changes and _SEED not in told:
+            end = f"_seed{config.seed}"
+        name = f"{base}{changed}{end}"
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _short(key: str, value: str) -> str:
+    last = re.split(r"[.@]", key)[-1]
+    text = value.strip("'\"")
+    if _is_number(text):
+        return f"{last}{_plain(text)}"
+    if text in ("true", "false", "null"):
+        return f"{last}_{text}"
+    return _word(text.rstrip("/").rpartition("/")[2]) or last
+
+
+def _long(key: str, value: str) -> str:
+    text = value.strip("'\"")
+    return f"{_word(key)}_{_plain(text) if _is_number(text) else _word(text)}"
+
+
+def _word(text: str) -> str:
+    """Return a text as a part of a file name."""
+    word = re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("_.")
+    if len(word) <= _LONGEST_WORD:
+        return word
+    return f"{word[:_LONGEST_WORD]}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(number: str) -> str:
+    """Return 0.001 for 1e-3, and 4096 for 4096."""
+    return number if re.fullmatch(r"-?\d+", number) else f"{float(number):.12g}"
+
+
+def _require_unique(trials: Sequence[Trial], names: Sequence[str], *, cure: str) -> None:
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        same = [str(trial) for trial, own in zip(trials, names, strict=True) if own == name]
+        raise ConfigError(
+            f"name={name} would be the run of {count} trials ({'; '.join(same)}); {cure}"
+        )
