@@ -30,6 +30,8 @@ _LAUNCHERS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")  # forward what their proce
 _END, _BEGIN = "SLURM_JOB_END_TIME", "SLURM_JOB_START_TIME"  # seconds since the epoch
 _MARGIN, _MARGIN_SHARE = 120.0, 0.1  # seconds before the end, at most this share of the job
 
+AGAIN = "run the same command again to go on"
+
 _requested: signal.Signals | None = None
 _deferring = 0
 _watching = False

@@ -1,7 +1,9 @@
 """`bipe generate`: what it writes is what the model says, however it is shown, asked or stopped."""
 
 import io
+import os
 import shutil
+import signal
 import sys
 
 import pytest
@@ -129,13 +131,13 @@ def test_an_interruption_shows_what_was_written(write, monkeypatch):
     def interrupted(*arguments, on_token, **rest):
         for token in (50, 51, 52):
             on_token(0, token)
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(stage, "generate", interrupted)
     status, out, err = write()
     assert status == 130
     assert out.endswith("\n") and len(out) > 1
-    assert err == "bipe: interrupted after 3 tokens\n"
+    assert err == "bipe: stopped by SIGINT: 3 tokens were written\n"
 
 
 def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):

@@ -1,14 +1,22 @@
-"""A signal stops a training after the step, and the same command goes on bit for bit."""
+"""A signal stops each command where it may stop; the same command goes on, bit for bit."""
 
+import hashlib
 import os
+import shutil
 import signal
 
 import pytest
 
 from tests.train.studies import curve, pretrain, same_weights
+from train.cli import main
+from train.data.preparing import parts
+from train.data.preparing.progress import Watch
+from train.evals.rows import FILE, Journal
+from train.fit import training
 from train.fit.checkpoints import SaveCheckpoints, checkpoints
 from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL
+from train.tasks.scrolls.decoding import PredictionJournal
 
 STATUS = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": 130, "SIGHUP": 129}
 TASK = ("log_every=4", "steps=6", "checkpoint_every=4", "validate_every=3", "rows.micro_batch=2")
@@ -35,6 +43,11 @@ def at(monkeypatch):
         return monkeypatch.undo
 
     return arrange
+
+
+def content(folder):
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +99,7 @@ def test_whenever_it_is_stopped_it_goes_on_the_same(moment, bipe, at, tmp_path, 
 
 
 def test_a_stop_while_the_model_is_written_is_too_late(bipe, at, tmp_path, unstopped):
-    at(__import__("train.fit.training").fit.training, "save_model", call=1)
+    at(training, "save_model", call=1)
     assert bipe("pretrain", *TASK)[0] == 0
     assert same_weights(tmp_path / "bipe_rope", unstopped)
 
@@ -97,3 +110,56 @@ def test_a_stop_before_the_first_step_leaves_nothing(bipe, at, tmp_path):
     assert status == 143
     assert "bipe: stopped by SIGTERM: no step was trained" in err
     assert not (tmp_path / "bipe_rope").exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_prepare_keeps_the_parts_that_are_done(workers, at, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("train.data.reading.files.part_size", lambda total: total // 4)
+    for name in "abcd":
+        rows = "".join(f'{{"text": "{name} number {n}. And more."}}\n' for n in range(50))
+        (tmp_path / f"{name}.jsonl").write_text(rows)
+    words = (
+        *("prepare", "corpus=jsonl", f"corpus.sources.text.documents.path={tmp_path}"),
+        *("corpus.sources.text.documents.pattern=*.jsonl", "corpus.tokenizer.vocab_size=270"),
+        *("segmenter@corpus.sources.text.segmenter=newline", f"engine.workers={workers}"),
+    )
+    where = (parts, "make_part", 3) if workers == 1 else (Watch, "_collect", 2)
+    undo = at(*where[:2], call=where[2])
+    assert main([*words, f"data={tmp_path / 'data'}"]) == 143
+    told = capsys.readouterr().err.splitlines()[-1]
+    undo()
+    work = list((tmp_path / "data/.part/parts/text").glob("0000?"))
+    done = f"{len(work)} of 4 parts are done and kept; run the same command again to go on"
+    assert told == f"bipe: stopped by SIGTERM: {done}"
+    assert len(work) == 2 or workers == 2
+    assert main([*words, f"data={tmp_path / 'data'}"]) == 0
+    assert main([*words, f"data={tmp_path / 'other'}"]) == 0
+    assert content(tmp_path / "data") == content(tmp_path / "other")
+
+
+def test_evaluate_keeps_what_is_measured(bipe, at, tmp_path, unstopped):
+    shutil.copytree(unstopped, tmp_path / "bipe_rope")
+    undo = at(Journal, "append", call=3)
+    status, _, err = bipe("evaluate", "evaluate.probes=[passkey]")
+    file = tmp_path / "bipe_rope" / FILE
+    assert status == 143
+    assert "bipe: stopped by SIGTERM: 2 of " in err and " measurements are kept; run" in err
+    before = file.read_text()
+    undo()
+    assert bipe("evaluate", "evaluate.probes=[passkey]")[0] == 0
+    assert file.read_text().startswith(before)
+
+
+def test_scrolls_keeps_its_outputs(bipe, at, tmp_path, unstopped):
+    words = (
+        *("task=fact_lookup", "task.facts=1", "task.keys=50", "task.values=8", "task.train=16"),
+        *("task.validation=6", "task.test=2", "steps=2", "scrolls.source=proofs", "trainer=cpu"),
+        *("scrolls.max_new=2", "scrolls.batch=2", "row_length=64", "rows.global_batch=4"),
+        *("rows.micro_batch=4", f"checkpoint={unstopped}", f"out={tmp_path}"),
+    )
+    undo = at(PredictionJournal, "add", call=2)
+    status, _, err = bipe("scrolls", *words, study=False)
+    assert status == 143
+    assert "bipe: stopped by SIGTERM: 2 of 6 outputs are kept; run the same command" in err
+    undo()
+    assert bipe("scrolls", *words, study=False)[0] == 0

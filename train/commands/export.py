@@ -31,8 +31,6 @@ def main(words: list[str]) -> int:
     except (DataError, OSError) as fault:
         print(f"bipe: export: {fault}", file=sys.stderr)
         return EXIT_FAULT
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 

@@ -39,6 +39,7 @@ from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
 from train.fit.checkpoints import checkpoints, latest_checkpoint, weights_of
+from train.stop import Stopped, kept
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
@@ -84,18 +85,19 @@ def _shown(
     pieces, begin = tokenizer.pieces(), time.monotonic()
     stream = Stream(rows=options.samples, pieces=pieces, stops=options.stop, show=Screen(prompt))
     try:
-        written = write(
-            trained.model,
-            [ids.tolist()] * options.samples,
-            stop_ids=[tokenizer.eos_id],
-            stop_strings=options.stop,
-            decode=lambda tokens: b"".join(pieces[id] for id in tokens).decode("utf-8", "replace"),
-            on_token=stream.push,
-        )
+        with kept(lambda: f"{stream.tokens} tokens were written"):
+            written = write(
+                trained.model,
+                [ids.tolist()] * options.samples,
+                stop_ids=[tokenizer.eos_id],
+                stop_strings=options.stop,
+                decode=lambda ids: b"".join(pieces[id] for id in ids).decode("utf-8", "replace"),
+                on_token=stream.push,
+            )
         stream.finish()
-    except KeyboardInterrupt:
+    except Stopped:
         stream.finish()
-        raise KeyboardInterrupt(f"interrupted after {stream.tokens} tokens") from None
+        raise
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(128 + signal.SIGPIPE) from None

@@ -37,6 +37,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from bipe.build import TARGET
 from bipe.checkpoint import WEIGHTS, load_model
 from bipe.generation import Beams
+from train import stop
 from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
 from train.commands.generate import segmenter_of
 from train.commands.pretrain import fit_of
@@ -234,7 +235,12 @@ def _decode(
     with Meter(show=True) as meter:
         meter.start(f"{task.name} {split}")
         tokenizer, tell = encoder.tokenizer, meter.update
-        made = decode(decoder, prompts, tokenizer=tokenizer, how=how, journal=journal, tell=tell)
+        with stop.kept(
+            lambda: f"{len(journal.made)} of {len(prompts)} outputs are kept; {stop.AGAIN}"
+        ):
+            made = decode(
+                decoder, prompts, tokenizer=tokenizer, how=how, journal=journal, tell=tell
+            )
         meter.finish()
     texts = {id: one.text for id, one in made.items()}
     path = place / f"{task.name}.json"

@@ -57,8 +57,6 @@ def main(words: list[str]) -> int:
     except (OSError, ValueError) as fault:
         _warn(str(fault))
         return EXIT_FAULT
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
     return status
 
 

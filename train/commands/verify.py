@@ -38,8 +38,6 @@ def main(words: list[str]) -> int:
     except OSError as error:
         print(f"bipe: verify: {error}", file=sys.stderr)
         return EXIT_UNREADABLE
-    except KeyboardInterrupt:
-        return 130
     files = f"{len(faulty)} file{'s' * (len(faulty) > 1)}"
     found = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
     print(f"{folder}: {total / 1e6:.1f} MB, {found}")

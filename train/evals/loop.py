@@ -26,6 +26,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
 from bipe.checkpoint import load_model
+from train import stop
 from train.disk.files import write_whole
 from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out
 from train.evals.texts import HeldOut
@@ -172,10 +173,11 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
         ]
     made = {folder: _Run(cells, allowed) for folder, cells in planned.items() if cells}
     meter = _Meter([one for run in made.values() for one in run.missing()])
-    with meter.bar:
+    with meter.bar, stop.kept(lambda: f"{meter.state()} are kept; {stop.AGAIN}"):
         for folder in list(made):
             run = made.pop(folder)  # to free its model afterwards
             for one in run.cells:
+                stop.check()
                 if one.key in run.journal:
                     run.journal.renew(one.key)
                 else:
@@ -214,6 +216,9 @@ class _Meter:
         self.bar.update(self._task, completed=done, description=shown)
         if self.bar.disable:
             self._print(shown)
+
+    def state(self) -> str:
+        return f"{self._total - len(self._left)} of {self._total} measurements"
 
     def seconds_left(self) -> float:
         return sum(one.cell.cost * self._speed(one) for one in self._left.values())

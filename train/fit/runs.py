@@ -95,6 +95,16 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
         raise
 
 
+def remove_partial(folder: Path) -> None:
+    """Remove what a killed process was writing: files and folders under temporary names."""
+    for place in (folder, folder / CHECKPOINTS):
+        for path in (*place.glob(".*.part"), *place.glob(f".{MODEL}.*")):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the configuration that a run was started with; RunError if it cannot be read."""
     try:

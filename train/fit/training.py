@@ -27,6 +27,7 @@ from torch import Tensor
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.checkpoint import save_model
 from bipe.encodings import Flat, Learned
+from train import stop
 from train.config import IfExists
 from train.data.rows.datamodule import LMDataModule, RowStatistics, table
 from train.disk.files import full_disk
@@ -42,7 +43,7 @@ from train.fit.checkpoints import (
 from train.fit.module import LMModule, Training
 from train.fit.parallel.background import Background
 from train.fit.parallel.sharded import Sharded, full_state
-from train.fit.parallel.together import Together, running_together
+from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import MetricsFile, Row
 from train.fit.watching.progress import ProgressBar
@@ -101,6 +102,7 @@ def train_model(
     if fit.steps < 1:
         raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
     rows.check(steps=fit.steps)
+    stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
     trainer = make_trainer(fit, folder=folder)
     sharded = isinstance(trainer.strategy, Sharded)
     with as_config_error("model: "):
@@ -130,6 +132,8 @@ def train_model(
         running_together(trainer),
         fitting(folder / runs.CONFIG, fit),
     ):
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            runs.remove_partial(folder)
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _report_rows(trainer, rows.statistics(steps=fit.steps))
         trainer.fit(module, rows, ckpt_path=newest)

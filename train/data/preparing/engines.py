@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from train import stop
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
 from train.errors import DataError, require_package
@@ -84,6 +85,7 @@ class Local:
             try:
                 self._run_pool(work, todo, watch)
             except BrokenProcessPool:
+                stop.check()  # workers that had just begun got the signal as well
                 lost = ", ".join(str(work.tasks[rank]) for rank in work.reports()) or "unknown"
                 work.clear_reports()
                 losses = losses + 1 if len(work.missing()) == len(todo) else 0
@@ -176,13 +178,14 @@ class Slurm:
             executor.run()
         except (OSError, subprocess.CalledProcessError) as fault:
             raise DataError(f"engine=slurm: the job could not be submitted: {fault}") from None
-        gone = 0
-        while todo.missing():
-            watch()
-            gone = 0 if _queued(str(executor.job_id)) else gone + 1
-            if gone >= _LOOKS:
-                _require_all(todo, logs=steps["logging_dir"])
-            time.sleep(self.poll_seconds)
+        job, gone = str(executor.job_id), 0
+        with stop.kept(lambda: f"job {job} goes on (scancel {job} ends it); {stop.AGAIN} after it"):
+            while todo.missing():
+                watch()
+                gone = 0 if _queued(job) else gone + 1
+                if gone >= _LOOKS:
+                    _require_all(todo, logs=steps["logging_dir"])
+                time.sleep(self.poll_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,12 +217,13 @@ class Ray:
         executor = RayPipelineExecutor(
             **steps, workers=self.workers or -1, mem_per_cpu_gb=self.memory_gb
         )
-        with ThreadPoolExecutor(1) as thread:
-            running = thread.submit(executor.run)
-            while not running.done():
-                wait([running], timeout=_SECONDS_BETWEEN_LOOKS)
-                watch()
-            running.result()
+        running: Future[None] = Future()
+        # Python waits for the threads of its pools, even if it is asked to stop.
+        threading.Thread(target=_settle, args=(running, executor.run), daemon=True).start()
+        while not running.done():
+            wait([running], timeout=_SECONDS_BETWEEN_LOOKS)
+            watch()
+        running.result()
         _require_all(todo, logs=steps["logging_dir"])
 
 
@@ -267,11 +271,21 @@ def _queued(job: str) -> bool:
     return found.returncode == 0 and bool(found.stdout.strip())
 
 
+def _settle(future: Future[None], run: Callable[[], object]) -> None:
+    try:
+        run()
+    except BaseException as fault:
+        future.set_exception(fault)
+    else:
+        future.set_result(None)
+
+
 def _begin(work: Work, held: Connection) -> None:
     global _work
     _work = work
     one_thread()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it handles it
+    for each in stop.SIGNALS:  # the process that started it handles them
+        signal.signal(each, signal.SIG_IGN)
     _import_spacy_alone(work)
     threading.Thread(target=_end_with, args=(held,), daemon=True).start()
 

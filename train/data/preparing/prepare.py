@@ -13,6 +13,7 @@ from typing import Any
 
 import tokenizers
 
+from train import stop
 from train.data.preparing.duplicates import list_duplicates
 from train.data.preparing.engines import Engine, Local
 from train.data.preparing.merge import merge, tallies
@@ -95,16 +96,21 @@ def _build(
             for name, source in corpus.sources.items()
         },
     )
-    if corpus.deduplicate:
+    with stop.kept(lambda: _kept(work)):
+        return _made(work, engine, meter, request)
+
+
+def _made(work: Work, engine: Engine, meter: Meter, request: dict[str, Any]) -> dict[str, Any]:
+    if work.deduplicate:
         _make(work.hashing(), engine, meter, title="hashes of ")
         list_duplicates(work)
     _make(work, engine, meter)
     try:
         counted = tallies(work)
     except DataError:
-        folder.clear(part)  # another run would fail alike
+        folder.clear(work.folder)  # another run would fail alike
         raise
-    whole = part / folder.WHOLE
+    whole = work.folder / folder.WHOLE
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
     return merge(counted, whole, meter, request=request)
@@ -120,6 +126,11 @@ def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
     if missing:
         engine.run(work, watch=watch)
     watch.finish()
+
+
+def _kept(work: Work) -> str:
+    done = len(work.tasks) - len(work.missing())
+    return f"{done} of {len(work.tasks)} parts are done and kept; {stop.AGAIN}"
 
 
 def _plan(

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from train import stop
 from train.data.preparing.work import Work
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -75,6 +76,7 @@ class Watch:
         self._began = time.monotonic()
 
     def __call__(self) -> None:
+        stop.check()
         if time.monotonic() - self._looked >= _SECONDS_BETWEEN_LOOKS:
             self._collect()
             at_work = [of for rank, of in self._work.reports().items() if rank in self._left]

@@ -31,7 +31,7 @@ T = TypeVar("T")
 _STALL = 300.0  # seconds
 _STALL_STEPS = 20  # median steps
 _STDERR = 2
-_UNTRAINED = "no step was trained; run the same command again"
+UNTRAINED = "no step was trained; run the same command again"
 
 
 class Together(lightning.Callback):
@@ -69,7 +69,7 @@ class Together(lightning.Callback):
         self._last = self._last_step = time.monotonic()
         threading.Thread(target=self._watch, name="stalls", daemon=True).start()
         if (found := self._agreed()) is not None:
-            self._stop(found, _UNTRAINED)
+            self._stop(found, UNTRAINED)
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = time.monotonic()
@@ -113,8 +113,7 @@ class Together(lightning.Callback):
         saving.wait(trainer)
         self._stop(
             found,
-            f"step {self._step} is done and its checkpoint is written; run the same command "
-            "again to go on",
+            f"step {self._step} is done and its checkpoint is written; {stop.AGAIN}",
         )
 
     def _agreed(self) -> int | None:
@@ -163,7 +162,7 @@ def running_together(trainer: lightning.Trainer) -> Iterator[None]:
             end_with_parent()
             together.held.enter_context(stop.deferred())
         try:
-            with stop.kept(lambda: _UNTRAINED):
+            with stop.kept(lambda: UNTRAINED):
                 yield
         except Exception as error:
             together.fail(error)

@@ -14,6 +14,7 @@ from bipe import Decoder
 from bipe.encodings import Flat
 from bipe.generation import Beams, Marker, beam_search, generate
 from segmenters import Segmenter, TokenMarker
+from train import stop
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.files import append, write_whole, writing
 from train.tasks.scrolls.encoding import Encoded
@@ -98,6 +99,7 @@ def decode(
             marker = output_marker(batch[0].segmenter, tokenizer=tokenizer, pieces=pieces)
         journal.add(_written(model, batch, tokenizer=tokenizer, how=how, marker=marker))
         tell(f"{len(journal.made)} of {len(prompts)} outputs")
+        stop.check()
     return {one.id: journal.made[one.id] for one in prompts}
 
 
