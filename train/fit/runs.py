@@ -96,13 +96,11 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what a killed process was writing: files and folders under temporary names."""
-    for place in (folder, folder / CHECKPOINTS):
-        for path in (*place.glob(".*.part"), *place.glob(f".{MODEL}.*")):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+    """Remove what a killed process was writing outside of the checkpoints."""
+    for path in folder.glob(".*.part"):
+        path.unlink(missing_ok=True)
+    for path in folder.glob(f".{MODEL}.*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -125,6 +125,7 @@ def train_model(
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         runs.claim(folder, if_exists=fit.if_exists, config=config)
         remove_unfinished(folder / runs.CHECKPOINTS)
+        runs.remove_partial(folder)
     # Look for checkpoints only then: otherwise rank 0 may be removing an old run.
     resumed = fit.if_exists in runs.RESUMES
     with (
@@ -132,8 +133,6 @@ def train_model(
         running_together(trainer),
         fitting(folder / runs.CONFIG, fit),
     ):
-        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            runs.remove_partial(folder)
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
         _report_rows(trainer, rows.statistics(steps=fit.steps))
         trainer.fit(module, rows, ckpt_path=newest)
