@@ -1,0 +1,114 @@
+"""Ranks that watch each other: what one of them suffers, all of them end by."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LIMIT_S = 60
+RANK = """
+import json, sys, time
+from pathlib import Path
+from train.fit.parallel.peers import Peers
+
+rank, place = int(sys.argv[1]), Path(sys.argv[2])
+
+def share(value):
+    if rank == 0:
+        place.with_suffix(".new").write_text(json.dumps(value))
+        place.with_suffix(".new").rename(place)
+    while not place.exists():
+        time.sleep(0.01)
+    return json.loads(place.read_text())
+
+peers = Peers(rank=rank, world=3, share=share)
+print("met", flush=True)
+doing = sys.stdin.readline().strip()
+if doing == "hold the lock of Python":
+    import ctypes
+    ctypes.PyDLL(None).sleep(4)
+elif doing == "fail":
+    peers.failed(ValueError("no room on the disk\\nmore"), status=2)
+    sys.exit(2)
+elif doing == "fail since another is gone":
+    peers.failed(RuntimeError("Connection closed by peer"), status=1)
+    sys.exit("a traceback")
+elif doing == "wait":
+    time.sleep(600)
+peers.close()
+"""
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Three processes that have met; each does what it reads."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "MASTER_ADDR": "localhost"}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    made = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, str(rank), str(tmp_path / "place")],
+            env=environment | {"LOCAL_RANK": str(rank)},
+            text=True,
+            **pipes,
+        )
+        for rank in range(3)
+    ]
+    for rank in made:
+        assert rank.stdout.readline() == "met\n"
+    yield made
+    for rank in made:
+        rank.kill()
+        rank.communicate()
+
+
+def told(ranks, *doing):
+    """The status and the messages of each rank that was told what to do."""
+    for rank, words in zip(ranks, doing, strict=True):
+        rank.stdin.write(f"{words}\n")
+        rank.stdin.flush()
+    return lambda rank: (rank.wait(LIMIT_S), rank.stderr.read())
+
+
+def test_ranks_that_leave_in_order_say_nothing(ranks):
+    ended = told(ranks, "leave", "leave", "leave")
+    assert [ended(rank) for rank in ranks] == [(0, "")] * 3
+
+
+@pytest.mark.parametrize("others", ["wait", "fail since another is gone"])
+def test_a_killed_rank_is_named_once_and_ends_the_others(ranks, others):
+    ended = told(ranks, others, "wait", others)
+    ranks[1].send_signal(signal.SIGKILL)
+    status, message = ended(ranks[0])
+    assert status == 75
+    assert f", pid {ranks[1].pid}) was killed, or its machine was lost" in message
+    assert message.strip().count("\n") == 0 and message.startswith("\nbipe: rank 1 (")
+    assert ended(ranks[2]) == (75, "")
+
+
+def test_the_first_rank_is_missed_as_well(ranks):
+    ended = told(ranks, "wait", "wait", "wait")
+    ranks[0].send_signal(signal.SIGKILL)
+    status, message = ended(ranks[1])
+    assert status == 75
+    assert "bipe: rank 0 (" in message and f"pid {ranks[0].pid}) was killed" in message
+    assert ended(ranks[2]) == (75, "")
+
+
+def test_an_error_of_one_rank_ends_the_others_with_its_message(ranks):
+    ended = told(ranks, "wait", "wait", "fail")
+    status, message = ended(ranks[0])
+    assert status == 2
+    assert f"pid {ranks[2].pid}) ended by an error: ValueError: no room on the disk;" in message
+    assert ended(ranks[1]) == (2, "")
+
+
+def test_a_busy_rank_and_a_halted_one_are_not_taken_for_dead(ranks):
+    ended = told(ranks, "leave", "hold the lock of Python", "hold the lock of Python")
+    ranks[2].send_signal(signal.SIGSTOP)
+    assert ended(ranks[1]) == (0, "")
+    ranks[2].send_signal(signal.SIGCONT)
+    assert [ended(ranks[0]), ended(ranks[2])] == [(0, ""), (0, "")]
