@@ -14,7 +14,7 @@ IGNORE = -100
 # Tokens per chunk: few enough for memory, enough to fill the device.
 CPU_CHUNK = 1024
 DEVICE_CHUNK = 4096
-_BLOCK_NUMBERS = 1 << 18  # float32 logits that stay in the cache of a core
+BLOCK_NUMBERS = 1 << 18  # float32 logits that stay in the cache of a core
 
 
 def summed_cross_entropy(
@@ -79,7 +79,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for_hidden, for_head = ctx.needs_input_grad[:2]
         d_hidden = torch.empty_like(hidden) if for_hidden else None
         d_head = torch.zeros_like(head, dtype=_precise(hidden)) if for_head else None
-        block = max(1, _BLOCK_NUMBERS // len(head)) if hidden.device.type == "cpu" else chunk
+        block = max(1, BLOCK_NUMBERS // len(head)) if hidden.device.type == "cpu" else chunk
         for start in range(0, len(targets), chunk):
             part = slice(start, start + chunk)
             logits = hidden[part] @ weight.T

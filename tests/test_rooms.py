@@ -93,6 +93,7 @@ REASONS = {
     "train/evals/scoring/ruler.py": "the rule of another benchmark",
     "train/evals/table.py": "what the terminal shows, without the report",
     "train/fit/parallel/background.py": "what checkpoints of both kinds are written by",
+    "train/fit/plan/live.py": "what plans are checked against",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
 MOST_FLAT = 12

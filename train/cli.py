@@ -105,6 +105,7 @@ def _usage() -> str:
   bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096
   bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE
   bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input
+  bipe pretrain --plan           memory, work, days and disk of a run, before it runs
   bipe COMMAND --help            groups and keys
   bipe segment FILE --stats      takes options instead of keys
   bipe evaluate statistics data=DIR    segments against length, without a model

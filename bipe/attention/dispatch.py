@@ -160,7 +160,7 @@ def _case(bias: Bias | None, q_at: Positions, k_at: Positions) -> Case:
     (_, query), (_, key) = q_at.document.shape, k_at.document.shape
     return Case(
         device=k_at.document.device.type,
-        bias=_kind(bias),
+        bias=bias_kind(bias),
         queries="all" if query == key else "one" if query == 1 else "several",
         time=key,
         packed=k_at.packed,
@@ -169,7 +169,8 @@ def _case(bias: Bias | None, q_at: Positions, k_at: Positions) -> Case:
     )
 
 
-def _kind(bias: Bias | None) -> Literal["none", "linear", "table", "other"]:
+def bias_kind(bias: Bias | None) -> Literal["none", "linear", "table", "other"]:
+    """Return what `Case.bias` says of a bias."""
     if bias is None:
         return "none"
     if isinstance(bias, LinearBias):

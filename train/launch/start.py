@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError
 from train.launch.composition import (
@@ -20,6 +20,7 @@ from train.launch.composition import (
     run_composed,
     without_options,
 )
+from train.launch.planning import without_plan
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,9 +40,16 @@ def compose_and_run(command: str, words: list[str]) -> int:
     elif command in GO_ON:
         words = going_on(command, words)
     log_to_stderr()
+    words, plan = without_plan(command, words)
     if words[:1] == ["--config-file"]:
-        run_command(command, resolved(command, from_file(words[1:])))
+        config = from_file(words[1:])
+        if plan is None:
+            run_command(command, resolved(command, config))
+        else:
+            plan(config)
         return 0
+    if plan is not None:
+        return _run_one(words, plan)
     options = [word for word in words if not _is_override(word)]
     if options and set(options) <= set(_MANY):
         from train.launch.sweeps import sweep
@@ -50,10 +58,10 @@ def compose_and_run(command: str, words: list[str]) -> int:
             return sweep(command, [opened(word) for word in words if word not in _MANY])
         except ValueError as error:  # from Hydra
             raise _as_config_error(error) from error
-    return _run_one(command, words)
+    return _run_one(words, lambda config: run_composed(command, config, words))
 
 
-def _run_one(command: str, words: Sequence[str]) -> int:
+def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
     """Run one configuration, or what Hydra's options ask for (--cfg, --help)."""
     import hydra
 
@@ -61,7 +69,7 @@ def _run_one(command: str, words: Sequence[str]) -> int:
 
     def task(config: DictConfig) -> None:
         try:
-            run_composed(command, config, words)
+            run(config)
         except BaseException as fault:  # raised below, since Hydra would print its own lines first
             faults.append(fault)
 

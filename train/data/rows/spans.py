@@ -76,6 +76,13 @@ class Stream:
         """Count the tokens that are inputs, in the first `rows` rows or in all."""
         return min(self._total, (len(self) if rows is None else rows) * self._row_length)
 
+    def squares(self) -> int:
+        """Return the sum of the squared lengths of documents, or their parts, in all rows."""
+        begins, row = np.concatenate(([0], self._bounds[:-1])), self._row_length
+        first = np.minimum(self._bounds, (begins // row + 1) * row) - begins
+        full, last = np.divmod(self._bounds - begins - first, row)
+        return int((first**2 + full * row**2 + last**2).sum())
+
     def long_inputs(self, rows: int, *, at_least: int) -> int:
         """Count the inputs of the first rows in documents of at least `at_least` tokens."""
         lengths = np.diff(self._bounds, prepend=0)
@@ -137,6 +144,10 @@ class Bins:
     def inputs(self, rows: int | None = None) -> int:
         """Count the tokens that are inputs; the last token of a full row is only a target."""
         return int(np.minimum(self._filled[:rows], self._row_length).sum(dtype=np.int64))
+
+    def squares(self) -> int:
+        lengths = np.minimum(self._lengths, self._row_length).astype(np.int64)
+        return int((lengths**2).sum())
 
     def long_inputs(self, rows: int, *, at_least: int) -> int:
         last = self._first[rows]

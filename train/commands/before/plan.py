@@ -1,0 +1,210 @@
+"""`bipe pretrain --plan`: read the configuration, make the plan of the run, and print it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bipe.build import TARGET
+from bipe.checkpoint import CONFIG as MODEL_CONFIG
+from bipe.decoder import DecoderConfig
+from train.commands.pretrain import decoder_of, rows_of
+from train.config import Config, encoding_name, slug
+from train.data.rows.curriculum import Curriculum, Stages
+from train.data.rows.datamodule import LMDataModule
+from train.errors import ConfigError, DataError
+from train.fit import runs
+from train.fit.flops import step_flops
+from train.fit.machine import fast_precision
+from train.fit.plan.plan import Data, Device, Measured, Placing, Plan, Schedule, make_plan
+from train.fit.plan.text import as_numbers, lines
+from train.fit.watching.metrics import read_metrics
+from train.ranks import world
+
+_NO_DATA = Data(sources=(), document=None, packed=False, validation_rows=0)
+_WIDTH = 110  # of a file, in columns
+_VOCABULARY = 32000  # where neither data nor configuration say
+_MOST_DOCUMENTS = 20_000_000  # whose rows are packed within seconds
+
+
+def show(config: Config, *, command: str, notes: Sequence[str], as_json: bool) -> None:
+    """Print the plan of a run, as text or JSON."""
+    plan, decoder = plan_of(config, command=command, notes=notes)
+    if as_json:
+        print(json.dumps(as_numbers(plan), indent=1))
+        return
+    from rich.console import Console
+
+    title = (
+        f"{command}: {encoding_name(decoder.encoding)}, {plan.weights.total / 1e6:,.1f}M parameters"
+    )
+    wide = Console(highlight=False)
+    if not wide.is_terminal:
+        wide.width = _WIDTH
+    wide.print(*lines(plan, title=title), sep="\n")
+
+
+def plan_of(
+    config: Config, *, command: str, notes: Sequence[str] = ()
+) -> tuple[Plan, DecoderConfig]:
+    """Return the plan of a run, and its model."""
+    notes = list(notes)
+    config.build("schedule")  # its errors name the key, and so do the optimizer's
+    config.build("optimizer")([torch.nn.Parameter(torch.zeros(1, 1))])
+    rows = _rows(config, command, notes)
+    data = _NO_DATA if rows is None else _data(rows, config)
+    vocabulary = _vocabulary(config, notes) if rows is None else rows.vocab_size
+    decoder = decoder_of(config, vocab_size=vocabulary)
+    placing = _placing(config, notes)
+    name = config.name or (slug(encoding_name(config.encoding)) if command == "pretrain" else "")
+    plan = make_plan(
+        decoder,
+        _schedule(config, command),
+        data,
+        placing,
+        folder=Path(config.out) / name,
+        allowed=config.allowed,
+        measured=_measured(Path(config.out)),
+        notes=notes,
+    )
+    return plan, decoder
+
+
+def _rows(config: Config, command: str, notes: list[str]) -> LMDataModule | None:
+    """Return the rows of the run; None if there is no data yet."""
+    if command == "scrolls":
+        notes.append("examples are made when the run starts; rows are taken to hold one each")
+        return None
+    try:
+        return rows_of(config)
+    except (DataError, OSError) as fault:
+        notes.append(f"{fault}; documents are taken to be as long as rows")
+        return None
+
+
+def _data(rows: LMDataModule, config: Config) -> Data:
+    documents = sum(rows.sets.counts(name, "train")["documents"] for name in rows.source_names)
+    tested = sum(
+        min(rows.validation_rows, rows.sets.counts(name, "validation")["tokens"] // rows.row_length)
+        for name in rows.source_names
+    )
+    if documents > _MOST_DOCUMENTS or not config.steps:
+        return Data(sources=(), document=None, packed=True, validation_rows=tested)
+    sources = rows.statistics(steps=config.steps)
+    packed = [each.packed for each in rows.order().rows]
+    means = [each.squares() / max(1, each.inputs()) for each in packed]
+    read = [source.read * (1 - source.padding) for source in sources]
+    mean = sum(m * n for m, n in zip(means, read, strict=True)) / max(1.0, sum(read))
+    alone = all(each.padding == 0 and each.documents_per_row == 1 for each in sources)
+    return Data(sources=sources, document=mean, packed=not alone, validation_rows=tested)
+
+
+def _vocabulary(config: Config, notes: list[str]) -> int:
+    """Return the vocabulary that the model or the tokenizer is to have."""
+    tokenizer = config.corpus.get("tokenizer")
+    asked = config.model.get("vocab_size")
+    if asked is None and isinstance(tokenizer, Mapping):
+        asked = tokenizer.get("vocab_size")
+    if not isinstance(asked, int):
+        notes.append(f"the vocabulary is not known before there is data: {_VOCABULARY} is assumed")
+        return _VOCABULARY
+    return asked
+
+
+def _schedule(config: Config, command: str) -> Schedule:
+    stages = Stages(
+        curriculum=Curriculum(stages=config.rows.curriculum or (), budget=config.rows.budget),
+        row_length=config.row_length,
+        global_batch=config.rows.global_batch,
+    )
+    warmup = config.schedule.get("warmup") or 0
+    return Schedule(
+        steps=config.steps,
+        tokens=stages.consumed(config.steps) * config.row_length,
+        warmup=warmup if isinstance(warmup, int) else 0,
+        row_length=config.row_length,
+        global_batch=config.rows.global_batch,
+        micro_batch=config.rows.micro_batch,
+        validate_every=config.validate_every,
+        checkpoint_every=config.checkpoint_every,
+        keep_checkpoints=config.keep_checkpoints,
+        best=command == "scrolls" and config.scrolls.select == "best",
+        recompute=config.recompute,
+        compile=config.compile,
+        attention=config.attention,
+    )
+
+
+def _placing(config: Config, notes: list[str]) -> Placing:
+    trainer = config.trainer
+    strategy = trainer.get("strategy", "auto")
+    ranks = _ranks(config, notes)
+    sharded = isinstance(strategy, Mapping) and str(strategy.get(TARGET)).endswith(".Sharded")
+    replicas = int(strategy.get("replicas", 1)) if sharded and isinstance(strategy, Mapping) else 1
+    if sharded and ranks % replicas:
+        raise ConfigError(
+            f"trainer.strategy.replicas must divide the number of devices ({ranks}), was: "
+            f"{replicas}"
+        )
+    precision = str(trainer.get("precision"))
+    kinds: tuple[Device, ...] = ("cpu", "cuda")
+    if trainer.get("accelerator") == "cpu":
+        kinds = ("cpu",)
+    elif trainer.get("accelerator") in ("gpu", "cuda") or torch.cuda.is_available():
+        kinds = ("cuda",)
+    # The default is the fast precision of the machine that trains, which a GPU has in bfloat16.
+    own = precision == fast_precision() and kinds != ("cpu",)
+    half = {"cpu": precision.startswith("bf16"), "cuda": own or precision.startswith("bf16")}
+    return Placing(
+        ranks=ranks,
+        shards=ranks // replicas if sharded else 1,
+        buckets=ranks > 1 and not sharded,
+        kinds=kinds,
+        half=half,
+    )
+
+
+def _ranks(config: Config, notes: list[str]) -> int:
+    started = world()
+    if started is not None:
+        return started.size
+    devices, nodes = config.trainer.get("devices", 1), int(config.trainer.get("num_nodes", 1))
+    if isinstance(devices, list):
+        return len(devices) * nodes
+    if str(devices) in ("-1", "auto"):
+        found = torch.cuda.device_count()
+        if not found and str(devices) == "-1":
+            found = max(1, config.rows.global_batch // (config.rows.micro_batch * nodes))
+            notes.append(
+                f"trainer.devices=-1 is all GPUs of a machine, and this one has none: planned for "
+                f"{found * nodes}, with one micro-batch each per step"
+            )
+        return max(1, found) * nodes
+    return int(devices) * nodes
+
+
+def _measured(out: Path) -> Measured | None:
+    """Return the speed of the newest run of the study that was trained on this CPU."""
+    if torch.cuda.is_available():
+        return None
+    found = sorted(out.glob(f"*/{runs.METRICS}"), key=lambda path: -path.stat().st_mtime)
+    for path in found:
+        try:
+            described = json.loads((path.parent / runs.MODEL / MODEL_CONFIG).read_text())
+            decoder, length = (
+                DecoderConfig(**described["decoder"]),
+                described["notes"]["row_length"],
+            )
+            rates: list[Any] = [row.get("tokens_per_second") for row in read_metrics(path)]
+            rates = [rate for rate in rates if rate]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if rates:
+            flops = step_flops(decoder, row_length=length).model * statistics.median(rates)
+            return Measured(run=str(path.parent), flops_per_second=flops)
+    return None

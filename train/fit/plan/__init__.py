@@ -1,0 +1,1 @@
+"""What a training will need, told before it runs: model, work, memory, time, disk."""

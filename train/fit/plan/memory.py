@@ -1,0 +1,220 @@
+"""The memory of a training step on one device, reckoned from its shapes.
+
+Kept for the backward pass, per token and block (c width, k width of keys and of values, m
+mlp_width, h heads; e bytes of the dtype of products: 4, or 2 under bfloat16 autocast):
+
+    norms       2 x 4c residual, 8 statistics; on the CPU another 2 x 4c, where they are not fused
+    products    inputs: 2c e, or 5c e under autocast, which casts for each product anew
+    attention   (2c + 2k) e, 4h log-sum-exp; c e where heads are copied back into a row
+    mlp         4m e: gate, silu(gate), up, and their product
+
+With recompute=true, 4c: the input of a block; the rest is there for one block at a time. Beyond
+blocks there are copies of the weights in bfloat16 under autocast, and the head, whose logits are
+made in chunks (bipe/loss.py). The peak is that of three moments: the last chunk of the head, the
+backward pass of the last block, and the step of the optimizer. Not counted: memory that libraries,
+kernels and the process itself take, and what the allocator of a GPU cannot use (often 5 to 10%).
+
+A compiled block keeps less: that is not reckoned, so it is a ceiling there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bipe.decoder import Decoder, DecoderConfig
+from bipe.loss import BLOCK_NUMBERS, CPU_CHUNK, DEVICE_CHUNK
+from train.fit.flops import block_weights
+
+WEIGHT = 4  # bytes: weights, gradients and moments are float32
+_INTEGERS = 8 * 4 + 8 * 2 + 2  # positions, tokens and targets, marks and padding, per token
+# Paths whose keys and values of a group stay shared; others repeat them for each head.
+_GROUPED = ("causal", "masked", "flex")
+_BY_DOCUMENT = ("causal", "banded", "bias_row", "augmented", "chunked")
+_FEATURES = 8  # that the augmented path adds to each head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The numbers of parameters, by part."""
+
+    embedding: int
+    encoding: int
+    attention: int
+    mlp: int
+    norms: int
+    head: int  # 0 if it is the embedding
+
+    @property
+    def total(self) -> int:
+        return self.embedding + self.encoding + self.blocks + self.head
+
+    @property
+    def blocks(self) -> int:
+        return self.attention + self.mlp + self.norms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the memory of a step depends on.
+
+    rows, time: of a micro-batch. path: of attention. dense_bias: a bias of that path is a tensor of
+    query x key. rotated: queries and keys are rotated. half: bfloat16 autocast. accumulates:
+    several micro-batches make a step. shards: ranks that share weights, gradients and moments.
+    buckets: gradients are copied to be sent (DDP). moments: numbers per weight in the optimizer.
+    """
+
+    decoder: DecoderConfig
+    weights: Weights
+    rows: int
+    time: int
+    device: Literal["cpu", "cuda"]
+    path: str
+    dense_bias: bool = False
+    rotated: bool = True
+    packed: bool = True
+    half: bool = False
+    recompute: bool = False
+    accumulates: bool = False
+    shards: int = 1
+    buckets: bool = False
+    moments: int = 2
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes on one device. during: what is taken at each moment, beyond the lasting parts."""
+
+    weights: int
+    gradients: int
+    moments: int
+    gathered: int
+    activations: int
+    during: Mapping[str, int]
+
+    @property
+    def moment(self) -> str:
+        """Return the moment of the peak."""
+        return max(self.during, key=self.during.__getitem__)
+
+    @property
+    def peak(self) -> int:
+        return self.weights + self.moments + self.gathered + self.during[self.moment]
+
+
+def count_weights(model: Decoder) -> Weights:
+    """Count the parameters of a model, which may be on the meta device."""
+    found = dict.fromkeys(Weights.__slots__, 0)
+    for name, parameter in model.named_parameters():
+        first = name.partition(".")[0]
+        part = {"tokens": "embedding", "scheme": "encoding", "head": "head"}.get(first, "norms")
+        for inner in ("attention", "mlp"):
+            if f".{inner}." in name:
+                part = inner
+        found[part] += parameter.numel()
+    return Weights(**found)
+
+
+def memory_of(step: Step) -> Memory:
+    """Return what a step takes on one device."""
+    decoder, tokens, size = step.decoder, step.tokens, _size(step)
+    own = -(-step.weights.total // step.shards) * WEIGHT
+    before = own if step.accumulates else 0  # gradients of earlier micro-batches
+    kept = before + activations(step)
+    # Autocast keeps a copy of all weights of blocks; shards are gathered in bfloat16 as they are.
+    cast = 2 * block_weights(decoder) if step.half and step.shards == 1 else 0
+    head, hidden = WEIGHT * decoder.vocab_size * decoder.width, tokens * decoder.width * size
+    # The gradients of both factors of a block's product are new; the last norm is done with.
+    backward = tokens * (2 * decoder.mlp_width * size - 2 * 4 * decoder.width) + head
+    if step.recompute:
+        backward += block_activations(step) - tokens * 4 * decoder.width + cast
+    else:
+        backward += cast * decoder.n_layer
+    kept_cast = cast * decoder.n_layer
+    return Memory(
+        weights=own,
+        gradients=own,
+        moments=step.moments * own,
+        gathered=_gathered(step) + (own if step.buckets else 0),
+        activations=kept - before + kept_cast,
+        during={
+            "the loss": kept + kept_cast + hidden + _loss(step),
+            "the backward pass": kept + max(backward, 2 * (head + hidden)),
+            "the optimizer": own + _INTEGERS * tokens,
+        },
+    )
+
+
+def activations(step: Step) -> int:
+    """Return the bytes that are kept from the forward to the backward pass, of all blocks."""
+    decoder, tokens = step.decoder, step.tokens
+    each = 4 * decoder.width * tokens if step.recompute else block_activations(step)
+    norm = (2 if step.device == "cpu" else 1) * 4 * decoder.width  # the last one, and its output
+    rotation = 4 * decoder.head_width if step.rotated else 4 * decoder.n_head
+    ends = tokens * (4 * decoder.width + norm + rotation + _INTEGERS)
+    return decoder.n_layer * each + ends
+
+
+def block_activations(step: Step) -> int:
+    """Return the same for one block, without the casts of its weights."""
+    decoder, size = step.decoder, _size(step)
+    width, mlp, heads = decoder.width, decoder.mlp_width, decoder.n_head
+    keys = decoder.kv_heads * decoder.head_width if step.path in _GROUPED else width
+    norms = 2 * 4 * width * (2 if step.device == "cpu" else 1) + 8
+    inputs = 5 * width * size if step.half else 2 * width * size
+    attention = (2 * width + 2 * keys) * size + 4 * heads
+    if _copies_heads(step):
+        attention += width * size
+    if step.path == "augmented":
+        attention += 4 * _FEATURES * heads * size
+    if step.path == "masked":  # the mask of a row, in the dtype of the scores
+        attention += (heads if step.dense_bias else 1) * step.time * size
+    if step.path == "eager":
+        attention += heads * step.time * (6 if step.half else 4)
+    return step.tokens * (norms + inputs + attention + 4 * mlp * size)
+
+
+def _copies_heads(step: Step) -> bool:
+    """Return whether the output of attention is copied, because heads come before time in it."""
+    if step.device == "cuda":
+        return step.path == "augmented"
+    by_document = step.packed and step.path in _BY_DOCUMENT
+    return step.rotated or by_document or step.path == "augmented"
+
+
+def _loss(step: Step) -> int:
+    """Return what the head takes beyond the gradient of the hidden states (bipe/loss.py)."""
+    decoder, size = step.decoder, _size(step)
+    chunk = CPU_CHUNK if step.device == "cpu" else DEVICE_CHUNK
+    rows = min(chunk, step.tokens)
+    logits, head = rows * decoder.vocab_size * size, decoder.vocab_size * decoder.width
+    # The logits of a chunk are there until those of the next one are.
+    several = logits if step.tokens > chunk else 0
+    softmax = rows * decoder.vocab_size * 4
+    if step.device == "cpu":
+        softmax = min(softmax, BLOCK_NUMBERS * 4) * (2 if step.half else 1)
+    cast = size * head + step.tokens * decoder.width * size if step.half else 0
+    return cast + WEIGHT * head + logits + max(several, softmax, size * head)
+
+
+def _gathered(step: Step) -> int:
+    """Return the whole weights that shards lack for a while, and the gradients on their way.
+
+    Two blocks are there in the dtype of products (one is fetched ahead), and what is in no block;
+    a block's gradients are there once in that dtype and once as they are sent.
+    """
+    if step.shards == 1:
+        return 0
+    block = step.weights.blocks // step.decoder.n_layer
+    rest = step.weights.total - step.weights.blocks
+    blocks = min(2, step.decoder.n_layer) * block
+    return 2 * WEIGHT * rest + _size(step) * (blocks + block) + WEIGHT * block
+
+
+def _size(step: Step) -> int:
+    return 2 if step.half else 4

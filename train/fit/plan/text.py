@@ -1,0 +1,140 @@
+"""A plan as it is printed, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from train.fit.plan.plan import UTILISATION, OnDevice, Plan
+
+_HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days
+_WARNING = "[yellow]warning:[/] "
+
+
+def as_numbers(plan: Plan) -> dict[str, Any]:
+    """Return the plan as JSON can hold it."""
+    found = asdict(plan)
+    found["weights"]["total"] = plan.weights.total
+    found["flops"] |= {"model": plan.flops.model, "device": plan.flops.device}
+    for each, own in zip(found["on"], plan.on, strict=True):
+        each["flops"] |= {"model": own.flops.model, "device": own.flops.device}
+        each["memory"]["moment"] = own.memory.moment
+    for each, source in zip(found["data"]["sources"], plan.data.sources, strict=True):
+        each["epochs"] = source.epochs
+    return found
+
+
+def lines(plan: Plan, *, title: str) -> Iterator[RenderableType]:
+    """Yield the parts of the plan, in the order in which a reader asks for them."""
+    yield f"[bold]{escape(title)}[/]\n"
+    yield _model(plan)
+    yield _run(plan)
+    for source in plan.data.sources:
+        yield (
+            f"  {escape(source.source)}: {source.tokens:,} tokens, read {source.epochs:.2f} times"
+        )
+    yield ""
+    yield from map(_attention, plan.on)
+    yield ""
+    yield _memory(plan)
+    if plan.paces:
+        yield _time(plan)
+    yield _disk(plan)
+    yield from (f"[dim]assumed:[/] {escape(note)}" for note in plan.notes)
+    for warning in plan.warnings:
+        yield _WARNING + escape(warning)
+
+
+def _model(plan: Plan) -> Table:
+    table = _table("parameters", "", "share")
+    for name, count in asdict(plan.weights).items():
+        if count:
+            table.add_row(name, f"{count:,}", f"{count / plan.weights.total:.1%}")
+    table.add_row("total", f"{plan.weights.total:,}", "")
+    return table
+
+
+def _run(plan: Plan) -> str:
+    run, flops = plan.schedule, plan.flops
+    per_step = run.tokens / max(1, run.steps)
+    passes = f" x {plan.accumulation} micro-batches" if plan.accumulation > 1 else ""
+    devices = f" x {plan.ranks} devices" if plan.ranks > 1 else ""
+    per_weight = run.tokens / plan.weights.total
+    tested = f"; {plan.validations} validations of {plan.data.validation_rows} rows"
+    return (
+        f"{run.steps:,} steps of {run.global_batch} rows ({run.micro_batch} rows{devices}{passes}) "
+        f"of {run.row_length:,} tokens: {per_step:,.0f} tokens per step\n"
+        f"{run.tokens:,} tokens in total, {per_weight:,.1f} per parameter"
+        f"{tested if plan.validations else ''}\n"
+        f"{flops.forward / 1e6:,.2f} MFLOP per token forward, {flops.backward / 1e6:,.2f} "
+        f"backward; {plan.total_flops:.3g} FLOP in total"
+    )
+
+
+def _attention(each: OnDevice) -> str:
+    return f"attention on {each.kind}: {each.path} ({each.reason})"
+
+
+def _memory(plan: Plan) -> Table:
+    names = [f"{each.kind}, {each.precision}" for each in plan.on]
+    table = _table("memory per device", *names)
+    for part in ("weights", "gradients", "moments", "gathered", "activations"):
+        held = [getattr(each.memory, part) for each in plan.on]
+        if any(held):
+            table.add_row(part, *map(size, held))
+    table.add_row("peak", *(f"{size(each.peak)}, in {each.memory.moment}" for each in plan.on))
+    table.add_row("available here", *(size(each.available) for each in plan.on))
+    return table
+
+
+def _time(plan: Plan) -> Table:
+    several = plan.ranks > 1
+    heads = [f"with {plan.ranks} of them"] if several else []
+    table = _table(f"time (estimate at {UTILISATION:.0%} of the peak)", "one device", *heads, "")
+    for pace in plan.paces:
+        rest = "" if pace.fits is None else ("fits" if pace.fits else "[red]too small[/]")
+        own = [duration(pace.days)] if several else []
+        known = escape(pace.assumed) + (f"; {rest}" if rest else "")
+        table.add_row(pace.device, duration(pace.device_days), *own, known)
+    return table
+
+
+def _disk(plan: Plan) -> str:
+    disk = plan.checkpoints
+    return (
+        f"{disk.number:,} checkpoints of {size(disk.each)}, one every {disk.every:,} steps, "
+        f"{disk.kept} kept; model {size(disk.model)}\n"
+        f"{escape(plan.folder)} needs up to {size(disk.needed)}; {size(disk.free)} are free"
+    )
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def size(count: int | None) -> str:
+    """Return bytes in decimal units: 1.61 GB."""
+    if count is None:
+        return "-"
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= scale:
+            return f"{count / scale:,.2f} {unit}"
+    return f"{count / 1e3:,.1f} kB"
+
+
+def duration(days: float) -> str:
+    """Return days in the unit that suits them: 3.2 days, 5.1 hours, 12 minutes."""
+    if days >= 1:
+        return f"{days:,.1f} days"
+    if days >= _HOUR:
+        return f"{days / _HOUR:.1f} hours"
+    return f"{days / _MINUTE:.1f} minutes" if days >= _MINUTE else "under a minute"
