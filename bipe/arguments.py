@@ -45,6 +45,8 @@ def fits(value: Any, hint: Any) -> bool:
         return _mapping_fits(value, origin or hint, parts)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _sequence_fits(value, origin or hint, parts)
+    if inspect.isclass(origin or hint) and isinstance(value, origin or hint):
+        return True  # an object, if the caller is Python
     # A scalar for a class: only paths are written so, as strings.
     return isinstance(value, str) and hasattr(hint, "__fspath__")
 

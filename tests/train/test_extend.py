@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 
 from bipe import Cache, Positions
-from bipe.checkpoint import load_model
+from bipe.checkpoint import load_model, save_model
 from bipe.positions import Lengths
 from tests.train.studies import curve, losses, pretrain, same_weights, weights
 from tests.train.test_resume import Crash
@@ -180,7 +180,9 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
     moved = tmp_path / "parent"
     shutil.copytree(parents / "rope", moved)
     assert bipe("rope", f"checkpoint={moved}", *YARN, "steps=0", "name=x")[0] == 0
-    shutil.copy(parents / "alibi/model/model.safetensors", moved / "model/model.safetensors")
+    model, notes = load_model(moved / "model")
+    model.init_weights(seed=5)
+    save_model(model, moved / "model", notes=notes)
     words = (*YARN, "steps=0", "name=x")
     status, told = bipe("rope", f"checkpoint={moved}", *words)
     assert status == 2 and "extend.sha256 was" in told

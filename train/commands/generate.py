@@ -24,7 +24,7 @@ import torch
 
 from bipe import Decoder
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
-from bipe.checkpoint import load_weights
+from bipe.checkpoint import load_weights, require_shapes
 from bipe.encodings import Flat
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
@@ -36,9 +36,9 @@ from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import CURE, source_segmenter
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.errors import ConfigError, RunError, as_config_error
+from train.errors import ConfigError, RunError, UserError, as_config_error
 from train.fit import runs
-from train.fit.checkpoints import checkpoints, latest_checkpoint, weights_of
+from train.fit.checkpoints import checkpoints, fault_of, latest_checkpoint, weights_of
 from train.stop import Stopped, kept
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
@@ -198,11 +198,19 @@ def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> runs.BaseRun:
     home = path.parent.parent
     stored = runs.read_config(home)
     config = Config.from_config({**stored, "allowed_targets": [*allowed]})
+    if damage := fault_of(path):
+        raise RunError(f"generate.checkpoint={path}: cannot be used: {damage}")
     try:
         weights = weights_of(path)
+        decoder = decoder_of(config, vocab_size=len(weights["tokens.weight"]))
+        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+        if decoder.tied_head:
+            del shapes["head.weight"]
+        require_shapes(decoder, shapes, allowed=config.allowed)
+    except UserError:
+        raise
     except Exception as fault:  # torch raises many kinds of errors here
         raise RunError(f"generate.checkpoint={path}: not a checkpoint: {fault}") from None
-    decoder = decoder_of(config, vocab_size=len(weights["tokens.weight"]))
     model = Decoder(decoder, allowed=config.allowed)
     load_weights(model, weights)
     notes = {"sources": config.rows.sources or {}}

@@ -35,6 +35,7 @@ from train.config.sections import (
     Scrolls,
     Statistics,
 )
+from train.disk.files import is_name
 from train.errors import ConfigError, UserError
 
 IfExists = Literal["auto", "refuse", "resume", "overwrite"]
@@ -61,7 +62,7 @@ class Config:
 
     out: str
     data: str | list[str] | dict[str, str]
-    name: str | None
+    name: Annotated[str, Rule("one folder name, without a path", is_name)] | None
     if_exists: IfExists
     limit: Count | None
     dry_run: bool

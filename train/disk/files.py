@@ -63,6 +63,8 @@ class Output:
         self._part = path.with_name(f".{path.name}.part")
         self._checksum = Checksum()
         with writing(path):
+            # A link there, in a folder of somebody else's, would be written through.
+            self._part.unlink(missing_ok=True)
             self._file = self._part.open("wb")
 
     @property
@@ -112,6 +114,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def append(path: Path, lines: str) -> None:
     """Append lines to a text file and sync it; a partial last line becomes a line of its own."""
+    refuse_link(path)
     with writing(path), path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
@@ -121,11 +124,26 @@ def append(path: Path, lines: str) -> None:
         os.fsync(file.fileno())
 
 
+def is_name(text: object) -> bool:
+    """Return whether a text that others wrote names a file in a folder, and no other place."""
+    plain = isinstance(text, str) and not set(text) & {"/", "\\", "\0"}
+    return plain and text not in ("", ".", "..")
+
+
+def refuse_link(path: Path) -> None:
+    """Raise DataError for a link in place of a file to append to: the folder may be a stranger's.
+
+    Other files are replaced, which leaves alone what a link leads to.
+    """
+    if path.is_symlink():
+        raise DataError(f"{path}: is a link to {path.readlink()}; remove it, or copy the file here")
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file; None if it holds no object or cannot be read."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -163,7 +163,7 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             held = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # the process was killed while writing: the cell is incomplete
         try:
             row = Row(**{name: value for name, value in held.items() if name in known})

@@ -212,7 +212,7 @@ class SaveBest(lightning.Callback):
         """Return the best weights, on the host; None without a validation; RunError if damaged."""
         if self.step < 0:
             return None
-        if fault := _fault_of(self.path):
+        if fault := fault_of(self.path):
             raise RunError(
                 f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or take "
                 "the last weights (scrolls.select=last)"
@@ -237,7 +237,7 @@ def checkpoints(folder: Path) -> list[Path]:
 def latest_checkpoint(folder: Path) -> Path | None:
     """Return the newest complete checkpoint; log the damaged ones."""
     for path in reversed(checkpoints(folder)):
-        if not (fault := _fault_of(path)):
+        if not (fault := fault_of(path)):
             return path
         log.warning("%s is passed over: %s", path, fault)
     return None
@@ -261,12 +261,13 @@ def _manifest(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _fault_of(path: Path) -> str | None:
+def fault_of(path: Path) -> str | None:
+    """Return why a checkpoint cannot be used, by its size and checksum, or None."""
     if path.is_dir():
         return shards.fault_of(path)
     try:
         expected = json.loads(_manifest(path).read_text())["sha256"]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return "it has no manifest (the run was stopped while it was written)"
     if sha256(path) != expected:
         return "its checksum is not the one in its manifest"

@@ -70,6 +70,9 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
 
 def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
     """Raise RunError if `claim` would refuse the folder; change nothing."""
+    for name in (CHECKPOINTS, MODEL, SCROLLS):
+        if (folder / name).is_symlink():  # files are removed there: maybe those of another run
+            raise RunError(f"{folder / name} is a link; make {folder} one instead, or set out=")
     if not (folder / CONFIG).exists():
         return
     if if_exists == "refuse":

@@ -128,11 +128,13 @@ def going_on(command: str, words: list[str]) -> list[str]:
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
 
 
-def from_file(words: list[str]) -> DictConfig:
+def from_file(words: list[str], *, command: str) -> DictConfig:
     """Read a configuration that a run stored, with overrides: FILE [key=value ...]."""
     from pathlib import Path
 
     from omegaconf import DictConfig, OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     from train.disk.files import read_yaml
 
@@ -150,11 +152,27 @@ def from_file(words: list[str]) -> DictConfig:
         raise ConfigError(
             f"--config-file {words[0]}: must hold plain values, as runs store them, was: {call!r}"
         )
+    _refuse_engine(plain.get("engine"), words, command=command)
+    try:
+        stored = OmegaConf.load(words[0])
+    except (YAMLError, OmegaConfBaseException) as error:  # a key twice, or a broken interpolation
+        raise ConfigError(f"--config-file {words[0]}: {error}") from error
     # A file may be from anyone: packages that it names are imported only if the user says so.
-    stored = OmegaConf.merge(OmegaConf.load(words[0]), {"allowed_targets": []})
+    stored = OmegaConf.merge(stored, {"allowed_targets": []})
     config = OmegaConf.merge(stored, OmegaConf.from_dotlist(words[1:]))
     assert isinstance(config, DictConfig)
     return config
+
+
+def _refuse_engine(engine: Any, words: Sequence[str], *, command: str) -> None:
+    """Raise ConfigError for an engine of a file that may run lines of a shell, or elsewhere."""
+    target = str(engine.get("_target_") if isinstance(engine, dict) else engine)
+    local = target.rpartition(".")[2] == "Local"
+    if command == "prepare" and not local and not any(w.startswith("engine.") for w in words):
+        raise ConfigError(
+            f"--config-file {words[0]}: its engine is {engine}; if you trust it, repeat "
+            f"engine._target_={target} on the command line"
+        )
 
 
 def of_command_line(config: DictConfig, words: Sequence[str]) -> DictConfig:

@@ -42,7 +42,7 @@ def compose_and_run(command: str, words: list[str]) -> int:
     log_to_stderr()
     words, plan = without_plan(command, words)
     if words[:1] == ["--config-file"]:
-        config = from_file(words[1:])
+        config = from_file(words[1:], command=command)
         if plan is None:
             run_command(command, resolved(command, config))
         else:

@@ -24,6 +24,7 @@ from markupsafe import Markup
 
 from segmenters.show.measures import visible
 from train.disk.files import write_whole
+from train.errors import ReportError
 from train.report.content import Section
 from train.report.figures import Drawing
 from train.report.palette import COLOURS, HEAT_STEPS, Style
@@ -141,6 +142,8 @@ def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
 
 def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:
     """Write the figures into a folder, and remove other figures of an older report."""
+    if folder.is_symlink():  # old figures are removed: not from where somebody's link leads
+        raise ReportError(f"{folder} is a link; make it a folder, or set report.out")
     folder.mkdir(exist_ok=True)
     wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as part:

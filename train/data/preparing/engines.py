@@ -33,6 +33,7 @@ from train.errors import DataError, require_package
 _LOSSES = 3  # pools that may break in a row without a finished part
 _LOOKS = 3  # checks in a row that must find no job in the queue: one may fail
 _SECONDS_BETWEEN_LOOKS = 0.25
+_PLAIN_PATH = re.compile(r"[\w./+=@%:,-]+")
 _BACKEND = re.compile(r'"backend": "(\w+)"')
 
 Watch = Callable[[], None]
@@ -148,6 +149,10 @@ class Slurm:
 
     def __post_init__(self) -> None:
         _require_positive(workers=self.workers, memory_gb=self.memory_gb, max_array=self.max_array)
+        given = {"partition": self.partition, "time": self.time, "qos": self.qos, **self.sbatch}
+        for name, value in given.items():
+            if not f"{name}{value}".isprintable():  # a line of its own in the job script
+                raise DataError(f"engine.{name} must be one line, was: {value!r}")
 
     def __str__(self) -> str:
         return f"Slurm, partition {self.partition}"
@@ -160,6 +165,11 @@ class Slurm:
                 """Do nothing: the parts hold the counts."""
 
         todo, steps = _todo(work)
+        if not _PLAIN_PATH.fullmatch(steps["logging_dir"]):
+            raise DataError(
+                f"engine=slurm: data must be a path without spaces and signs of the shell, since "
+                f"job scripts do not quote it, was: {steps['logging_dir']}"
+            )
         path = f'export PATH="{Path(sys.executable).parent}:$PATH"'
         executor = Executor(
             **steps,

@@ -1,6 +1,7 @@
 """The segmenter of prepared data, rebuilt from the fingerprint in its manifest."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,11 @@ from train.data.rows.sets import DataSets
 from train.disk.manifest import plain
 from train.errors import ConfigError, nearest
 
+# spaCy loads a model by the name of its package, which is code, or from a folder.
+_MODEL = re.compile(
+    r"rules|spacy|sentencizer|senter|parser|[a-z]{2,3}_[a-z]+_[a-z]+_(sm|md|lg|trf)"
+)
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
 CURE = "one that is followed (newline, sentences, lines, stride ...)"
 
 
@@ -47,6 +53,7 @@ def source_segmenter(
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
     try:
         description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
+        _refuse_models(description, allowed)
         made = build(description, Segmenter, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
         raise ConfigError(
@@ -59,3 +66,19 @@ def source_segmenter(
             file=sys.stderr,
         )
     return made
+
+
+def _refuse_models(description: Any, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError for a model of spaCy's that is not one of its own, unless it is allowed."""
+    if not isinstance(description, Mapping):
+        return
+    for key, rule in (("backend", _MODEL), ("language", _LANGUAGE)):
+        name = description.get(key)
+        plain = not str(description.get(TARGET)).endswith("Sentences") or name is None
+        if not plain and not rule.fullmatch(str(name)) and f"{name}." not in allowed:
+            raise ValueError(
+                f"{key} must be one of spaCy's own, was: {name!r}; if you trust it, add "
+                f"allowed_targets=[{name}] to the command line"
+            )
+    for value in description.values():
+        _refuse_models(value, allowed)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from train.data.reading.split import SPLITS
-from train.disk.files import checksum, remove, sync_folder, write_whole, writing
+from train.disk.files import checksum, is_name, remove, sync_folder, write_whole, writing
 from train.disk.lock import locked
 from train.disk.manifest import load, store
 from train.errors import DataError
@@ -52,8 +52,22 @@ def finished(out: Path) -> dict[str, Any] | None:
 
 
 def read_top(out: Path) -> dict[str, Any]:
-    """Return the manifest of a prepared data set; DataError if there is none."""
-    return load(out / MANIFEST, format=FORMAT, version=VERSION, what="prepared data")
+    """Return the manifest of a prepared data set; DataError if there is none.
+
+    Whoever wrote it: the names in it are those of folders and files inside `out`.
+    """
+    manifest = load(out / MANIFEST, format=FORMAT, version=VERSION, what="prepared data")
+    for key in ("sources", "files"):
+        if not isinstance(manifest.get(key), dict):
+            raise DataError(f"{out / MANIFEST}: has no {key!r}; prepare again")
+    for name, source in manifest["sources"].items():
+        splits = source.get("splits") if isinstance(source, dict) else None
+        if not (is_name(name) and isinstance(splits, dict) and {*splits} <= {*SPLITS}):
+            raise DataError(f"{out / MANIFEST}: a source must have a name and splits: {name!r}")
+    for name in manifest["files"]:
+        if not all(map(is_name, name.split("/"))):
+            raise DataError(f"{out / MANIFEST}: files must be inside of the folder, was: {name!r}")
+    return manifest
 
 
 def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +117,10 @@ def recover(part: Path, out: Path) -> bool:
     """Finish an interrupted installation; return whether there was one."""
     if not (part / _INSTALL).exists():
         return False
-    _go_on(part, out, json.loads((part / _INSTALL).read_text(encoding="utf-8")))
+    new = json.loads((part / _INSTALL).read_text(encoding="utf-8"))
+    if not isinstance(new, list) or not all(map(is_name, new)):
+        raise DataError(f"{part / _INSTALL}: must list names of files, was: {new!r}; remove {part}")
+    _go_on(part, out, new)
     return True
 
 

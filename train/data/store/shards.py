@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from train.disk.files import checksum, differing, sha256
+from segmenters.align import MAX_LEVELS
+from train.disk.files import checksum, differing, is_name, sha256
 from train.disk.manifest import load
 from train.errors import DataError
 
@@ -218,6 +219,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     for key, kind in _KEYS.items():
         if not isinstance(manifest.get(key), kind):
             raise DataError(f"{path}: has no {key!r} of kind {kind.__name__}; prepare again")
+    if not (is_name(manifest["name"]) and 1 <= manifest["levels"] <= MAX_LEVELS):
+        raise DataError(f"{path}: name must be a file name, levels from 1 to {MAX_LEVELS}")
     try:
         fits = _fits(manifest["files"], _file_sizes(manifest))
     except (KeyError, TypeError, AttributeError) as fault:

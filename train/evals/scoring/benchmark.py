@@ -175,7 +175,7 @@ def find_scores(out: Path) -> list[dict[str, Any]]:
             one = json.loads(path.read_text(encoding="utf-8"))
             if one["format"] != FORMAT:
                 raise ValueError(f"its format is {one['format']}, not {FORMAT}")
-        except (ValueError, KeyError, TypeError) as fault:
+        except (ValueError, KeyError, TypeError, RecursionError) as fault:
             raise DataError(f"{path}: no scores of bipe scrolls: {fault}") from None
         found.append(one)
     return found

@@ -63,7 +63,7 @@ def _lines(path: Path) -> list[str]:
             found = json.loads(line)
             if number:
                 Prediction(**found)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             break
         whole.append(line)
     return whole
