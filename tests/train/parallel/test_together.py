@@ -1,0 +1,78 @@
+"""Two processes stop after the same step and miss each other; nothing of their training is lost."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.train.studies import curve, same_weights
+from tests.train.test_distributed import LIMIT_S, TWO, finish, start
+from train.fit.checkpoints import checkpoints, latest_checkpoint
+from train.fit.runs import CHECKPOINTS, METRICS, MODEL
+from train.fit.watching.metrics import read_metrics
+
+pytestmark = pytest.mark.slow
+SIZES = ("steps=60", "checkpoint_every=20", "validate_every=15", "rows.micro_batch=1")
+
+
+def child_of(process):
+    """The other rank, which the first one started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return int(children.split()[0])
+
+
+def started(run, *words):
+    """Start a run, and wait until it has done some steps."""
+    before = len(read_metrics(run / METRICS))
+    process = start(*words, cwd=run.parent)
+    limit = time.monotonic() + LIMIT_S
+    while len(read_metrics(run / METRICS)) < before + 8 and time.monotonic() < limit:
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process, child_of(process)
+
+
+def ended(process, child):
+    """The status and the messages of a process, after the end of both."""
+    _, err = process.communicate(timeout=LIMIT_S)
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
+def test_stopped_and_killed_they_come_out_as_if_nobody_had(trainer, data, tmp_path):
+    words = (f"data={data}", "encoding=bipe_rope", f"trainer={trainer}", *TWO, *SIZES)
+    finish(start(*words, f"out={tmp_path}/whole", cwd=tmp_path))
+    run = tmp_path / "broken" / "bipe_rope"
+    run.parent.mkdir()
+    words = (*words, f"out={run.parent}")
+
+    process, child = started(run, *words)
+    if trainer == "ddp":
+        os.kill(child, signal.SIGUSR1)  # one rank alone is asked
+    else:
+        os.killpg(process.pid, signal.SIGUSR1)
+    status, err = ended(process, child)
+    assert status == 138
+    assert err.count("bipe: stopped by SIGUSR1: step") == 1 and "Traceback" not in err
+    step = checkpoints(run / CHECKPOINTS)[-1].name
+    assert step == f"step={read_metrics(run / METRICS)[-1]['step']:08d}.ckpt"
+
+    process, child = started(run, *words)
+    rank, pid = (0, process.pid) if trainer == "ddp" else (1, child)
+    begin = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    status, err = ended(process, child)
+    assert time.monotonic() - begin < 60
+    assert status == (75 if rank else -signal.SIGKILL)
+    assert f"bipe: rank {rank} (" in err and f"pid {pid}) was killed" in err
+    assert "Traceback" not in err
+    assert not (run / MODEL).exists() and latest_checkpoint(run / CHECKPOINTS) is not None
+
+    finish(start(*words, cwd=tmp_path))
+    assert curve(run) == curve(tmp_path / "whole" / "bipe_rope")
+    assert same_weights(run, tmp_path / "whole" / "bipe_rope")
+    assert [path for path in run.rglob("*") if path.name.startswith(".")] == []
