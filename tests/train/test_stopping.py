@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import signal
+import time
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.train.studies import curve, pretrain, same_weights
 from train.cli import main
 from train.data.preparing import parts
 from train.data.preparing.progress import Watch
+from train.disk.files import Output
+from train.errors import DataError
 from train.evals.rows import FILE, Journal
 from train.fit import training
 from train.fit.checkpoints import SaveCheckpoints, checkpoints
@@ -163,3 +166,44 @@ def test_scrolls_keeps_its_outputs(bipe, at, tmp_path, unstopped):
     assert "bipe: stopped by SIGTERM: 2 of 6 outputs are kept; run the same command" in err
     undo()
     assert bipe("scrolls", *words, study=False)[0] == 0
+
+
+def test_a_step_that_does_not_end_is_told_once_with_its_stack(bipe, monkeypatch, tmp_path):
+    real = LMModule.training_step
+
+    def slow_step(module, batch, batch_idx):
+        if batch.step == 2 and not batch_idx % 2:
+            time.sleep(4)
+        return real(module, batch, batch_idx)
+
+    monkeypatch.setattr(LMModule, "training_step", slow_step)
+    with (tmp_path / "stacks").open("w") as stacks:
+        monkeypatch.setattr("train.fit.parallel.together._STDERR", stacks)
+        status, _, err = bipe("pretrain", *TASK, "stall_after=1")
+    assert status == 0
+    assert err.count("has ended for 1 s after step 2 on rank 0") == 1
+    assert "in slow_step" in (tmp_path / "stacks").read_text()
+
+
+def test_a_full_disk_spoils_only_the_checkpoint_that_does_not_fit(
+    bipe, at, tmp_path, unstopped, monkeypatch
+):
+    undo = at(LMModule, "optimizer_step", call=5)  # a stop, whose checkpoint does not fit
+    write = Output.write
+
+    def no_room(output, data):
+        if "step=00000005" in output.path.name:
+            raise DataError(f"{output.path}: no room is left to write it")
+        write(output, data)
+
+    monkeypatch.setattr(Output, "write", no_room)
+    status, _, err = bipe("pretrain", *TASK)
+    run = tmp_path / "bipe_rope"
+    assert status == 2
+    assert "step=00000005.ckpt: no room is left" in err and "Traceback" not in err
+    assert [path.name for path in checkpoints(run / CHECKPOINTS)] == ["step=00000004.ckpt"]
+    assert [path for path in run.rglob("*") if path.name.startswith(".")] == []
+    undo()
+    assert bipe("pretrain", *TASK)[0] == 0
+    assert curve(run) == curve(unstopped)
+    assert same_weights(run, unstopped)
