@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bipe.attention import PATHS, Path, choose_attention
+from bipe.attention.context import Context, refuse_shared
 from bipe.attention.eager import Attention
 from bipe.attention.passes import pass_attention
 from bipe.build import ALLOWED, Of, build, require_at_least
@@ -188,14 +189,17 @@ class Decoder(nn.Module):
             self.head.weight = self.tokens.weight
 
     def forward(
-        self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
+        self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | Context | None = None
     ) -> Float[Tensor, "b t c"]:
-        """Return hidden states after the final norm; `cache` holds earlier tokens, adds these."""
+        """Return hidden states after the final norm; `cache` holds earlier tokens, adds these.
+
+        With a `Context` for a cache, tokens are the own part of rows that devices share.
+        """
         if cache is not None and self._counts_length:
             at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)
         x = self.scheme.embed(self.tokens(tokens), at)
-        rotation, attend = self._attention(at, keys_at, dtype=x.dtype)
+        rotation, attend = self._attention(at, keys_at, cache, dtype=x.dtype)
         for index, block in enumerate(self.blocks):
             keep = None if cache is None else functools.partial(cache.append, index)
             if self.recompute and torch.is_grad_enabled():
@@ -207,9 +211,16 @@ class Decoder(nn.Module):
         return self.norm(x)
 
     def _attention(
-        self, at: Positions, keys_at: Positions, *, dtype: torch.dtype
+        self,
+        at: Positions,
+        keys_at: Positions,
+        cache: Cache | Context | None,
+        *,
+        dtype: torch.dtype,
     ) -> tuple[Rotation | None, Attention]:
         """Return the rotation of queries and new keys, and the attention, for every block."""
+        if isinstance(cache, Context):
+            refuse_shared(self.scheme, path=self.attention)
         if far_of(self.scheme) is not None:
             # Each pass rotates keys in its own way, so the cache keeps them unrotated.
             return None, pass_attention(
@@ -218,6 +229,8 @@ class Decoder(nn.Module):
         rotation = self.scheme.rotation(at)
         if rotation is not None:
             rotation = rotation.to(torch.promote_types(dtype, torch.float32))
+        if isinstance(cache, Context):
+            return rotation, cache.attention(self.scheme.bias, at, path=self.attention)
         bias = self.scheme.bias(at, keys_at)
         return rotation, choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
 

@@ -138,7 +138,7 @@ def choose_attention(
         allowed = allowed_pairs(q_at.document, k_at.document)
         if name == "eager":
             return functools.partial(eager_attention, bias=bias, allowed=allowed)
-        return functools.partial(_masked_attention, bias=bias, allowed=allowed)
+        return functools.partial(masked_attention, bias=bias, allowed=allowed)
     if name == "flex":
         return choose_flex(bias=bias, at=_same(name, q_at, k_at))
     if name == "causal" and bias is not None:
@@ -270,9 +270,10 @@ class ByDocument:
         return torch.cat(rows)
 
 
-def _masked_attention(
+def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, *, bias: Bias | None, allowed: Tensor
 ) -> Tensor:
+    """Attend over allowed pairs, with a mask of query x key that holds the bias."""
     grouped = q.shape[1] != k.shape[1]
     mask = allowed[:, None]
     if bias is not None:

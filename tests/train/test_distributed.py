@@ -141,6 +141,16 @@ def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(
     assert_same(run, alone["bipe_rope"])
 
 
+@pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
+def test_two_processes_that_share_each_row_have_the_losses_of_one(trainer, data, tmp_path, alone):
+    words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", f"trainer={trainer}", *TWO)
+    finish(start(*words, "context_parallel=2", cwd=tmp_path))
+    run = tmp_path / "bipe_rope"
+    assert_same(run, alone["bipe_rope"])
+    validations = [[row["validation_loss"] for row in curve(x)] for x in (run, alone["bipe_rope"])]
+    assert validations[0] == pytest.approx(validations[1], abs=1e-5)
+
+
 def go_back(run, *, step):
     """Leave a run as if it had been stopped after a step."""
     for path in checkpoints(run / CHECKPOINTS):

@@ -91,6 +91,7 @@ def rows_of(config: Config) -> LMDataModule:
         steps=config.steps,
         epochs=config.epochs,
         seed=config.seed,
+        context_parallel=config.context_parallel,
         **config.rows.values(),
     )
 

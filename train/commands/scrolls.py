@@ -188,6 +188,7 @@ def _train(
         folder=str(prepared.folder),
         row_length=config.row_length,
         seed=config.seed,
+        context_parallel=config.context_parallel,
         **config.rows.values(),
     )
     fit = fit_of(config, command="scrolls", best=config.scrolls.select == "best")

@@ -75,6 +75,7 @@ class Config:
     attention: AttentionPath
     compile: bool
     recompute: bool
+    context_parallel: Count
     z_loss: Annotated[float, Rule("0 or more", lambda value: 0 <= value < float("inf"))]
     label_smoothing: Annotated[float, Rule("from 0 to below 1", lambda value: 0 <= value < 1)]
     positions: DrawCall | None

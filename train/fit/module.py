@@ -12,7 +12,7 @@ whose kernels do not accept a plain tensor, need the wait; their gradients are d
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightning
@@ -22,6 +22,7 @@ from torch.distributed.tensor import DTensor
 
 from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention import Path as AttentionPath
+from bipe.attention.context import Context
 from bipe.build import ALLOWED
 from bipe.encodings import Bilevel, Learned
 from bipe.loss import IGNORE, summed_cross_entropy
@@ -42,7 +43,8 @@ class Training:
     """How the weights of a model are trained; conf/config.yaml explains each value.
 
     schedule: from the step to a factor on the learning rate. z_loss, label_smoothing: only of the
-    training loss. draw: random ids in training (bipe/random_positions). allowed: see bipe.build.
+    training loss. draw: random ids in training (bipe/random_positions). context_parallel: devices
+    that share a row. allowed: see bipe.build.
     """
 
     optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -56,6 +58,7 @@ class Training:
     z_loss: float = 0.0
     label_smoothing: float = 0.0
     draw: Draw | None = None
+    context_parallel: int = 1
     allowed: tuple[str, ...] = ALLOWED
 
 
@@ -97,6 +100,7 @@ class LMModule(lightning.LightningModule):
         self.metrics = Metrics()
         self._clamped: list[Tensor] = []
         self._batch: Batch | None = None
+        self._group: Any = None  # devices that share rows with this one
 
     # Set-up
 
@@ -106,6 +110,8 @@ class LMModule(lightning.LightningModule):
         if isinstance(strategy, Sharded):
             strategy.shard(self.model, weights=self._start, seed=self.options.seed)
             self._start = None
+        if self.options.context_parallel > 1:
+            self._group, _ = torch.distributed.new_subgroups(self.options.context_parallel)
         if self.options.compile:
             for block in self.model.blocks:
                 block.compile()
@@ -132,8 +138,12 @@ class LMModule(lightning.LightningModule):
         if options.draw is not None:
             keys = row_keys(batch.tokens, seed=options.seed, step=batch.step)
             at = options.draw.drawn(at, keys)
+        self._count_clamped(at)
+        row, (batch, shared) = real, self._part(batch, at)
+        if shared is not None:
+            at, real = at.map(shared.own), real.map(shared.own)
         self.indices.add(at)
-        hidden = self.model(batch.tokens, at)
+        hidden = self.model(batch.tokens, at, cache=shared)
         each = torch.empty(batch.targets.shape, device=hidden.device)
         nll = summed_cross_entropy(
             hidden.flatten(0, 1),
@@ -143,11 +153,24 @@ class LMModule(lightning.LightningModule):
             label_smoothing=options.label_smoothing,
             each=each.flatten(),
         )
-        self.losses.add(nll.detach(), each, batch, real)
-        self._count_clamped(at)
+        self.losses.add(nll.detach(), each, batch, real, row=row)
         # Undo the averaging over ranks and micro-batches that follows.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         return nll * (parts / max(1, batch.step_targets))
+
+    def _part(self, batch: Batch, at: Positions) -> tuple[Batch, Context | None]:
+        """Return the part of this device, if several share rows; each token is then in one."""
+        if self._group is None:
+            return batch, None
+        shared = Context(self._group, at)
+        own = replace(
+            batch,
+            tokens=shared.own(batch.tokens),
+            targets=shared.own(batch.targets),
+            marks=shared.own(batch.marks),
+            padding=None if batch.padding is None else shared.own(batch.padding),
+        )
+        return own, shared
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
@@ -186,7 +209,10 @@ class LMModule(lightning.LightningModule):
     # Validation
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        hidden = self.model(batch.tokens, positions_of(batch)).flatten(0, 1)
+        at = positions_of(batch)
+        batch, shared = self._part(batch, at)
+        at = at if shared is None else at.map(shared.own)
+        hidden = self.model(batch.tokens, at, cache=shared).flatten(0, 1)
         targets = batch.targets.flatten()
         count = int((targets != IGNORE).sum())
         nll = summed_cross_entropy(hidden, self.model.head.weight, targets)

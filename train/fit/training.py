@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig, Positions
+from bipe.attention.context import refuse_shared
 from bipe.checkpoint import save_model
 from bipe.encodings import Flat, Learned
 from train import stop
@@ -108,6 +109,7 @@ def train_model(
     with as_config_error("model: "):
         module = LMModule(start.decoder, fit.training, weights=start.weights, sharded=sharded)
     _refuse_unfit(module, row_length=rows.row_length)
+    _refuse_sharing(trainer, module, rows)
     _set_accumulation(trainer, rows, fit)
     trainer.callbacks[:0] = [  # type: ignore[attr-defined]
         MetricsFile(
@@ -180,6 +182,26 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
             model(tokens, Positions.from_marks(tokens.byte()))
     with as_config_error("optimizer: "):
         module.configure_optimizers()
+
+
+def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
+    """Raise ConfigError if devices cannot share rows as context_parallel says."""
+    size, chunks = rows.context_parallel, 2 * rows.context_parallel
+    if size == 1:
+        return
+    if trainer.world_size % size:
+        raise ConfigError(
+            f"context_parallel must divide the number of devices ({trainer.world_size}), was: "
+            f"{size}; set trainer.devices"
+        )
+    for length in sorted({stage.length for stage in rows.stages.each}):
+        if length % chunks:
+            raise ConfigError(
+                f"row_length and the lengths of rows.curriculum must be multiples of 2 x "
+                f"context_parallel ({chunks}), was: {length}"
+            )
+    with as_config_error("context_parallel: "):
+        refuse_shared(module.model.scheme, path=module.options.attention)
 
 
 def _report_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> None:
@@ -290,11 +312,12 @@ def _cluster() -> Iterator[ClusterEnvironment]:
 
 
 def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
-    at_once = rows.micro_batch * trainer.world_size
+    at_once = rows.micro_batch * (trainer.world_size // rows.context_parallel)
     if rows.global_batch % at_once:
+        shared = " / context_parallel" * (rows.context_parallel > 1)
         raise ConfigError(
-            f"rows.global_batch must be a multiple of rows.micro_batch x devices ({at_once}), "
-            f"was: {rows.global_batch}"
+            f"rows.global_batch must be a multiple of rows.micro_batch x devices{shared} "
+            f"({at_once}), was: {rows.global_batch}"
         )
     trainer.accumulate_grad_batches = rows.global_batch // at_once
     if fit.validate_every is not None:

@@ -96,7 +96,8 @@ class LMDataModule(lightning.LightningDataModule):
     epochs: passes over the rows of all sources, if these are to decide the steps. drop_last: leave
     out a short last batch instead of filling it with padding. on_batch_change: whether a run may
     resume with another global_batch. validation_rows: maximum per source; 0 disables validation.
-    verify: check all files before the first step.
+    verify: check all files before the first step. context_parallel: neighbouring ranks that share
+    rows: they read the same ones.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class LMDataModule(lightning.LightningDataModule):
         seed: int = 0,
         validation_rows: int = 256,
         verify: bool = True,
+        context_parallel: int = 1,
     ) -> None:
         super().__init__()
         self.packing, self.asked = packing or Packing(), mixture or Mixture()
@@ -132,6 +134,7 @@ class LMDataModule(lightning.LightningDataModule):
             self._first = self.stages.consumed(steps)
         self.on_batch_change = on_batch_change
         self.validation_rows, self.verify = validation_rows, verify
+        self.context_parallel = context_parallel
         self.source_names, self.weights = self.asked.weights(self.sets)
         self.consumed_rows = 0
         self._order: RowOrder | None = None
@@ -218,8 +221,8 @@ class LMDataModule(lightning.LightningDataModule):
             micro_batch=self.micro_batch,
             global_batch=self.global_batch,
             steps=trainer.max_steps,
-            rank=trainer.global_rank,
-            world=trainer.world_size,
+            rank=trainer.global_rank // self.context_parallel,
+            world=trainer.world_size // self.context_parallel,
             start_row=self.consumed_rows,
             start_step=trainer.global_step,
             end_row=self.end_row(),
@@ -236,8 +239,8 @@ class LMDataModule(lightning.LightningDataModule):
             rows=self.rows("validation"),
             micro_batch=self.micro_batch,
             rows_per_source=self.validation_rows,
-            rank=trainer.global_rank,
-            world=trainer.world_size,
+            rank=trainer.global_rank // self.context_parallel,
+            world=trainer.world_size // self.context_parallel,
         )
 
     def transfer_batch_to_device(

@@ -44,8 +44,19 @@ class StepLosses:
         return cls(sources=rows.source_names, row_length=rows.row_length, bilevel=bilevel)
 
     @torch.no_grad()
-    def add(self, nll: Tensor, each: Tensor, batch: Batch, at: Positions) -> None:
-        """Add a micro-batch. nll: the loss, the sum of `each`: ``(batch, time)``. at: its ids."""
+    def add(
+        self,
+        nll: Tensor,
+        each: Tensor,
+        batch: Batch,
+        at: Positions,
+        *,
+        row: Positions | None = None,
+    ) -> None:
+        """Add a micro-batch. nll: the loss, the sum of `each`: ``(batch, time)``. at: its ids.
+
+        row: those of whole rows, if other devices hold other parts of them.
+        """
         targets, source = batch.targets, batch.source
         scored = (targets != IGNORE).float()
         sums = [_by_bin(each, scored, _of_source(source, self._sources)[:, :, None])]
@@ -54,7 +65,8 @@ class StepLosses:
         if len(self._segments):
             sums.append(_by_bin(each, scored, _of_place(at.inter, self._segments)))
         inside = at.document >= 0
-        first = torch.where(at.document == at.document[:, :1], at.token[:, :1], 0)
+        row = at if row is None else row
+        first = torch.where(at.document == row.document[:, :1], row.token[:, :1], 0)
         keys = ((at.token - first + 1) * inside).sum()  # within the row, itself among them
         everything = torch.stack((nll.double(), keys.double(), inside.sum().double()))
         self._sums = self._sums + torch.cat((everything, *(x.flatten() for x in sums)))
