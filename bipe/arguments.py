@@ -88,6 +88,8 @@ def readable(hint: Any, value: Any) -> str:
         return "one of " + ", ".join(map(str, parts))
     if origin in (Union, types.UnionType):
         return " or ".join(readable(part, value) for part in parts)
+    if inspect.isclass(origin) and issubclass(origin, Mapping) and typing.get_origin(parts[-1]):
+        return f"names, each with {readable(parts[-1], None)}"
     return "null" if hint is type(None) else inspect.formatannotation(hint)
 
 

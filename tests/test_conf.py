@@ -23,6 +23,7 @@ from train.config import Config, encoding_name, slug
 from train.config.check import check
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
+from train.fit.watching.loggers import RunLogger
 from train.launch.composition import register_resolvers
 
 ROOT = Path(conf.__file__).parent
@@ -208,14 +209,14 @@ def test_every_task_is_built(task):
 
 
 @pytest.mark.parametrize("logger", CHOICES["logger"])
-def test_every_logger_is_built_or_says_what_to_install(logger, tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    made = study(f"logger={logger}")
-    built = made.build("logger")
-    assert built == {} or isinstance(
-        built(folder=tmp_path, name="x"), lightning.pytorch.loggers.Logger
-    )
-    assert list(tmp_path.iterdir()) == []
+def test_every_logger_is_built_without_its_package(logger):
+    built = study(f"logger={logger}").build("logger")
+    assert list(built) == ([] if logger == "none" else [logger])
+    assert all(isinstance(each, RunLogger) for each in built.values())
+
+
+def test_loggers_are_chosen_together():
+    assert list(study("logger=[wandb,tensorboard]").logger) == ["wandb", "tensorboard"]
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -48,6 +48,7 @@ BY_DOCUMENT_FROM = 128
 # Tokens from which skipped blocks make up for the slower kernel of FlexAttention.
 FLEX_FROM = 2048
 _ALL = slice(None)
+_BIASES = {"none": "no bias", "linear": "linear bias", "table": "bias table", "other": "dense bias"}
 _LINEAR = {
     "banded": banded_attention,
     "exact_banded": exact_banded_attention,
@@ -129,7 +130,7 @@ def choose_attention(
         name, reason = rule.path, rule.reason
     else:
         name, reason = str(path), "as configured"
-    _log_once(name, k_at.document.device.type, type(bias).__name__, reason)
+    _log_once(name, k_at.document.device.type, _BIASES[bias_kind(bias)], reason)
     if name == "step":
         return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
     if name == "chunk":
@@ -285,4 +286,4 @@ def masked_attention(
 
 @functools.cache
 def _log_once(path: str, device: str, bias: str, reason: str) -> None:
-    log.info("attention path: %s (device %s, bias %s): %s", path, device, bias, reason)
+    log.info("attention path: %s (on %s, %s): %s", path, device, bias, reason)

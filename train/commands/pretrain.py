@@ -1,20 +1,23 @@
 """`bipe pretrain`: train one model on prepared data; and what all training commands share."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from bipe.build import TARGET, find
 from bipe.decoder import DecoderConfig
 from train.config import Config, encoding_name, slug
+from train.config.check import LOGGER
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
 from train.fit.machine import placed
 from train.fit.module import Training
 from train.fit.training import Fit, Start, train_model
+from train.fit.watching.loggers import RunLogger
 from train.ranks import world
 
 PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
@@ -66,7 +69,7 @@ def fit_of(
         "schedule": config.build("schedule"),
         "draw": config.build("positions") if config.positions else None,
         "trainer": functools.partial(config.call, "trainer"),
-        "logger": functools.partial(config.call, "logger") if config.logger else None,
+        "loggers": loggers_of(config),
         "z_loss": float(config.z_loss),
         "label_smoothing": float(config.label_smoothing),
         "command": command,
@@ -81,6 +84,22 @@ def fit_of(
 
     fit: Fit = filled(Fit, training=filled(Training))
     return fit
+
+
+def loggers_of(config: Config) -> Mapping[str, Any]:
+    """Return the descriptions of the loggers; MissingPackage if one needs what is not there."""
+    for name, description in _named_calls("logger", config.logger):
+        kind = find(description[TARGET], LOGGER, allowed=config.allowed)
+        if issubclass(kind, RunLogger):
+            kind.require(f"logger={name}")
+    return config.logger
+
+
+def _named_calls(key: str, section: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, description in section.items():
+        if TARGET not in description:
+            raise ConfigError(f"{key}.{name} must name a class with {TARGET}, was: {description}")
+        yield name, description
 
 
 def rows_of(config: Config) -> LMDataModule:

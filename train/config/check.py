@@ -40,14 +40,14 @@ ScheduleCall = Annotated[
 TrainerCall = Annotated[
     Call, Of(("lightning.Trainer",), names=("lightning.Trainer",), partial=True)
 ]
-LoggerCall = Annotated[
-    Call,
-    Of(
-        ("lightning.pytorch.loggers.Logger",),
-        names=tuple(f"{_LOGGERS}.{name}" for name in ("wandb", "tensorboard")),
-        partial=True,
-    ),
-]
+LOGGER = Of((f"{_LOGGERS}.RunLogger", "lightning.pytorch.loggers.Logger"))
+LoggerCall = Annotated[Call, LOGGER]
+CALLBACK = Of(
+    ("lightning.pytorch.callbacks.Callback",),
+    names=("train.commands.evaluate.while_training",),
+    partial=True,
+)
+CallbackCall = Annotated[Call, CALLBACK]
 MeasurementCall = Annotated[Call, Of(("train.evals.loop.Measurement",))]
 
 

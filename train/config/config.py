@@ -99,7 +99,7 @@ class Config:
     optimizer: OptimizerCall
     schedule: ScheduleCall
     trainer: TrainerCall
-    logger: LoggerCall
+    logger: Mapping[str, LoggerCall]
     evaluate: Evaluate
     statistics: Statistics
     generate: Generate

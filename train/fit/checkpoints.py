@@ -229,6 +229,11 @@ def weights_of(path: Path) -> dict[str, Tensor]:
     return {name.removeprefix("model."): value for name, value in state.items()}
 
 
+def step_of(path: Path) -> int:
+    """Return the step of a checkpoint from its name."""
+    return int(path.stem.rpartition("=")[2])
+
+
 def checkpoints(folder: Path) -> list[Path]:
     """Return all checkpoints of a folder, oldest first."""
     return sorted(path for path in folder.glob("step=*.ckpt") if _NAME.fullmatch(path.name))

@@ -3,7 +3,9 @@
 import datetime
 import os
 import platform
+import subprocess
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -53,10 +55,29 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     return dict(trainer)
 
 
+def revision() -> dict[str, Any]:
+    """Return the commit of the checkout that runs, and whether its files differ from it."""
+    here = Path(__file__)
+    git = partial(_output, "git", "-C", str(here.parent))
+    if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no git
+        return {"commit": None, "changed": None}
+    commit, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "-uno")
+    return {"commit": commit, "changed": None if changed is None else bool(changed)}
+
+
+def _output(*words: str) -> str | None:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
 def environment() -> dict[str, Any]:
     """Return the versions and the machine, to be stored with every result."""
     return {
         "bipe": __version__,
+        **revision(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
         "platform": platform.platform(),

@@ -40,6 +40,7 @@ MODEL = "model"
 EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
+_OF_LOGGERS = ("loggers", "wandb", "tensorboard")
 RESUMES = ("auto", "resume")  # values of if_exists
 
 # Keys that may change when a run is resumed, without changing what is trained.
@@ -271,7 +272,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _remove_run(folder: Path) -> None:
-    for name in (CHECKPOINTS, MODEL, SCROLLS):
+    for name in (CHECKPOINTS, MODEL, SCROLLS, *_OF_LOGGERS):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (METRICS, EVALUATION, ENVIRONMENT, CONFIG):
         (folder / name).unlink(missing_ok=True)

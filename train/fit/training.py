@@ -1,7 +1,6 @@
 """A training run, from the claim of its folder to the written model."""
 
 import contextlib
-import functools
 import logging
 import os
 import sys
@@ -30,7 +29,7 @@ from bipe.checkpoint import save_model
 from bipe.encodings import Flat, Learned
 from train import stop
 from train.config import IfExists
-from train.data.rows.datamodule import LMDataModule, RowStatistics, table
+from train.data.rows.datamodule import LMDataModule
 from train.disk.files import full_disk
 from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
@@ -40,14 +39,15 @@ from train.fit.checkpoints import (
     SaveCheckpoints,
     latest_checkpoint,
     remove_unfinished,
+    step_of,
 )
+from train.fit.machine import environment
 from train.fit.module import LMModule, Training
 from train.fit.parallel.background import Background
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import UNTRAINED, Together, running_together
-from train.fit.watching.losses import StepLosses
-from train.fit.watching.metrics import MetricsFile, Row
-from train.fit.watching.progress import ProgressBar
+from train.fit.watching.tracking import Tracking
+from train.fit.watching.watch import Watch
 from train.ranks import in_slurm, world
 
 _LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -57,6 +57,7 @@ _NOT_HERE = (
     # The data module resumes (consumed_rows), not its loader.
     ".*your dataloader is not resumable.*",
     ".*across ranks is zero.*",  # no validation
+    ".*smaller than the logging interval.*",  # metrics.csv has the last step in any case
     ".*Trainer already configured with.*",
     ".*`srun` command is available.*",  # a login node
     ".*treespec.*LeafSpec.*",
@@ -76,8 +77,9 @@ class Start:
 class Fit:
     """How a run trains; conf/config.yaml explains each value.
 
-    trainer, logger: factories, called with bipe's own settings. command: what the processes of
-    other devices run. best: write the weights of the lowest validation loss, not the last ones.
+    trainer: a factory, called with bipe's own settings. loggers: descriptions by name.
+    command: what the processes of other devices run. best: write the weights of the lowest
+    validation loss, not the last ones.
     """
 
     training: Training
@@ -90,7 +92,7 @@ class Fit:
     checkpoint_async: bool
     validate_every: int | None
     trainer: Callable[..., lightning.Trainer]
-    logger: Callable[..., Logger] | None
+    loggers: Mapping[str, Any]
     stall_after: float | None
     command: str = "pretrain"
     best: bool = False
@@ -104,23 +106,15 @@ def train_model(
         raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
     rows.check(steps=fit.steps)
     stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
-    trainer = make_trainer(fit, folder=folder)
+    watch = _watch(fit, folder=folder, config=config)
+    trainer = make_trainer(fit, folder=folder, logger=watch.tracking)
     sharded = isinstance(trainer.strategy, Sharded)
     with as_config_error("model: "):
         module = LMModule(start.decoder, fit.training, weights=start.weights, sharded=sharded)
     _refuse_unfit(module, row_length=rows.row_length)
     _refuse_sharing(trainer, module, rows)
     _set_accumulation(trainer, rows, fit)
-    trainer.callbacks[:0] = [  # type: ignore[attr-defined]
-        MetricsFile(
-            path=folder / runs.METRICS,
-            every=fit.log_every,
-            decoder=start.decoder,
-            losses=StepLosses.of(module.model, rows).names,
-            send=functools.partial(_send, trainer),
-        ),
-        ProgressBar(title=folder.name),
-    ]
+    trainer.callbacks[:0] = watch.callbacks(module.model, rows)  # type: ignore[attr-defined]
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
     if best is not None:  # before SaveCheckpoints, see SaveBest
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
@@ -136,14 +130,20 @@ def train_model(
         fitting(folder / runs.CONFIG, fit),
     ):
         newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
-        _report_rows(trainer, rows.statistics(steps=fit.steps))
-        trainer.fit(module, rows, ckpt_path=newest)
-        state, notes = _trained(trainer, module, rows)
-        if trainer.is_global_zero:
-            if best is not None and (weights := best.weights()) is not None:
-                state, notes = weights, notes | best.notes()
-            _write_model(module.model, folder, state=state, notes=notes | dict(start.notes))
-        trainer.strategy.barrier()
+        with watch.running(
+            trainer,
+            module.model,
+            rows,
+            resumed_at=None if newest is None else step_of(newest),
+            validate_every=fit.validate_every,
+        ):
+            trainer.fit(module, rows, ckpt_path=newest)
+            state, notes = _trained(trainer, module, rows)
+            if trainer.is_global_zero:
+                if best is not None and (weights := best.weights()) is not None:
+                    state, notes = weights, notes | best.notes()
+                _write_model(module.model, folder, state=state, notes=notes | dict(start.notes))
+            trainer.strategy.barrier()
     return folder
 
 
@@ -204,26 +204,22 @@ def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataMo
         refuse_shared(module.model.scheme, path=module.options.attention)
 
 
-def _report_rows(trainer: lightning.Trainer, statistics: list[RowStatistics]) -> None:
-    """Report what is read from each source, to the user and to the loggers."""
-    if not trainer.is_global_zero:
-        return
-    print("\n".join(table(statistics)), file=sys.stderr, flush=True)
-    numbers = {
-        f"rows/{each.source}/{name}": float(value)
-        for each in statistics
-        for name, value in (asdict(each) | {"epochs": each.epochs}).items()
-        if name != "source"
-    }
-    for logger in trainer.loggers:
-        logger.log_metrics(numbers, step=0)
-
-
-def _send(trainer: lightning.Trainer, row: Row, step: int) -> None:
-    """Give a line of metrics.csv to the loggers."""
-    names = {name: f"train/{name}" for name in row} | {"validation_loss": "validation/loss"}
-    for logger in trainer.loggers:
-        logger.log_metrics({names[name]: value for name, value in row.items()}, step=step)
+def _watch(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> Watch:
+    tracking = Tracking(
+        loggers=fit.loggers,
+        folder=folder,
+        config=config,
+        facts=environment,
+        allowed=fit.training.allowed,
+    )
+    return Watch(
+        folder=folder,
+        metrics=folder / runs.METRICS,
+        model=folder / runs.MODEL,
+        config=config,
+        every=fit.log_every,
+        tracking=tracking,
+    )
 
 
 def _trained(
@@ -258,10 +254,9 @@ def _write_model(
         ) from error
 
 
-def make_trainer(fit: Fit, *, folder: Path) -> lightning.Trainer:
+def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer:
     """Return a Lightning trainer with our own checkpoints."""
     background = Background() if fit.checkpoint_async else None
-    logger = fit.logger(folder=folder, name=folder.name) if fit.logger else False
     with quiet(), as_config_error("trainer: ", MisconfigurationException):
         trainer = fit.trainer(
             default_root_dir=folder,

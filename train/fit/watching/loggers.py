@@ -1,115 +1,266 @@
-"""Optional loggers in addition to metrics.csv: Weights & Biases and TensorBoard."""
+"""Where the numbers of a run go besides metrics.csv: wandb, TensorBoard, trackio, and others.
 
-import logging
+    bipe pretrain 'logger=[wandb, tensorboard]' logger.wandb.project=study
+
+Each logger has a process of its own (recorder.py), so none can end or delay a training. This file
+imports no torch: those processes start at once.
+"""
+
+from __future__ import annotations
+
+import io
+import json
 import os
-from collections.abc import Mapping
+import secrets
+import struct
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.loggers import Logger
+from typing import Any, ClassVar
 
 from train.errors import MissingPackage, install_command
 
-log = logging.getLogger("bipe")
-
-_TIMEOUT_S = 30
+_INIT_S, _FINISH_S = 30, 40  # seconds to wait for a server
 
 
-class WandbRun(Logger):
-    """One run of Weights & Biases, started with its first metrics and finished with the training.
+@dataclass(kw_only=True)
+class About:
+    """What a logger is told of the run. state: kept in the run's folder over resumes."""
 
-    Only numbers are sent: configurations, command lines, code and the terminal may hold paths and
-    secrets. Without a network the run is kept offline for `wandb sync`. (Lightning's own logger
-    fails then, and never finishes a run: the next run of a sweep would continue the same one.)
+    folder: Path
+    name: str
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    state: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def resumed(self) -> bool:
+        return "step" in self.state
+
+
+class RunLogger(ABC):
+    """A logger; its methods may raise anything. needs: the package it imports, and its extra."""
+
+    needs: ClassVar[tuple[str, str]] = ("", "")
+
+    @classmethod
+    def require(cls, key: str) -> None:
+        """Raise MissingPackage if the package is not installed; key: of the configuration."""
+        package, extra = cls.needs
+        if package and find_spec(package) is None:
+            raise MissingPackage(f"{key} needs {package}: {install_command(extra)}")
+
+    @abstractmethod
+    def begin(self, run: About) -> str:
+        """Start or continue the run; return what to tell the user, or an empty text."""
+
+    @abstractmethod
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        """Record the numbers of a step; steps rise."""
+
+    @abstractmethod
+    def figure(self, name: str, png: bytes, step: int) -> None:
+        """Record a figure."""
+
+    @abstractmethod
+    def end(self, *, failed: bool) -> str:
+        """Finish; return what to tell the user, or an empty text."""
+
+
+class Wandb(RunLogger):
+    """One run of Weights & Biases, which a resumed training continues.
+
+    offline: null: without a key (WANDB_API_KEY, netrc). Command lines, code and the terminal are
+    not sent, since they may hold secrets; the configuration is, without its secrets.
     """
 
-    def __init__(self, *, folder: Path, name: str, project: str, offline: bool) -> None:
-        super().__init__()
-        self._folder, self._name, self._project = folder, name, project
+    needs = ("wandb", "")
+
+    def __init__(
+        self,
+        *,
+        project: str = "bipe",
+        entity: str | None = None,
+        group: str | None = None,
+        tags: Sequence[str] = (),
+        offline: bool | None = None,
+    ) -> None:
+        self._about: dict[str, Any] = {"project": project, "entity": entity, "group": group}
+        self._about["tags"] = list(tags)
         self._offline = offline
         self._run: Any = None
 
-    @property
-    def name(self) -> str:
-        return self._project
-
-    @property
-    def version(self) -> str:
-        return self._name
-
-    @property
-    def save_dir(self) -> str:
-        return str(self._folder)
-
-    @rank_zero_only
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Send nothing."""
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        if self._run is None:
-            self._run = self._begin()
-        self._run.log({**metrics, "step": step})
-
-    @rank_zero_only
-    def finalize(self, status: str) -> None:
-        if self._run is not None:
-            self._run.finish(exit_code=0 if status == "success" else 1)
-            self._run = None
-
-    def _begin(self) -> Any:
+    def begin(self, run: About) -> str:
+        import wandb as client
         from wandb.errors import Error
 
-        if not self._offline:
-            try:
-                return self._init("online")
-            except Error as error:
-                log.warning("wandb cannot be reached, the run is kept offline: %s", error)
-        return self._init("offline")
+        run.state.setdefault("id", secrets.token_hex(4))
+        told = ""
+        offline = self._offline
+        if not offline and not has_wandb_key():
+            told = "offline=false needs a key (wandb login). " if offline is False else ""
+            offline = True
+        try:
+            self._run = self._init(run, "offline" if offline else "online")
+        except Error as error:
+            told = f"wandb cannot be reached ({str(error).splitlines()[0]}). "
+            client.teardown()  # its process would refuse the same run a second time
+            self._run, offline = self._init(run, "offline"), True
+        return f"{told}{self._place(run)}" if offline else f"run {self._run.url or self._run.id}"
 
-    def _init(self, mode: Any) -> Any:
+    def _place(self, run: About) -> str:
+        folder = run.folder / "wandb" / "offline-run-*"
+        return f"the run {self._run.id} is kept offline; to send it: wandb sync {folder}"
+
+    def _init(self, run: About, mode: Any) -> Any:
         import wandb as client
 
         settings = client.Settings(
             console="off",
             disable_code=True,
             disable_git=True,
-            init_timeout=_TIMEOUT_S,
+            finish_timeout=_FINISH_S,
+            finish_timeout_raises=True,
+            init_timeout=_INIT_S,
             program="bipe",
             save_code=False,
             silent=True,
             x_disable_meta=True,
         )
-        run = client.init(
-            project=self._project, name=self._name, dir=self._folder, mode=mode, settings=settings
+        return client.init(
+            **self._about,
+            id=run.state["id"],
+            resume="allow",
+            name=run.name,
+            config={**run.config, "bipe": run.facts},
+            dir=run.folder,
+            mode=mode,
+            settings=settings,
         )
-        run.define_metric("*", step_metric="step")
-        return run
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def figure(self, name: str, png: bytes, step: int) -> None:
+        import wandb as client
+        from PIL import Image
+
+        self._run.log({name: client.Image(Image.open(io.BytesIO(png)))}, step=step)
+
+    def end(self, *, failed: bool) -> str:
+        try:
+            self._run.finish(exit_code=int(failed))
+        except TimeoutError:
+            return f"not all of the run was sent; to send it: wandb sync {self._run.dir}/.."
+        return ""
 
 
-def wandb(*, folder: Path, name: str, project: str = "bipe", offline: bool | None = None) -> Logger:
-    """Return a Weights & Biases logger; None: offline without a key (WANDB_API_KEY, netrc)."""
-    if not offline and not _has_wandb_key():
-        if offline is False:
-            log.warning("logger.offline=false needs a key (wandb login): the run is kept offline")
-        offline = True
-    return WandbRun(folder=folder, name=name, project=project, offline=bool(offline))
+class TensorBoard(RunLogger):
+    """Event files in RUN/tensorboard, written by TensorBoard's own writer, without torch."""
+
+    needs = ("tensorboard", "tensorboard")
+
+    def begin(self, run: About) -> str:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        place = run.folder / "tensorboard"
+        self._writer = EventFileWriter(str(place))
+        if not run.resumed:
+            text = json.dumps({**run.config, "bipe": run.facts}, indent=1, default=str)
+            self._text("configuration", f"```\n{text}\n```")
+        return f"tensorboard --logdir {run.folder.parent}"
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        self._add(step, *({"tag": name, "simple_value": value} for name, value in values.items()))
+
+    def figure(self, name: str, png: bytes, step: int) -> None:
+        width, height = struct.unpack(">II", png[16:24])
+        image = {"encoded_image_string": png, "width": width, "height": height, "colorspace": 4}
+        self._add(step, {"tag": name, "image": image})
+
+    def end(self, *, failed: bool) -> str:
+        self._writer.close()
+        return ""
+
+    def _text(self, tag: str, text: str) -> None:
+        from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+        tensor = {"dtype": DT_STRING, "string_val": [text.encode()]}
+        self._add(0, {"tag": tag, "metadata": {"plugin_data": {"plugin_name": "text"}},
+                      "tensor": tensor})  # fmt: skip
+
+    def _add(self, step: int, *values: Mapping[str, Any]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        event = Event(step=step, wall_time=time.time(), summary={"value": list(values)})
+        self._writer.add_event(event)
+        self._writer.flush()
 
 
-def tensorboard(*, folder: Path, name: str) -> Logger:
-    """Return a writer of TensorBoard event files; needs the extra `tensorboard`."""
-    try:
-        from lightning.pytorch.loggers import TensorBoardLogger
+class Trackio(RunLogger):
+    """A run of trackio, whose data base is in `folder`: trackio's own (TRACKIO_DIR) if null."""
 
-        return TensorBoardLogger(save_dir=folder, name="tensorboard", version="")
-    except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f"logger=tensorboard needs TensorBoard ({error}): {install_command('tensorboard')}"
-        ) from error
+    needs = ("trackio", "trackio")
+
+    def __init__(self, *, project: str = "bipe", folder: str | None = None) -> None:
+        self._project, self._place = project, folder
+
+    def begin(self, run: About) -> str:
+        if self._place is not None:
+            os.environ["TRACKIO_DIR"] = self._place
+        import trackio
+
+        self._run = trackio.init(
+            project=self._project,
+            name=run.state.setdefault("name", f"{run.name}-{secrets.token_hex(2)}"),
+            config={**run.config, "bipe": run.facts},
+            resume="allow",
+            embed=False,
+        )
+        where = f"TRACKIO_DIR={self._place} " if self._place else ""
+        return f"{where}trackio show --project {self._project}"
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def figure(self, name: str, png: bytes, step: int) -> None:
+        import trackio
+        from PIL import Image
+
+        self._run.log({name: trackio.Image(Image.open(io.BytesIO(png)))}, step=step)
+
+    def end(self, *, failed: bool) -> str:
+        self._run.finish()
+        return ""
 
 
-def _has_wandb_key() -> bool:
+class OfLightning(RunLogger):
+    """Any logger of Lightning's: numbers and the configuration, no figures."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def begin(self, run: About) -> str:
+        self._logger.log_hyperparams({**run.config, "bipe": run.facts})
+        return ""
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        self._logger.log_metrics(dict(values), step=step)
+        self._logger.save()
+
+    def figure(self, name: str, png: bytes, step: int) -> None:
+        """Do nothing: Lightning's loggers have no common way to take one."""
+
+    def end(self, *, failed: bool) -> str:
+        self._logger.finalize("failed" if failed else "success")
+        return ""
+
+
+def has_wandb_key() -> bool:
+    """Return whether wandb may go online: a key in the environment or in netrc."""
     if os.environ.get("WANDB_MODE", "online") != "online":
         return False
     if os.environ.get("WANDB_API_KEY"):

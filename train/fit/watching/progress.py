@@ -34,6 +34,17 @@ class ProgressBar(EachStep):
             text, left = self._text(module.metrics), self._clock.left(step, steps)
             print(f"{self.title}  step {step}/{steps}  {text}  {left}", file=sys.stderr, flush=True)
 
+    def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
+        if not trainer.is_global_zero:
+            return
+        loss = float(trainer.callback_metrics["validation/loss"])
+        text = f"{self.title}  step {trainer.global_step}/{trainer.max_steps}"
+        text += f"  validation loss {loss:.4f}"
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
     def on_train_end(self, *_: Any) -> None:
         if self._bar is not None:
             self._bar.stop()
