@@ -27,6 +27,7 @@ from types import FrameType
 _NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
 _LAUNCHERS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")  # forward what their processes also receive
+_NOHUP = ("SIGHUP", signal.SIG_IGN)
 _END, _BEGIN = "SLURM_JOB_END_TIME", "SLURM_JOB_START_TIME"  # seconds since the epoch
 _MARGIN, _MARGIN_SHARE = 120.0, 0.1  # seconds before the end, at most this share of the job
 
@@ -93,7 +94,7 @@ def stopping() -> Iterator[None]:
     """Turn signals in the block into Stopped; outside the main thread, or inside, do nothing.
 
     One of several ranks only sets the flag until they agree, since the others wait for it. What
-    the parent ignores (nohup) stays ignored.
+    nohup ignores stays ignored; SIGINT, which shells ignore for jobs in the background, does not.
     """
     global _requested, _watching, _deferring
     if _watching or threading.current_thread() is not threading.main_thread():
@@ -104,7 +105,7 @@ def stopping() -> Iterator[None]:
     heard, told = os.pipe()
     os.set_blocking(told, False)
     before = {each: signal.getsignal(each) for each in SIGNALS}
-    handled = [each for each in SIGNALS if before[each] != signal.SIG_IGN]
+    handled = [each for each in SIGNALS if (each.name, before[each]) != _NOHUP]
     wakeup = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     thread = threading.Thread(target=_listen, args=(heard,), name="stop", daemon=True)
     thread.start()

@@ -81,6 +81,16 @@ def test_what_nohup_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
+def test_what_shells_ignore_in_the_background_is_heard():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(stop.Stopped), stop.stopping():
+            send("SIGINT")
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_signal_that_is_delivered_twice_is_one():
     with stop.stopping(), stop.deferred():
         send()
