@@ -47,8 +47,8 @@ RESUMES = ("auto", "resume")  # values of if_exists
 _FREE = {
     *("attention", "checkpoint_async", "checkpoint_every", "checkpoints", "compile"),
     *("context_parallel", "corpus", "data", "evaluate", "generate", "if_exists"),
-    *("keep_checkpoints", "log_every", "logger", "out", "recompute", "report", "stall_after"),
-    *("statistics", "trainer"),
+    *("keep_checkpoints", "log_every", "logger", "name", "out", "recompute", "report"),
+    *("stall_after", "statistics", "trainer"),
 }
 # Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}

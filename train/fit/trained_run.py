@@ -95,7 +95,7 @@ class TrainedRun:
         if self.seed is None:
             return runs.digest([self.model_name, str(self.folder.resolve())])
         kept = runs.decisive(self.config)
-        kept = {key: value for key, value in kept.items() if key not in ("seed", "name")}
+        kept = {key: value for key, value in kept.items() if key != "seed"}
         model = dict(self.model)
         if isinstance(base := kept.get("checkpoint"), str):
             kept["checkpoint"] = stem(base.rstrip("/"), self.seed)
