@@ -16,7 +16,7 @@ from train.disk.files import Output
 from train.errors import DataError
 from train.evals.rows import FILE, Journal
 from train.fit import training
-from train.fit.checkpoints import SaveCheckpoints, checkpoints
+from train.fit.checkpoints import SaveCheckpoints, checkpoints, latest_checkpoint
 from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL
 from train.tasks.scrolls.decoding import PredictionJournal
@@ -153,19 +153,40 @@ def test_evaluate_keeps_what_is_measured(bipe, at, tmp_path, unstopped):
     assert file.read_text().startswith(before)
 
 
-def test_scrolls_keeps_its_outputs(bipe, at, tmp_path, unstopped):
-    words = (
-        *("task=fact_lookup", "task.facts=1", "task.keys=50", "task.values=8", "task.train=16"),
-        *("task.validation=6", "task.test=2", "steps=2", "scrolls.source=proofs", "trainer=cpu"),
-        *("scrolls.max_new=2", "scrolls.batch=2", "row_length=64", "rows.global_batch=4"),
-        *("rows.micro_batch=4", f"checkpoint={unstopped}", f"out={tmp_path}"),
-    )
-    undo = at(PredictionJournal, "add", call=2)
-    status, _, err = bipe("scrolls", *words, study=False)
-    assert status == 143
-    assert "bipe: stopped by SIGTERM: 2 of 6 outputs are kept; run the same command" in err
+SCROLLS = (
+    *("task=fact_lookup", "task.facts=1", "task.keys=50", "task.values=8", "task.train=16"),
+    *("task.validation=6", "task.test=2", "steps=3", "scrolls.source=proofs", "trainer=cpu"),
+    *("scrolls.max_new=2", "scrolls.batch=2", "row_length=64", "rows.global_batch=4"),
+    *("rows.micro_batch=2", "validate_every=1", "optimizer.lr=0.1", "schedule.warmup=1"),
+)
+
+
+def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, tmp_path, unstopped):
+    words = (*SCROLLS, f"checkpoint={unstopped}")
+    assert bipe("scrolls", *words, f"out={tmp_path}/whole", study=False)[0] == 0
+    for owner, method, call, told in (
+        (LMModule, "validation_step", 4, "step 2 is done and its checkpoint is written"),
+        (PredictionJournal, "add", 2, "2 of 6 outputs are kept; run the same command"),
+    ):
+        undo = at(owner, method, call=call)
+        status, _, err = bipe("scrolls", *words, f"out={tmp_path}/broken", study=False)
+        undo()
+        assert (status, f"bipe: stopped by SIGTERM: {told}" in err) == (143, True)
+    assert bipe("scrolls", *words, f"out={tmp_path}/broken", study=False)[0] == 0
+    (whole, broken) = (next((tmp_path / out).glob("*seed0")) for out in ("whole", "broken"))
+    assert curve(broken) == curve(whole)
+    assert same_weights(broken, whole)
+
+
+def test_a_checkpoint_in_the_background_is_waited_for(bipe, at, tmp_path, unstopped):
+    undo = at(LMModule, "optimizer_step", call=2)
+    assert bipe("pretrain", *TASK, "checkpoint_async=true")[0] == 143
+    run = tmp_path / "bipe_rope"
     undo()
-    assert bipe("scrolls", *words, study=False)[0] == 0
+    assert latest_checkpoint(run / CHECKPOINTS).name == "step=00000002.ckpt"
+    assert bipe("pretrain", *TASK, "checkpoint_async=true")[0] == 0
+    assert curve(run) == curve(unstopped)
+    assert same_weights(run, unstopped)
 
 
 def test_a_step_that_does_not_end_is_told_once_with_its_stack(bipe, monkeypatch, tmp_path):
