@@ -122,8 +122,10 @@ def last_step(run: Path) -> int:
 
 
 def last_checkpoint(run: Path) -> int:
-    found = (run / "checkpoints").glob("step=*.json")
-    return max((int(path.stem.partition("=")[2]) for path in found), default=0)
+    folder = run / "checkpoints"
+    whole = [path.with_suffix("") for path in folder.glob("step=*.json")]
+    whole += [path.parent.with_suffix("") for path in folder.glob("step=*.ckpt/manifest.json")]
+    return max((int(path.name.partition("=")[2]) for path in whole), default=0)
 
 
 def wait_for_end(pids: list[int]) -> None:
