@@ -160,7 +160,7 @@ def test_every_schedule_and_the_optimizer_are_built(schedule):
 
 @pytest.mark.parametrize("trainer", CHOICES["trainer"])
 def test_every_trainer_is_built_on_a_cpu(trainer, tmp_path):
-    words = ["trainer.accelerator=cpu", "trainer.devices=1"]
+    words = ["trainer.accelerator=cpu", "trainer.devices=1", "trainer.precision=32-true"]
     made = study(f"trainer={trainer}", *words)
     built = made.build("trainer")(
         default_root_dir=tmp_path, logger=False, enable_checkpointing=False, max_steps=1

@@ -221,6 +221,7 @@ def test_a_model_that_finds_no_room_is_told(bipe, monkeypatch, tmp_path):
         "checkpoints",
         "config.yaml",
         "metrics.csv",
+        "sessions.jsonl",
     ]
     assert bipe("pretrain")[0] == 0
     assert (tmp_path / "bipe_rope" / "model").is_dir()

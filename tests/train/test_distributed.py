@@ -16,7 +16,7 @@ import pytest
 
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
 from train.fit.checkpoints import AtomicCheckpointIO, checkpoints
-from train.fit.runs import CHECKPOINTS, METRICS, MODEL
+from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
 from train.fit.watching.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_a_sweep_of_pairs_makes_one_folder_for_each_run(in_pairs):
     assert {path.name for path in out.iterdir() if path.is_dir()} == set(RUNS)
     for name in RUNS:
         inside = {path.name for path in (out / name).iterdir()}
-        assert inside == {"config.yaml", METRICS, CHECKPOINTS, MODEL}
+        assert inside == {"config.yaml", METRICS, SESSIONS, CHECKPOINTS, MODEL}
     assert list(here.iterdir()) == []
 
 

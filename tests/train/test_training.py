@@ -12,7 +12,7 @@ from bipe.checkpoint import load_model
 from tests.train.studies import curve, losses, pretrain, same_weights
 from train.cli import main
 from train.evals.rows import FILE, Journal
-from train.fit.runs import CONFIG, ENVIRONMENT, METRICS, MODEL
+from train.fit.runs import CONFIG, ENVIRONMENT, METRICS, MODEL, SESSIONS
 
 ENCODINGS = ("rope", "bipe_rope", "alibi", "bipe_alibi")
 NAMES = {"rope": "RoPE", "bipe_rope": "BiPE-RoPE", "alibi": "ALiBi", "bipe_alibi": "BiPE-ALiBi"}
@@ -50,7 +50,7 @@ def test_the_folder_holds_what_was_promised(study):
     assert runs == {"data", *ENCODINGS}
     for name in ENCODINGS:
         inside = {path.name for path in (study / name).iterdir()}
-        assert inside == {CONFIG, METRICS, "checkpoints", MODEL, FILE, ENVIRONMENT}
+        assert inside == {CONFIG, METRICS, SESSIONS, "checkpoints", MODEL, FILE, ENVIRONMENT}
         assert len(list((study / name / "checkpoints").glob("*.ckpt"))) == 2
 
 

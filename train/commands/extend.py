@@ -27,7 +27,8 @@ from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
-from train.fit.runs import BaseRun, base_folders, find_base_run, first_row_length
+from train.fit.base_run import BaseRun, base_folders, find_base_run
+from train.fit.runs import first_row_length
 from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")
@@ -84,13 +85,13 @@ def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
     start = start_of(base, done, {"first_row_length": first_row_length(base.notes)})
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
-        return write_base(start, base, config, folder=folder, stored=stored)
+        return write_base(start, base, config, folder=folder, stored=stored, command="extend")
     rows = rows_of(config)
     base.refuse_other_data(rows.sets)
     refuse_long_rows(rows)
     share = _report_long_documents(rows, steps=config.steps, before=base.notes.get("row_length"))
     start = dataclasses.replace(start, notes={**start.notes, "long_documents": share})
-    fit = fit_of(config, command="extend")
+    fit = fit_of(config, folder=folder, command="extend")
     return train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
@@ -138,13 +139,22 @@ def start_of(base: BaseRun, done: Extension | None, notes: Mapping[str, Any]) ->
 
 
 def write_base(
-    start: Start, base: BaseRun, config: Config, *, folder: Path, stored: Mapping[str, Any]
+    start: Start,
+    base: BaseRun,
+    config: Config,
+    *,
+    folder: Path,
+    stored: Mapping[str, Any],
+    command: str,
 ) -> Path:
     """Write a run folder with the base run's weights; its notes are kept, since they still hold."""
     model = Decoder(start.decoder, allowed=config.allowed)
     model.load_state_dict(base.weights)
     notes = {**base.notes, **start.notes}
-    return write_untrained(model, notes, folder=folder, config=stored, if_exists=config.if_exists)
+    if_exists = config.if_exists
+    return write_untrained(
+        model, notes, folder=folder, config=stored, if_exists=if_exists, command=command
+    )
 
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:

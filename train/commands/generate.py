@@ -38,6 +38,7 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, RunError, UserError, as_config_error
 from train.fit import runs
+from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints import checkpoints, fault_of, latest_checkpoint, weights_of
 from train.stop import Stopped, kept
 
@@ -74,7 +75,7 @@ def generate_text(config: Config) -> list[Written]:
 
 def _shown(
     write: Callable[..., list[Written]],
-    trained: runs.BaseRun,
+    trained: BaseRun,
     tokenizer: Tokenizer,
     prompt: str,
     options: Generate,
@@ -112,7 +113,7 @@ def _shown(
 
 
 def segmenter_of(
-    config: Config, sets: DataSets, run: runs.BaseRun, *, section: Literal["generate", "scrolls"]
+    config: Config, sets: DataSets, run: BaseRun, *, section: Literal["generate", "scrolls"]
 ) -> Segmenter:
     """Return the segmenter of the options (NAME:KEY=VALUE,...), or that of the run's data."""
     options: Generate | Scrolls = getattr(config, section)
@@ -171,7 +172,7 @@ def read_prompt(options: Generate) -> str:
     return text
 
 
-def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
+def find_model(options: Generate, *, allowed: tuple[str, ...]) -> BaseRun:
     """Return the trained model of a run, one of its checkpoints, or a model folder by itself."""
     place, wish = Path(options.run), options.checkpoint
     known = checkpoints(place / runs.CHECKPOINTS)
@@ -191,10 +192,10 @@ def find_model(options: Generate, *, allowed: tuple[str, ...]) -> runs.BaseRun:
     newest = None if trained else latest_checkpoint(place / runs.CHECKPOINTS)
     if newest is not None:  # the run is being trained, or was stopped
         return _from_checkpoint(newest, allowed)
-    return runs.find_base_run(options.run, key="generate.run", allowed=allowed)
+    return find_base_run(options.run, key="generate.run", allowed=allowed)
 
 
-def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> runs.BaseRun:
+def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> BaseRun:
     home = path.parent.parent
     stored = runs.read_config(home)
     config = Config.from_config({**stored, "allowed_targets": [*allowed]})
@@ -215,10 +216,10 @@ def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> runs.BaseRun:
     load_weights(model, weights)
     notes = {"sources": config.rows.sources or {}}
     data = runs.data_of(stored, home)
-    return runs.BaseRun(home=home, model=model, notes=notes, data=data, weights_file=path)
+    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=path)
 
 
-def _data_of(trained: runs.BaseRun, options: Generate) -> DataSets:
+def _data_of(trained: BaseRun, options: Generate) -> DataSets:
     data = trained.data if options.data is None else options.data
     if data is None:
         raise ConfigError(

@@ -14,13 +14,12 @@ from train.config import Config, encoding_name, slug
 from train.config.check import LOGGER
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
-from train.fit.machine import placed
+from train.fit.machine import placed, precision_of
 from train.fit.module import Training
+from train.fit.runs import RESUMES
 from train.fit.training import Fit, Start, train_model
 from train.fit.watching.loggers import RunLogger
 from train.ranks import world
-
-PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
 
 def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
@@ -28,12 +27,12 @@ def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
     for key in ("checkpoint", "stretch"):
         if getattr(config, key) is not None:
             raise ConfigError(f"{key} is for a trained model to go on from: bipe extend")
-    name = config.name or default_name(config)
+    folder = Path(config.out) / (config.name or default_name(config))
     rows = rows_of(config)
     refuse_long_rows(rows)
     start = Start(decoder=decoder_of(config, vocab_size=rows.vocab_size))
-    fit = fit_of(config, command="pretrain")
-    return train_model(fit, start, rows=rows, folder=Path(config.out) / name, config=stored)
+    fit = fit_of(config, folder=folder, command="pretrain")
+    return train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
@@ -54,16 +53,17 @@ def check_trial(config: Config) -> None:
 
 
 def fit_of(
-    config: Config, *, command: Literal["pretrain", "extend", "scrolls"], best: bool = False
+    config: Config,
+    *,
+    folder: Path,
+    command: Literal["pretrain", "extend", "scrolls"],
+    best: bool = False,
 ) -> Fit:
     """Return how the run trains. best: keep the weights of the lowest validation loss."""
-    precision = config.trainer.get("precision")
-    if precision not in PRECISIONS:
-        raise ConfigError(
-            "trainer.precision must be 32-true or bf16-mixed (weights stay in float32), was: "
-            f"{precision}"
-        )
-    config = replace(config, trainer=placed(config.trainer, world()))
+    resumed = folder if config.if_exists in RESUMES else None
+    precision = precision_of(config.trainer.get("precision", "auto"), resumed=resumed)
+    trainer = placed(config.trainer, world()) | {"precision": precision}
+    config = replace(config, trainer=trainer)
     made = {
         "optimizer": config.build("optimizer"),
         "schedule": config.build("schedule"),
@@ -74,6 +74,7 @@ def fit_of(
         "label_smoothing": float(config.label_smoothing),
         "command": command,
         "best": best,
+        "precision": precision,
     }
 
     def filled(kind: type, **given: Any) -> Any:

@@ -61,7 +61,7 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.runs import BaseRun, base_folders, find_base_run
+from train.fit.base_run import BaseRun, base_folders, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
@@ -97,7 +97,8 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     folder = folder_of(config, base, name)
     _train(config, task, base, encoder, folder=folder, stored=stored)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
-        _decode(config, task, encoder, decoded, folder=folder, model=model)
+        with runs.in_use(folder, command="scrolls"):
+            _decode(config, task, encoder, decoded, folder=folder, model=model)
         out = Path(config.out)
         if models := over_seeds(find_scores(out)):
             write_whole(out / "scrolls.json", as_json(models))
@@ -172,7 +173,7 @@ def _train(
     start = start_of(base, stretched(base, config), {"task": dict(config.task or {})})
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
-        write_base(start, base, config, folder=folder, stored=stored)
+        write_base(start, base, config, folder=folder, stored=stored, command="scrolls")
         return
     prepared = prepare_examples(
         task, encoder=encoder, out=Path(config.scrolls.examples), limit=config.limit
@@ -191,7 +192,8 @@ def _train(
         context_parallel=config.context_parallel,
         **config.rows.values(),
     )
-    fit = fit_of(config, command="scrolls", best=config.scrolls.select == "best")
+    best = config.scrolls.select == "best"
+    fit = fit_of(config, folder=folder, command="scrolls", best=best)
     train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 

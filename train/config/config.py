@@ -135,7 +135,11 @@ class Config:
             if key in config.get("rows", ()):
                 raise _decided_elsewhere("rows", key)
         own = config.get("allowed_targets")
-        check(config, schema=cls, allowed=allowed_prefixes(own if isinstance(own, list) else []))
+        trainer, checked = config.get("trainer"), dict(config)
+        if isinstance(trainer, Mapping) and trainer.get("precision") == "auto":
+            # Ours: Lightning has no such value.
+            checked["trainer"] = {key: each for key, each in trainer.items() if key != "precision"}
+        check(checked, schema=cls, allowed=allowed_prefixes(own if isinstance(own, list) else []))
         made: Config = _from_mapping(cls, config)
         return made
 

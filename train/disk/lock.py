@@ -54,27 +54,16 @@ class Holder:
 
 
 @contextmanager
-def locked(
-    path: Path, *, what: str, command: str = "bipe prepare", reentrant: bool = False
-) -> Iterator[None]:
-    """Hold the lock at `path` for the block; DataError names the holder if it is taken.
-
-    what: the folder, for messages. reentrant: this process may hold it already.
-    """
+def locked(path: Path, *, what: str, command: str = "bipe prepare") -> Iterator[None]:
+    """Hold the lock at `path` for the block; DataError names who holds `what` if it is taken."""
     lease = SoftFileLease(
-        path,
-        lease_duration=LEASE,
-        on_compromise=_end_this_process,
-        is_singleton=reentrant,
-        poll_interval=0.05,
+        path, lease_duration=LEASE, on_compromise=_end_this_process, poll_interval=0.05
     )
-    again = lease.is_locked
     with writing(path):
         _acquire(lease, path, what)
     try:
-        if not again:
-            with suppress(OSError), path.open("a", encoding="utf-8") as file:  # for messages only
-                file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\ncommand={command}\n")
+        with suppress(OSError), path.open("a", encoding="utf-8") as file:  # for messages only
+            file.write(f"since={time.strftime('%Y-%m-%d %H:%M:%S')}\ncommand={command}\n")
         yield
     finally:
         lease.release()

@@ -57,14 +57,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         output = Output(path)
         try:
             torch.save(checkpoint, output)  # type: ignore[arg-type]
-            digest = output.commit()
+            write_whole(_manifest(path), json.dumps(output.commit()) + "\n")
         except BaseException as error:
             output.discard()
             # After a failed write torch still ends its archive, which fails with another error.
             if isinstance(error.__context__, DataError):
                 raise error.__context__ from None
             raise
-        write_whole(_manifest(path), json.dumps(digest) + "\n")
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
@@ -145,8 +144,12 @@ class SaveCheckpoints(lightning.Callback):
             self._remove_old()
 
     def _remove_old(self) -> None:
-        """Keep the newest `keep` that are whole; one that is being written makes one more."""
-        for old in [path for path in checkpoints(self.folder) if _ended(path)][: -self.keep]:
+        """Keep the newest `keep` that are whole; one that is being written makes one more.
+
+        Those of later steps are damaged: the run was resumed from an earlier one.
+        """
+        there = [path for path in checkpoints(self.folder) if _ended(path)]
+        for old in [path for path in there if step_of(path) <= self._last][: -self.keep]:
             AtomicCheckpointIO().remove_checkpoint(old)
 
     def state_dict(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import torch
 
 from bipe import __version__
-from train.errors import ConfigError
+from train.errors import ConfigError, UserError
+from train.fit.runs import CONFIG, read_config
 from train.ranks import World
 
 _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to the machine
@@ -26,6 +28,29 @@ def fast_precision() -> str:
     else:
         native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bf16-mixed" if native else "32-true"
+
+
+def precision_of(asked: Any, *, resumed: Path | None) -> str:
+    """Return the precision of a run; auto: that with which it began, or else the fast one.
+
+    resumed: the folder of the run, if it may be resumed. Raises ConfigError for other values.
+    """
+    known = {None: "32-true", 32: "32-true", "32": "32-true", "bf16": "bf16-mixed"}
+    known |= {name: name for name in ("32-true", "bf16-mixed", "auto")}
+    if asked not in known:
+        raise ConfigError(
+            "trainer.precision must be auto, 32-true or bf16-mixed (weights stay in float32), "
+            f"was: {asked}"
+        )
+    if known[asked] != "auto":
+        return known[asked]
+    if resumed is not None and (resumed / CONFIG).is_file():
+        with suppress(UserError):  # what cannot be read is refused by the claim of the folder
+            began = read_config(resumed).get("trainer")
+            first = began.get("precision") if isinstance(began, dict) else None
+            if known.get(first, "auto") != "auto":
+                return known[first]
+    return fast_precision()
 
 
 def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
@@ -53,6 +78,11 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
             "is none); set trainer.devices=2, or trainer=cpu for one"
         )
     return dict(trainer)
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions of what trains."""
+    return {"bipe": __version__, "torch": torch.__version__, **revision()}
 
 
 def revision() -> dict[str, Any]:

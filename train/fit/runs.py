@@ -1,13 +1,19 @@
-"""The folder of a run: its files, who may write into it, and the run that another starts from.
+"""The folder of a run: its files, who may write into it, and how trained runs are found.
 
-RUN/config.yaml        the whole configuration, without secrets
+RUN/config.yaml        the whole configuration, without secrets, as the run began
+RUN/sessions.jsonl     one line each time that it was started (sessions.py)
 RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from
 RUN/model/             the trained model (bipe.checkpoint)
 RUN/evaluation.jsonl   results of `bipe evaluate`, one row per line (evals/rows.py)
 RUN/environment.json   the machine of the evaluation
 RUN/scrolls/           results of `bipe scrolls`: predictions, submission, scores
+RUN/.lock              while a process trains or decodes into it
+
+Nothing here loads torch, so that `bipe status` is instant.
 """
+
+from __future__ import annotations
 
 import contextlib
 import glob
@@ -15,25 +21,22 @@ import hashlib
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from torch import Tensor
 
-from bipe import Decoder, DecoderConfig
-from bipe.checkpoint import CONFIG as MODEL_CONFIG
-from bipe.checkpoint import WEIGHTS, load_model
-from train.config import IfExists
-from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
-from train.disk.files import read_yaml, sha256, write_whole
+from train.disk.files import read_yaml, write_whole
+from train.disk.lock import locked
 from train.disk.manifest import redacted
-from train.errors import DataError, RunError
+from train.errors import RunError
+
+if TYPE_CHECKING:
+    from train.config import IfExists
 
 CONFIG = "config.yaml"
+SESSIONS = "sessions.jsonl"
 METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
@@ -41,33 +44,50 @@ EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
 _OF_LOGGERS = ("loggers", "wandb", "tensorboard")
+LOCK = ".lock"
+SESSION_CONFIG = ".session.yaml"  # what the processes of other devices read, while they start
+_OF_RUN = (SESSION_CONFIG, CHECKPOINTS, MODEL, SCROLLS, METRICS, EVALUATION, ENVIRONMENT, SESSIONS)
 RESUMES = ("auto", "resume")  # values of if_exists
 
 # Keys that may change when a run is resumed, without changing what is trained.
-_FREE = {
-    *("attention", "checkpoint_async", "checkpoint_every", "checkpoints", "compile"),
-    *("context_parallel", "corpus", "data", "evaluate", "generate", "if_exists"),
-    *("keep_checkpoints", "log_every", "logger", "name", "out", "recompute", "report"),
-    *("stall_after", "statistics", "trainer"),
+FREE = {
+    *("allowed_targets", "attention", "checkpoint_async", "checkpoint_every", "checkpoints"),
+    *("compile", "context_parallel", "corpus", "data", "dry_run", "engine", "evaluate"),
+    *("generate", "if_exists", "keep_checkpoints", "log_every", "logger", "name", "out"),
+    *("recompute", "report", "stall_after", "statistics", "trainer"),
 }
 # Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
 _FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
 
 
+@contextlib.contextmanager
+def in_use(folder: Path, *, command: str) -> Iterator[None]:
+    """Hold a run's folder for the block, then remove it if empty; DataError names who holds it."""
+    try:
+        with locked(folder / LOCK, what=str(folder), command=f"bipe {command}"):
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # it holds files
+            folder.rmdir()
+
+
 def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
     """Take a folder for a run and store its configuration there, or raise RunError.
 
     refuse: the folder must hold no run. auto, resume: it holds none, or one of the same
-    configuration. overwrite: the files of an older run are removed; other files stay.
+    configuration, which stays as it is. overwrite: the files of an older run are removed; other
+    files stay.
     """
     refuse_claimed(folder, if_exists=if_exists, config=config)
     path = folder / CONFIG
-    if path.exists() and if_exists == "overwrite":
+    if if_exists == "overwrite":
         _remove_run(folder)
+    elif path.exists():
+        return
     with withdrawn_on_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True))
+        write_whole(path, as_yaml(config))
 
 
 def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
@@ -75,15 +95,21 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         if (folder / name).is_symlink():  # files are removed there: maybe those of another run
             raise RunError(f"{folder / name} is a link; make {folder} one instead, or set out=")
+    if if_exists == "overwrite":
+        return
     if not (folder / CONFIG).exists():
+        if held := [name for name in (MODEL, CHECKPOINTS, METRICS) if (folder / name).exists()]:
+            raise RunError(
+                f"{folder} holds {held[0]} and no {CONFIG} that says of which run: name=... takes "
+                "another folder, if_exists=overwrite starts again"
+            )
         return
     if if_exists == "refuse":
         raise RunError(
             f"{folder} holds a run already: if_exists=auto goes on with it, "
             f"if_exists=overwrite starts again, name=... takes another folder"
         )
-    if if_exists in RESUMES:
-        _same_or_refuse(folder, read_config(folder), config)
+    _require_same(folder, read_config(folder), config)
 
 
 @contextlib.contextmanager
@@ -93,7 +119,8 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
-        if lines <= 1 and not _is_trained(folder) and not any((folder / CHECKPOINTS).glob("*")):
+        trained = (folder / MODEL).exists() or any((folder / CHECKPOINTS).glob("*"))
+        if lines <= 1 and not trained:
             _remove_run(folder)
             with contextlib.suppress(OSError):  # already gone, or it holds files of others
                 folder.rmdir()
@@ -102,6 +129,7 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
 
 def remove_partial(folder: Path) -> None:
     """Remove what a killed process was writing outside of the checkpoints."""
+    (folder / SESSION_CONFIG).unlink(missing_ok=True)
     for path in folder.glob(".*.part"):
         path.unlink(missing_ok=True)
     for path in folder.glob(f".{MODEL}.*"):
@@ -119,6 +147,33 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise RunError(f"{folder / CONFIG} holds no configuration")
     return config
+
+
+def as_yaml(config: Mapping[str, Any]) -> str:
+    """Return a configuration as it is stored: without secrets."""
+    return yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True)
+
+
+def decisive(
+    config: Mapping[str, Any], *, free_of_rows: Collection[str] = _FREE_OF_ROWS
+) -> dict[str, Any]:
+    """Return the part of a configuration that decides what is trained.
+
+    A run is resumed only if this part is equal, and trained_run.py groups runs over seeds by it. It
+    leaves out the data, which the loader and the model's notes check.
+    """
+    kept = {key: value for key, value in redacted(config).items() if key not in FREE}
+    if isinstance(rows := kept.get("rows"), dict):
+        kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
+    if isinstance(options := kept.get("scrolls"), dict):
+        kept["scrolls"] = {key: options.get(key) for key in _DECISIVE_OF_SCROLLS}
+    return kept
+
+
+def digest(value: Any) -> str:
+    """Return a short digest of a plain value; absent, null and empty keys count as equal."""
+    text = json.dumps(_without_nulls(value), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def first_row_length(notes: Mapping[str, Any]) -> int | None:
@@ -151,77 +206,6 @@ def find_run(place: str, *, key: str) -> Path:
     return found[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaseRun:
-    """A trained run from which another starts, or which generates text.
-
-    home: the folder of the run. data: as its configuration names it; None if it does not.
-    """
-
-    home: Path
-    model: Decoder
-    notes: Mapping[str, Any]
-    data: Any
-    weights_file: Path
-
-    @property
-    def name(self) -> str:
-        return self.home.resolve().name
-
-    @property
-    def decoder(self) -> DecoderConfig:
-        return self.model.config
-
-    @property
-    def weights(self) -> Mapping[str, Tensor]:
-        return self.model.state_dict()
-
-    @cached_property
-    def sha256(self) -> str:
-        return sha256(self.weights_file)
-
-    def as_notes(self) -> dict[str, Any]:
-        """Return this run's entry in the notes of the next one, with its own notes inside."""
-        return {"run": str(self.home), "sha256": self.sha256, "notes": dict(self.notes)}
-
-    def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
-        """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
-        known, found = self.notes.get("tokenizer"), sets.tokenizer
-        if known is not None and known != found:
-            how = "; ".join(differences(known, found, key="tokenizer"))
-            cure = cure or (
-                "Prepare it with that one: tokenizer@corpus.tokenizer=load "
-                f"corpus.tokenizer.path={self.data or 'FOLDER'}"
-            )
-            raise DataError(
-                f"data: {sets.folder} was made with another tokenizer than {self.home} was trained "
-                f"with ({how}): its ids mean different things. {cure}"
-            )
-        if sets.vocab_size > self.decoder.vocab_size:
-            raise DataError(
-                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, {self.home} one of "
-                f"{self.decoder.vocab_size}: it was trained on other data"
-            )
-
-
-def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
-    """Read a run, the only run of a folder, or the folder of a model; RunError names `key`."""
-    home, folder = base_folders(place, key=key)
-    model, notes = load_model(folder, allowed=allowed)
-    config = read_config(home) if (home / CONFIG).is_file() else {}
-    data, weights = data_of(config, home), folder / WEIGHTS
-    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=weights)
-
-
-def base_folders(place: str, *, key: str) -> tuple[Path, Path]:
-    """Return the folders of the run and of the model that a place names; RunError names `key`."""
-    folder = Path(place)
-    if not (folder / MODEL_CONFIG).is_file():
-        home = find_run(place, key=key)
-        return home, home / MODEL
-    return (folder.parent if (folder.parent / CONFIG).is_file() else folder), folder
-
-
 def data_of(config: Mapping[str, Any], home: Path) -> Any:
     """Return a run's data; if it is gone, the data folder next to the run: both were moved."""
     data, beside = config.get("data"), home.parent / "data"
@@ -229,39 +213,35 @@ def data_of(config: Mapping[str, Any], home: Path) -> Any:
     return str(beside) if lost and beside.is_dir() else data
 
 
-def _same_or_refuse(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     rows = new.get("rows")
     converts = isinstance(rows, Mapping) and rows.get("on_batch_change") == "convert"
     free = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
     changed = list(differences(*(decisive(config, free_of_rows=free) for config in (old, new))))
-    if changed:
-        raise RunError(
-            f"{folder} holds a run of another configuration and cannot be resumed:\n"
-            + "\n".join(f"  {change}" for change in changed)
-            + "\nset these back, choose name=..., or start again with if_exists=overwrite"
+    if not changed:
+        return
+    cure = "set these back, choose name=..., or start again with if_exists=overwrite"
+    if old.get("steps") != new.get("steps"):
+        row_length = old.get("row_length")
+        cure += (
+            "; a finished run is trained further by bipe extend "
+            f"checkpoint={folder} row_length={row_length} steps=..."
         )
+    raise RunError(
+        f"{folder} holds a run of another configuration and cannot be resumed:\n"
+        + "\n".join(f"  {change}" for change in changed)
+        + f"\n{cure}"
+    )
 
 
-def decisive(
-    config: Mapping[str, Any], *, free_of_rows: Collection[str] = _FREE_OF_ROWS
-) -> dict[str, Any]:
-    """Return the part of a configuration that decides what is trained.
-
-    A run is resumed only if this part is equal, and trained_run.py groups runs over seeds by it. It
-    leaves out the data, which the loader and the model's notes check.
-    """
-    kept = {key: value for key, value in redacted(config).items() if key not in _FREE}
-    if isinstance(rows := kept.get("rows"), dict):
-        kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
-    if isinstance(options := kept.get("scrolls"), dict):
-        kept["scrolls"] = {key: options.get(key) for key in _DECISIVE_OF_SCROLLS}
-    return kept
-
-
-def digest(value: Any) -> str:
-    """Return a short digest of a plain value; absent, null and empty keys count as equal."""
-    text = json.dumps(_without_nulls(value), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _remove_run(folder: Path) -> None:
+    for path in (
+        folder / name for name in (*_OF_RUN, *_OF_LOGGERS, CONFIG)
+    ):  # it is a run until the end
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -269,13 +249,6 @@ def _without_nulls(value: Any) -> Any:
         kept = {key: _without_nulls(held) for key, held in value.items()}
         return {key: held for key, held in kept.items() if held is not None and held != {}}
     return [_without_nulls(held) for held in value] if isinstance(value, list | tuple) else value
-
-
-def _remove_run(folder: Path) -> None:
-    for name in (CHECKPOINTS, MODEL, SCROLLS, *_OF_LOGGERS):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (METRICS, EVALUATION, ENVIRONMENT, CONFIG):
-        (folder / name).unlink(missing_ok=True)
 
 
 def _is_trained(path: Path) -> bool:

@@ -33,14 +33,8 @@ from train.data.rows.datamodule import LMDataModule
 from train.disk.files import full_disk
 from train.errors import ConfigError, RunError, as_config_error
 from train.fit import runs
-from train.fit.checkpoints import (
-    AtomicCheckpointIO,
-    SaveBest,
-    SaveCheckpoints,
-    latest_checkpoint,
-    remove_unfinished,
-    step_of,
-)
+from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints
+from train.fit.entry import Entry, entered, find_entry, recorded_on_rank_0, starting_ranks
 from train.fit.machine import environment
 from train.fit.module import LMModule, Training
 from train.fit.parallel.background import Background
@@ -93,6 +87,7 @@ class Fit:
     validate_every: int | None
     trainer: Callable[..., lightning.Trainer]
     loggers: Mapping[str, Any]
+    precision: str
     stall_after: float | None
     command: str = "pretrain"
     best: bool = False
@@ -106,6 +101,7 @@ def train_model(
         raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
     rows.check(steps=fit.steps)
     stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
+    config = {**config, "trainer": {**config["trainer"], "precision": fit.precision}}
     watch = _watch(fit, folder=folder, config=config)
     trainer = make_trainer(fit, folder=folder, logger=watch.tracking)
     sharded = isinstance(trainer.strategy, Sharded)
@@ -114,37 +110,55 @@ def train_model(
     _refuse_unfit(module, row_length=rows.row_length)
     _refuse_sharing(trainer, module, rows)
     _set_accumulation(trainer, rows, fit)
+
+    def decide() -> Entry:
+        digest = rows.data_digest()
+        return find_entry(folder, if_exists=fit.if_exists, config=config, data=digest)
+
+    with entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:
+        if entry.finished:
+            if trainer.is_global_zero:
+                print(f"{folder} is finished: step {fit.steps} of {fit.steps}", file=sys.stderr)
+            return folder
+        with (
+            recorded_on_rank_0(folder, trainer, entry, command=fit.command, config=config),
+            running_together(trainer),
+            fitting(folder, entry, fit, config=config),
+        ):
+            _fit(fit, start, entry, watch, trainer=trainer, module=module, rows=rows, folder=folder)
+    return folder
+
+
+def _fit(
+    fit: Fit,
+    start: Start,
+    entry: Entry,
+    watch: Watch,
+    *,
+    trainer: lightning.Trainer,
+    module: LMModule,
+    rows: LMDataModule,
+    folder: Path,
+) -> None:
+    """Train to the last step, and write the model."""
     trainer.callbacks[:0] = watch.callbacks(module.model, rows)  # type: ignore[attr-defined]
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
     if best is not None:  # before SaveCheckpoints, see SaveBest
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
-    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        runs.claim(folder, if_exists=fit.if_exists, config=config)
-        remove_unfinished(folder / runs.CHECKPOINTS)
-        runs.remove_partial(folder)
-    # Look for checkpoints only then: otherwise rank 0 may be removing an old run.
-    resumed = fit.if_exists in runs.RESUMES
-    with (
-        runs.withdrawn_on_failure(folder),
-        running_together(trainer),
-        fitting(folder / runs.CONFIG, fit),
+    with watch.running(
+        trainer,
+        module.model,
+        rows,
+        resumed_at=None if entry.checkpoint is None else entry.step,
+        validate_every=fit.validate_every,
     ):
-        newest = latest_checkpoint(folder / runs.CHECKPOINTS) if resumed else None
-        with watch.running(
-            trainer,
-            module.model,
-            rows,
-            resumed_at=None if newest is None else step_of(newest),
-            validate_every=fit.validate_every,
-        ):
-            trainer.fit(module, rows, ckpt_path=newest)
-            state, notes = _trained(trainer, module, rows)
-            if trainer.is_global_zero:
-                if best is not None and (weights := best.weights()) is not None:
-                    state, notes = weights, notes | best.notes()
-                _write_model(module.model, folder, state=state, notes=notes | dict(start.notes))
-            trainer.strategy.barrier()
-    return folder
+        trainer.fit(module, rows, ckpt_path=entry.checkpoint)
+        state, notes = _trained(trainer, module, rows)
+        if trainer.is_global_zero:
+            if best is not None and (weights := best.weights()) is not None:
+                state, notes = weights, notes | best.notes()
+            _write_model(module.model, folder, state=state, notes=notes | dict(start.notes))
+        trainer.strategy.barrier()
 
 
 def write_untrained(
@@ -154,12 +168,14 @@ def write_untrained(
     folder: Path,
     config: Mapping[str, Any],
     if_exists: IfExists,
+    command: str,
 ) -> Path:
     """Write a run folder with an untrained model, and return it."""
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        runs.claim(folder, if_exists=if_exists, config=config)
-        with runs.withdrawn_on_failure(folder):
-            _write_model(model, folder, state=None, notes=notes)
+        with runs.in_use(folder, command=command):
+            if not find_entry(folder, if_exists=if_exists, config=config).finished:
+                with runs.withdrawn_on_failure(folder):
+                    _write_model(model, folder, state=None, notes=notes)
     return folder
 
 
@@ -338,14 +354,15 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def fitting(config_file: Path, fit: Fit) -> Iterator[None]:
+def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) -> Iterator[None]:
     """Adapt Lightning's multi-process launch to a command.
 
     Lightning starts the processes of other devices by repeating the command line. Under Hydra each
-    would compose anew and, in a multirun, run the whole sweep; they run the command on config_file
-    instead, with the packages that the user lets in as a word, since those of a file do not count.
-    Afterwards the environment variables and the process group are removed: the next run of a sweep
-    starts its own. After a failure the group stays: other ranks may be waiting in it.
+    would compose anew and, in a multirun, run the whole sweep; they run the command on a copy of
+    this session's configuration instead, with the packages that the user lets in as a word, since
+    those of a file do not count. Afterwards the environment variables and the process group are
+    removed: the next run of a sweep starts its own. After a failure the group stays: other ranks
+    may be waiting in it.
     """
     from hydra.core.hydra_config import HydraConfig
 
@@ -353,10 +370,10 @@ def fitting(config_file: Path, fit: Fit) -> Iterator[None]:
     words, composed = sys.argv, hydra.cfg
     environment = {name: os.environ.get(name) for name in _LAUNCH}
     allowed = f"allowed_targets=[{','.join(fit.training.allowed)}]"
-    sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]
-    hydra.cfg = None
     try:
-        with quiet():
+        with starting_ranks(folder, config, entry) as config_file, quiet():
+            sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]
+            hydra.cfg = None
             yield
         ours = environment["LOCAL_RANK"] is None and world() is None  # else for the whole sweep
         if ours and torch.distributed.is_initialized():

@@ -89,7 +89,7 @@ def opened(word: str) -> str:
 
 
 def register_resolvers() -> None:
-    """Let YAML call ${head_width:width,n_head}, ${run_name:encoding} and ${fast_precision:}."""
+    """Let YAML call ${head_width:width,n_head} and ${run_name:encoding}."""
     from omegaconf import OmegaConf
 
     def head_width(width: int, n_head: int) -> int:
@@ -100,10 +100,7 @@ def register_resolvers() -> None:
 
         return slug(encoding_name(encoding))
 
-    def fast_precision() -> str:
-        return str(import_module("train.fit.machine").fast_precision())
-
-    for resolver in (head_width, run_name, fast_precision):
+    for resolver in (head_width, run_name):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
 
 

@@ -48,16 +48,6 @@ def test_a_held_lock_names_its_holder(tmp_path):
         pass
 
 
-def test_a_reentrant_lock_is_held_until_its_outermost_block_ends(tmp_path):
-    path = tmp_path / "lock"
-    with locked(path, what="", reentrant=True):
-        with locked(path, what="", reentrant=True):
-            pass
-        with pytest.raises(DataError), locked(path, what=""):
-            pass
-    assert not path.exists()
-
-
 def test_a_lock_of_another_process_counts_until_it_dies(tmp_path, other):
     path = tmp_path / "lock"
     with pytest.raises(DataError, match=f"process {other.pid} on"), locked(path, what="it"):

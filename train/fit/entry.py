@@ -1,0 +1,190 @@
+"""How the processes of a run enter its folder: rank 0 decides what is done, the others are told.
+
+Rank 0 holds the folder's lock until the run ends. Ranks that torchrun or srun started receive its
+decision when all of them are there; those that rank 0 starts itself find it in their environment.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from safetensors import SafetensorError, safe_open
+
+from bipe.checkpoint import CONFIG as MODEL_CONFIG
+from bipe.checkpoint import WEIGHTS
+from train.config import IfExists
+from train.disk.files import write_whole
+from train.errors import RunError
+from train.fit.checkpoints import latest_checkpoint, remove_unfinished, step_of
+from train.fit.machine import versions
+from train.fit.record.sessions import Session, changes, command_line, recorded
+from train.fit.runs import (
+    CHECKPOINTS,
+    MODEL,
+    RESUMES,
+    SESSION_CONFIG,
+    as_yaml,
+    claim,
+    in_use,
+    read_config,
+    remove_partial,
+    withdrawn_on_failure,
+)
+from train.ranks import world
+
+CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
+_ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What to do in a folder. checkpoint: to go on from; None: start at the first step."""
+
+    finished: bool = False
+    checkpoint: Path | None = None
+
+    @property
+    def step(self) -> int:
+        return 0 if self.checkpoint is None else step_of(self.checkpoint)
+
+
+def find_entry(
+    folder: Path, *, if_exists: IfExists, config: Mapping[str, Any], data: str | None = None
+) -> Entry:
+    """Claim the folder and return what is to be done there; RunError if it is not free for that.
+
+    data: the digest of the data to train on, which must be that of a finished run.
+    """
+    claim(folder, if_exists=if_exists, config=config)
+    if if_exists not in RESUMES:
+        return Entry()
+    if (notes := _finished(folder)) is not None:
+        if data is not None and notes.get("data") != data:
+            raise RunError(
+                f"{folder} was trained on other data: set data= to that, name=... takes another "
+                "folder, if_exists=overwrite starts again"
+            )
+        return Entry(finished=True)
+    remove_unfinished(folder / CHECKPOINTS)
+    remove_partial(folder)
+    newest = latest_checkpoint(folder / CHECKPOINTS)
+    if newest is None and (folder / MODEL).exists():
+        raise RunError(
+            f"{folder / MODEL} is damaged, and there is no whole checkpoint to write it from: "
+            "if_exists=overwrite trains it again, name=... leaves it there"
+        )
+    return Entry(checkpoint=newest)
+
+
+@contextmanager
+def entered(
+    folder: Path, *, command: str, trainer: lightning.Trainer, decide: Callable[[], Entry]
+) -> Iterator[Entry]:
+    """Hold the folder on rank 0 for the block, and give the decision of rank 0 to every rank."""
+    with ExitStack() as held:
+
+        def decided() -> Entry:
+            held.enter_context(in_use(folder, command=command))
+            return decide()
+
+        if world() is None:
+            yield decided() if trainer.is_global_zero else _told(folder)
+            return
+        trainer.strategy.setup_environment()  # the ranks meet
+        entry, fault = None, None
+        if trainer.is_global_zero:
+            try:
+                entry = decided()
+            except Exception as error:
+                fault = error
+        entry = trainer.strategy.broadcast(entry)
+        if fault is not None:
+            raise fault
+        if entry is None:
+            raise SystemExit(_ELSEWHERE)
+        yield entry
+
+
+@contextmanager
+def starting_ranks(folder: Path, config: Mapping[str, Any], entry: Entry) -> Iterator[Path]:
+    """Give the file that ranks which this one starts run on; they also find the checkpoint."""
+    path = folder / SESSION_CONFIG
+    if CHECKPOINT in os.environ or world() is not None:
+        yield path
+        return
+    write_whole(path, as_yaml(config))
+    os.environ[CHECKPOINT] = str(entry.checkpoint or "")
+    try:
+        yield path
+    finally:
+        del os.environ[CHECKPOINT]
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def recorded_on_rank_0(
+    folder: Path,
+    trainer: lightning.Trainer,
+    entry: Entry,
+    *,
+    command: str,
+    config: Mapping[str, Any],
+) -> Iterator[None]:
+    """Record the session around the block; if it fails before a step, nothing stays of the run."""
+    if not trainer.is_global_zero:
+        yield
+        return
+    session = _session(folder, trainer, entry, command=command, config=config)
+    if precision := [each for each in session.changed if each.startswith("trainer.precision")]:
+        print(f"{folder}: {precision[0]} from step {entry.step} on", file=sys.stderr, flush=True)
+    with withdrawn_on_failure(folder), recorded(folder, session):
+        try:
+            yield
+        finally:
+            session.end_step = max(entry.step, trainer.global_step)
+
+
+def _session(
+    folder: Path, trainer: lightning.Trainer, entry: Entry, *, command: str, config: Any
+) -> Session:
+    device = trainer.strategy.root_device
+    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return Session(
+        words=command_line(command),
+        world_size=trainer.world_size,
+        devices=f"{trainer.world_size} x {kind}",
+        strategy=type(trainer.strategy).__name__,
+        precision=str(trainer.precision),
+        versions=versions(),
+        start_step=entry.step,
+        steps=trainer.max_steps,
+        changed=changes(read_config(folder), config),
+    )
+
+
+def _told(folder: Path) -> Entry:
+    """Return what rank 0 told a process that it started; else what a process finds by itself."""
+    told = os.environ.get(CHECKPOINT)
+    if told is None:  # the first process of a further machine, started by hand
+        return Entry(checkpoint=latest_checkpoint(folder / CHECKPOINTS))
+    return Entry(checkpoint=Path(told) if told else None)
+
+
+def _finished(folder: Path) -> Mapping[str, Any] | None:
+    """Return the notes of the trained model; None if there is no whole one."""
+    if not (folder / MODEL).is_dir():
+        return None
+    try:
+        notes: Mapping[str, Any] = json.loads((folder / MODEL / MODEL_CONFIG).read_text())["notes"]
+        with safe_open(folder / MODEL / WEIGHTS, framework="pt"):
+            return notes
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
+        print(f"{folder / MODEL}: {fault}; it is written again", file=sys.stderr, flush=True)
+        return None
