@@ -26,6 +26,7 @@ COMMANDS = {
     "verify": "check every byte of prepared data; names the file and the bytes of each fault",
     "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
+    "doctor": "what this machine has, and whether a study can run on it; the cure for each",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 _PLAIN = ("verify", "export", "segment")  # have options of their own, and no configuration
@@ -55,6 +56,10 @@ def _main(words: list[str]) -> int:
     command = words[0]
     if command not in COMMANDS:
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
+    if command == "doctor":
+        from train.launch.examining import main as examine
+
+        return _guarded(lambda: examine(words[1:]))
     if command in _PLAIN:
         return int(import_module(f"train.commands.{command}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
@@ -107,6 +112,7 @@ def _usage() -> str:
   bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input
   bipe pretrain --plan           memory, work, days and disk of a run, before it runs
   bipe COMMAND --help            groups and keys
+  bipe doctor pretrain key=value ...    can this study run on this machine?
   bipe segment FILE --stats      takes options instead of keys
   bipe evaluate statistics data=DIR    segments against length, without a model
   bipe verify DIR                exit status 1 if there are faults

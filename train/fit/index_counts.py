@@ -35,7 +35,7 @@ def largest_in(bin: int) -> int:
     return ((bin - _HALF * shift + 1) << shift) - 1
 
 
-_BINS = int(bin_of(torch.tensor(_LARGEST))) + 1
+BINS = int(bin_of(torch.tensor(_LARGEST))) + 1
 
 
 class IndexCounts:
@@ -90,7 +90,7 @@ class IndexCounts:
 
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         if self._counts is None or self._maximum is None:
-            self._counts = torch.zeros(len(LEVELS), _BINS, dtype=torch.int64)
+            self._counts = torch.zeros(len(LEVELS), BINS, dtype=torch.int64)
             self._maximum = torch.full((len(LEVELS),), -1, dtype=torch.int64)
         self._counts, self._maximum = self._counts.to(device), self._maximum.to(device)
         return self._counts, self._maximum

@@ -37,6 +37,8 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     from train.config import Config
 
     checked = Config.from_config(config)
+    if command in (*TRAINS, "prepare"):
+        import_module("train.commands.before.needs").require(checked, command=command)
     module = import_module(f"train.commands.{command}")
     function = getattr(module, _FUNCTIONS.get(command, command))
     return function(checked, stored=config) if command in TRAINS else function(checked)

@@ -13,10 +13,10 @@ import torch
 from bipe.build import TARGET
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.decoder import DecoderConfig
-from train.commands.pretrain import decoder_of, rows_of
-from train.config import Config, encoding_name, slug
+from train.commands.pretrain import decoder_of, default_name, rows_of
+from train.config import Config, encoding_name
 from train.data.rows.curriculum import Curriculum, Stages
-from train.data.rows.datamodule import LMDataModule
+from train.data.rows.datamodule import LMDataModule, RowStatistics
 from train.errors import ConfigError, DataError
 from train.fit import runs
 from train.fit.flops import step_flops
@@ -26,7 +26,7 @@ from train.fit.plan.text import as_numbers, lines
 from train.fit.watching.metrics import read_metrics
 from train.ranks import world
 
-_NO_DATA = Data(sources=(), document=None, packed=False, validation_rows=0)
+_NO_DATA = Data(sources=(), document=None, packed=0.0, validation_rows=0)
 _WIDTH = 110  # of a file, in columns
 _VOCABULARY = 32000  # where neither data nor configuration say
 _MOST_DOCUMENTS = 20_000_000  # whose rows are packed within seconds
@@ -61,7 +61,7 @@ def plan_of(
     vocabulary = _vocabulary(config, notes) if rows is None else rows.vocab_size
     decoder = decoder_of(config, vocab_size=vocabulary)
     placing = _placing(config, notes)
-    name = config.name or (slug(encoding_name(config.encoding)) if command == "pretrain" else "")
+    name = config.name or (default_name(config) if command == "pretrain" else "")
     plan = make_plan(
         decoder,
         _schedule(config, command),
@@ -94,14 +94,21 @@ def _data(rows: LMDataModule, config: Config) -> Data:
         for name in rows.source_names
     )
     if documents > _MOST_DOCUMENTS or not config.steps:
-        return Data(sources=(), document=None, packed=True, validation_rows=tested)
+        return Data(sources=(), document=None, packed=1.0, validation_rows=tested)
     sources = rows.statistics(steps=config.steps)
     packed = [each.packed for each in rows.order().rows]
     means = [each.squares() / max(1, each.inputs()) for each in packed]
     read = [source.read * (1 - source.padding) for source in sources]
     mean = sum(m * n for m, n in zip(means, read, strict=True)) / max(1.0, sum(read))
-    alone = all(each.padding == 0 and each.documents_per_row == 1 for each in sources)
-    return Data(sources=sources, document=mean, packed=not alone, validation_rows=tested)
+    share = sum(_shared_rows(source) * source.read for source in sources)
+    alone = 1 - share / max(1, sum(source.read for source in sources))
+    several = 1 - alone**rows.micro_batch
+    return Data(sources=sources, document=mean, packed=several, validation_rows=tested)
+
+
+def _shared_rows(source: RowStatistics) -> float:
+    """Return about which share of rows has padding, or a document that ends inside."""
+    return 1.0 if source.padding > 0.01 else min(1.0, source.documents_per_row - 1)
 
 
 def _vocabulary(config: Config, notes: list[str]) -> int:
@@ -133,6 +140,7 @@ def _schedule(config: Config, command: str) -> Schedule:
         validate_every=config.validate_every,
         checkpoint_every=config.checkpoint_every,
         keep_checkpoints=config.keep_checkpoints,
+        checkpoint_async=config.checkpoint_async,
         best=command == "scrolls" and config.scrolls.select == "best",
         recompute=config.recompute,
         compile=config.compile,

@@ -26,6 +26,7 @@ from typing import Literal
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.loss import BLOCK_NUMBERS, CPU_CHUNK, DEVICE_CHUNK
 from train.fit.flops import block_weights
+from train.fit.index_counts import BINS, LEVELS
 
 WEIGHT = 4  # bytes: weights, gradients and moments are float32
 _INTEGERS = 8 * 4 + 8 * 2 + 2  # positions, tokens and targets, marks and padding, per token
@@ -62,7 +63,8 @@ class Step:
     rows, time: of a micro-batch. path: of attention. dense_bias: a bias of that path is a tensor of
     query x key. rotated: queries and keys are rotated. half: bfloat16 autocast. accumulates:
     several micro-batches make a step. shards: ranks that share weights, gradients and moments.
-    buckets: gradients are copied to be sent (DDP). moments: numbers per weight in the optimizer.
+    buckets: gradients are copied to be sent (DDP). copied: a checkpoint is written from a copy on
+    the host, which stays for the next one. moments: numbers per weight in the optimizer.
     """
 
     decoder: DecoderConfig
@@ -79,6 +81,7 @@ class Step:
     accumulates: bool = False
     shards: int = 1
     buckets: bool = False
+    copied: bool = False
     moments: int = 2
 
     @property
@@ -95,6 +98,8 @@ class Memory:
     moments: int
     gathered: int
     activations: int
+    copy: int
+    counts: int
     during: Mapping[str, int]
 
     @property
@@ -104,7 +109,8 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        return self.weights + self.moments + self.gathered + self.during[self.moment]
+        lasting = self.weights + self.moments + self.gathered + self.copy + self.counts
+        return lasting + self.during[self.moment]
 
 
 def count_weights(model: Decoder) -> Weights:
@@ -147,6 +153,8 @@ def memory_of(step: Step) -> Memory:
             "the backward pass": kept + max(backward, 2 * (head + hidden)),
             "the optimizer": own + _INTEGERS * tokens,
         },
+        copy=(1 + step.moments) * own if step.copied and step.device == "cpu" else 0,
+        counts=8 * len(LEVELS) * BINS,
     )
 
 

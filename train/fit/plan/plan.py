@@ -54,12 +54,13 @@ class Placing:
 class Data:
     """What is read. document: mean length of a token's document in its row; None: not known.
 
-    validation_rows: of one validation, over all sources.
+    packed: share of micro-batches with several documents in a row, or padding. validation_rows: of
+    one validation, over all sources.
     """
 
     sources: Sequence[RowStatistics]
     document: float | None
-    packed: bool
+    packed: float
     validation_rows: int
 
 
@@ -76,6 +77,7 @@ class Schedule:
     validate_every: int | None
     checkpoint_every: int
     keep_checkpoints: int
+    checkpoint_async: bool
     best: bool
     recompute: bool
     compile: bool
@@ -229,7 +231,7 @@ def _on_device(
 ) -> OnDevice:
     time = schedule.row_length
     path, reason, bias, rotated = attention_of(
-        scheme, kind=kind, time=time, packed=data.packed, path=schedule.attention
+        scheme, kind=kind, time=time, packed=data.packed > 0, path=schedule.attention
     )
     step = Step(
         decoder=decoder,
@@ -240,12 +242,13 @@ def _on_device(
         path=path,
         dense_bias=bias != "none",
         rotated=rotated,
-        packed=data.packed,
+        packed=data.packed > 0,
         half=placing.half[kind],
         recompute=schedule.recompute,
         accumulates=accumulates,
         shards=placing.shards,
         buckets=placing.buckets,
+        copied=schedule.checkpoint_async,
     )
     memory = memory_of(step)
     return OnDevice(
@@ -258,12 +261,19 @@ def _on_device(
             row_length=time,
             document=data.document,
             recompute=schedule.recompute,
-            keys=time if path in _DENSE else None,
+            keys=_dense_keys(schedule, data) if path in _DENSE else None,
         ),
         memory=memory,
         peak=memory.peak,
         available=available(kind),
     )
+
+
+def _dense_keys(schedule: Schedule, data: Data) -> float:
+    """Return the keys per query where a mask hides some; rows of one document need no mask."""
+    time = schedule.row_length
+    share = data.packed if schedule.attention == "auto" else 1.0
+    return share * time + (1 - share) * (time + 1) / 2
 
 
 def available(kind: Device) -> int | None:

