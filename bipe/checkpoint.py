@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bipe.build import ALLOWED, build, faults_of
+from bipe.build import ALLOWED, TARGET, build, faults_of
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings import Encoding, Scheme
 from bipe.sealing import is_sealed, read_object, sealed
@@ -109,6 +109,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         text, content = read_object(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing; is {folder} a model folder?") from None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise CheckpointError(f"{path} is not JSON: {error}") from error
     found = content.get("format")
@@ -180,10 +182,11 @@ def require_shapes(
     if config.n_layer > len(held):
         raise ValueError(f"{len(held)} tensors are too few for n_layer={config.n_layer}")
     for node in _nodes(config.encoding):
+        ours = str(node.get(TARGET)).startswith("bipe.")
         for name in _WIDTHS:
-            if isinstance(node.get(name), int) and node[name] > getattr(config, name):
-                most = getattr(config, name)
-                raise ValueError(f"encoding: {name} must be at most {most}, was: {node[name]}")
+            own, size = node.get(name), getattr(config, name)
+            if isinstance(own, int) and (own > size or (ours and own != size)):
+                raise ValueError(f"encoding: {name} must be the decoder's, {size}, was: {own}")
     with torch.device("meta"):
         scheme = _without_values(config.encoding, allowed=allowed)
         _require_same(scheme, {name: held[name] for name in held if name in scheme})

@@ -1,0 +1,155 @@
+"""A stored configuration, a checkpoint or a name from a stranger runs and writes nothing."""
+
+import json
+import shutil
+
+import pytest
+import torch
+import yaml
+
+from train.disk.files import checksum, read_yaml
+
+RUN = {"_target_": "os.system", "command": "{shell}"}
+# Keys of a run's config.yaml, their values, and what the message must name.
+EXPLOITS = [
+    ("encoding", RUN, "encoding._target_"),
+    ("encoding", {"_target_": "evil.Encoding"}, "allowed_targets=[evil]"),
+    ("encoding", {"_target_": "train.cli.main", "argv": []}, "encoding._target_"),
+    ("encoding", {"_target_": "evil.Encoding", "_partial_": True}, "encoding._partial_"),
+    ("logger", RUN, "logger._target_"),
+    ("logger", {"_target_": "train.fit.watching.loggers.os.system"}, "logger._target_"),
+    ("logger", {"_target_": "evil.Encoding", "_partial_": True}, "logger._target_"),
+    ("optimizer", RUN, "optimizer._target_"),
+    ("optimizer", {"_target_": "torch.hub.load", "_partial_": True}, "optimizer._target_"),
+    ("optimizer", {"_target_": "torch.optim.swa_utils.update_bn"}, "optimizer._target_"),
+    ("schedule", {"_target_": "builtins.exec", "source": "{ran}"}, "schedule._target_"),
+    ("schedule", {"_target_": "train.fit.runs.shutil.rmtree", "path": "{folder}"}, "schedule."),
+    ("trainer", RUN, "trainer._target_"),
+    ("trainer", {"_target_": "lightning.Fabric", "_partial_": True}, "trainer._target_"),
+    ("trainer.strategy", RUN, "trainer.strategy._target_"),
+    ("trainer.strategy", {"_target_": "evil.Encoding"}, "trainer.strategy._target_"),
+    ("trainer.plugins", [RUN], "trainer.plugins[0]._target_"),
+    ("trainer.callbacks", [{"_target_": "evil.Encoding"}], "trainer.callbacks[0]._target_"),
+    ("positions", RUN, "positions._target_"),
+    ("model", {"_target_": "bipe.checkpoint.seal_model", "folder": "{folder}"}, "model._target_"),
+    ("corpus", RUN, "corpus._target_"),
+    ("corpus.tokenizer", {"_target_": "evil.Encoding"}, "corpus.tokenizer._target_"),
+    ("corpus.sources.proofs.segmenter", {"_target_": "evil.Cuts"}, "allowed_targets=[evil]"),
+    ("corpus.sources.proofs.documents", RUN, "corpus.sources.proofs.documents._target_"),
+    ("corpus.sources.proofs.filters", [RUN], "corpus.sources.proofs.filters[0]._target_"),
+    ("engine", {"_target_": "train.data.preparing.work.Work"}, "engine._target_"),
+    ("evaluate.measurements", {"x": RUN}, "evaluate.measurements.x._target_"),
+    ("evaluate.measurements", {"x": {"_target_": "evil.Encoding"}}, "evaluate.measurements.x"),
+    ("name", "../../victim/papers", "name must be one folder name"),
+    ("name", "{folder}", "name must be one folder name"),
+    ("out", "${oc.env:HOME}", "must hold plain values"),
+    ("name", "${oc.decode:${oc.env:HOME}}", "must hold plain values"),
+    ("data", "${{oc}.env:HOME}", "must hold plain values"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value", "told"), EXPLOITS, ids=str)
+def test_nothing_that_a_stored_configuration_names_is_run(key, value, told, stored, bipe, trap):
+    path = stored({key: trap.fill(value), "allowed_targets": ["evil", "os", "torch", "builtins"]})
+    status, printed = bipe("pretrain", "--config-file", path)
+    assert status == 2 and told in printed and "Traceback" not in printed
+    assert trap.untouched()
+
+
+YAML = [
+    ("\nevil: !!python/object/apply:os.system ['{shell}']\n", "not YAML"),
+    ("\nevil: !!python/name:evil.Encoding\n", "not YAML"),
+    ("\nevil: !!python/module:evil\n", "not YAML"),
+    ("\nevil: " + "[" * 50_000 + "]" * 50_000, "nested too deeply"),
+    (
+        "\na0: &a0 [x, x]\n"
+        + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),
+        "at most 100000 values",
+    ),
+    ("\nx: " + "y" * (1 << 22), "at most 4194304 bytes"),
+    ("\nseed: 1\n", "seed"),
+    ("\n\x00", "not YAML"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), YAML, ids=[str(n) for n in range(len(YAML))])
+def test_yaml_is_plain_and_of_a_bounded_size(text, told, stored, bipe, trap):
+    status, printed = bipe("pretrain", "--config-file", stored(text=trap.fill(text)))
+    assert status == 2 and told in printed and "Traceback" not in printed
+    assert trap.untouched()
+
+
+@pytest.mark.parametrize("command", ["prepare", "pretrain", "evaluate", "report", "generate"])
+def test_a_package_counts_only_on_the_command_line(command, stored, bipe, trap):
+    changes = {"encoding": {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]}
+    status, printed = bipe(command, "--config-file", stored(changes), "if_exists=overwrite")
+    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
+    assert trap.untouched()
+    folder = trap.home.parent / "experiment"
+    folder.mkdir()
+    lines = ["# @package _global_", "allowed_targets: [evil]", "encoding: {_target_: evil.Cuts}"]
+    (folder / "theirs.yaml").write_text("\n".join(lines))
+    status, printed = bipe(command, "--config-dir", folder.parent, "experiment=theirs")
+    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
+    assert trap.untouched()
+
+
+def test_a_package_that_the_user_names_is_let_in(stored, bipe, trap):
+    path = stored({"encoding": {"_target_": "evil.Encoding"}, "steps": 1})
+    status, printed = bipe("pretrain", "--config-file", path, "allowed_targets=[evil]")
+    assert status == 0, printed
+    assert trap.ran.exists()
+
+
+def test_an_engine_that_runs_a_shell_is_repeated_on_the_command_line(stored, bipe, trap):
+    engine = {"_target_": "train.data.Slurm", "partition": "x", "env_command": trap.shell}
+    status, printed = bipe("prepare", "--config-file", stored({"engine": engine}))
+    assert status == 2 and "engine._target_=train.data.Slurm" in printed
+    words = ("engine._target_=train.data.Slurm", 'engine.partition="x\\n touch /"')
+    status, printed = bipe("prepare", "--config-file", stored({"engine": engine}), *words)
+    assert status == 2 and "engine.partition must be one line" in printed
+    assert trap.untouched()
+
+
+class Runs:
+    """A pickle that runs code when it is read."""
+
+    def __init__(self, trap):
+        self.trap = trap
+
+    def __reduce__(self):
+        return (exec, (f"open({str(self.trap.ran)!r}, 'w')",))
+
+
+@pytest.mark.parametrize("command", ["generate", "pretrain"])
+def test_a_pickle_in_a_checkpoint_is_not_run(command, trained, data, bipe, trap, tmp_path):
+    run = tmp_path / "study" / "run"
+    shutil.copytree(trained, run)
+    shutil.rmtree(run / "model")
+    path = run / "checkpoints" / "step=00000002.ckpt"
+    torch.save({"state_dict": Runs(trap), "x": Runs(trap)}, path)
+    path.with_suffix(".json").write_text(json.dumps(checksum(path)))
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config |= {"out": str(run.parent), "steps": 3, "schedule": config["schedule"] | {"steps": 3}}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    if command == "generate":
+        words = [f"generate.run={run}", f"data={data}", "generate.prompt=x"]
+        status, printed = bipe("generate", *words)
+        assert status == 2 and str(path) in printed
+    else:
+        with pytest.raises(Exception, match=r"[Uu]npickl|[Ww]eights") as error:
+            bipe("pretrain", "--config-file", run / "config.yaml")
+        assert "exec" in str(error.value)
+    assert trap.untouched()
+
+
+def test_the_configuration_of_a_strangers_run_lets_no_package_in(trained, bipe, trap, tmp_path):
+    run = tmp_path / "study" / "run"
+    shutil.copytree(trained, run)
+    shutil.rmtree(run / "model")
+    config = read_yaml(run / "config.yaml")
+    config |= {"encoding": {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    status, printed = bipe("generate", f"generate.run={run}", "generate.prompt=x")
+    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
+    assert trap.untouched()
