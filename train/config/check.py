@@ -20,6 +20,7 @@ _ENGINES = ("Local", "Ray", "Slurm")
 
 CorpusCall = Annotated[Call, Of(("train.data.preparing.source.Corpus",))]
 EngineCall = Annotated[Call, Of(tuple(f"train.data.preparing.engines.{name}" for name in _ENGINES))]
+LaunchCall = Annotated[Call, Of(("train.launch.slurm.Local", "train.launch.slurm.Slurm"))]
 TaskCall = Annotated[Call, Of(("train.tasks.scrolls.examples.Task",))]
 ModelCall = Annotated[Call, Of(("bipe.decoder.DecoderConfig",), partial=True)]
 EncodingCall = Annotated[Call, Of(("bipe.encodings.Encoding", "bipe.encodings.Scheme"))]

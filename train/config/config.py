@@ -15,6 +15,7 @@ from train.config.check import (
     DrawCall,
     EncodingCall,
     EngineCall,
+    LaunchCall,
     LoggerCall,
     ModelCall,
     OptimizerCall,
@@ -93,6 +94,7 @@ class Config:
     checkpoint_async: bool
     corpus: CorpusCall
     engine: EngineCall
+    launch: LaunchCall
     model: ModelCall
     encoding: EncodingCall
     rows: Rows

@@ -53,8 +53,8 @@ RESUMES = ("auto", "resume")  # values of if_exists
 FREE = {
     *("allowed_targets", "attention", "checkpoint_async", "checkpoint_every", "checkpoints"),
     *("compile", "context_parallel", "corpus", "data", "dry_run", "engine", "evaluate"),
-    *("generate", "if_exists", "keep_checkpoints", "log_every", "logger", "name", "out"),
-    *("recompute", "report", "stall_after", "statistics", "trainer"),
+    *("generate", "if_exists", "keep_checkpoints", "launch", "log_every", "logger", "name"),
+    *("out", "recompute", "report", "stall_after", "statistics", "trainer"),
 }
 # Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}

@@ -23,6 +23,7 @@ _FUNCTIONS = {
     "tokenizer": "train_tokenizer",
 }
 TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
+LAUNCHED = (*TRAINS, "evaluate")  # may be jobs of Slurm
 GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
@@ -53,6 +54,17 @@ def run_composed(command: str, config: DictConfig, words: Sequence[str]) -> Any:
         if prepare_again(config):
             return None
     return run_command(command, resolved(command, config))
+
+
+def asks_for_job(command: str, config: Mapping[str, Any]) -> bool:
+    """Return whether to submit a job instead of running the command; ConfigError if it cannot."""
+    job = str(config["launch"].get("_target_")).endswith(".Slurm")
+    if job and command not in LAUNCHED:
+        cure = "set engine=slurm" if command == "prepare" else "leave it out"
+        raise ConfigError(f"launch=slurm is for bipe {', '.join(LAUNCHED)}; {cure}")
+    if config["dry_run"] and not job and command != "prepare":
+        raise ConfigError("dry_run is for bipe prepare and for launch=slurm; leave it out")
+    return job
 
 
 def resolved(command: str, config: DictConfig) -> dict[str, Any]:

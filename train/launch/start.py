@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from train.errors import ConfigError
 from train.launch.composition import (
     GO_ON,
+    LAUNCHED,
+    asks_for_job,
     from_file,
     going_on,
     log_to_stderr,
+    of_command_line,
     opened,
     register_resolvers,
     resolved,
@@ -35,7 +38,8 @@ def compose_and_run(command: str, words: list[str]) -> int:
     # demo ran at below 1,000 tokens/s, against 5,000 to 9,000 with this.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     register_resolvers()
-    if command == "prepare":
+    typed = words
+    if command == "prepare" or command in LAUNCHED:
         words = without_options(words)
     elif command in GO_ON:
         words = going_on(command, words)
@@ -58,7 +62,7 @@ def compose_and_run(command: str, words: list[str]) -> int:
             return sweep(command, [opened(word) for word in words if word not in _MANY])
         except ValueError as error:  # from Hydra
             raise _as_config_error(error) from error
-    return _run_one(words, lambda config: run_composed(command, config, words))
+    return _run_one(words, lambda config: _submit_or_run(command, config, words, typed))
 
 
 def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
@@ -66,10 +70,11 @@ def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
     import hydra
 
     faults: list[BaseException] = []
+    statuses: list[int] = []
 
     def task(config: DictConfig) -> None:
         try:
-            run(config)
+            statuses.append(run(config) or 0)
         except BaseException as fault:  # raised below, since Hydra would print its own lines first
             faults.append(fault)
 
@@ -84,6 +89,17 @@ def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
         sys.argv = before
     if faults:
         raise faults[0]
+    return statuses[0] if statuses else 0
+
+
+def _submit_or_run(
+    command: str, config: DictConfig, words: Sequence[str], typed: Sequence[str]
+) -> int:
+    if asks_for_job(command, config):
+        from train.launch.sweeps import submit_one
+
+        return submit_one(command, of_command_line(config, words), words=typed)
+    run_composed(command, config, words)
     return 0
 
 

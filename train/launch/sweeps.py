@@ -20,6 +20,7 @@ from train import stop
 from train.errors import ConfigError, RunError, is_mendable
 from train.launch.composition import (
     TRAINS,
+    asks_for_job,
     explained,
     log_to_stderr,
     of_command_line,
@@ -78,7 +79,7 @@ class Sweep:
             replace(
                 trial,
                 name=name,
-                words=(*trial.words, f"name='{name}'"),
+                words=(*trial.words, f"name={name}"),
                 config={**trial.config, "name": name},
             )
             for trial, name in zip(found, trial_names(self.command, found), strict=True)
@@ -145,8 +146,36 @@ def sweep(command: str, words: list[str]) -> int:
 
             return search(made)
         trials = made.trials(list(combinations(made)))
+        if asks_for_job(command, trials[0].config):
+            if not made.here:
+                raise ConfigError(
+                    "launch=slurm submits all trials itself; leave out hydra/launcher"
+                )
+            return _submit(command, trials)
         outcomes = made.run(trials)
     return report_faults(trials, outcomes)
+
+
+def submit_one(command: str, config: DictConfig, *, words: Sequence[str]) -> int:
+    """Check a single configuration and submit it; return the exit status."""
+    from train.config import Config
+    from train.launch.names import Trial, default_name
+
+    plain = resolved(command, config)
+    checked = Config.from_config(plain)
+    trial = Trial(words=tuple(words), changes={}, config=plain)
+    if command in TRAINS:
+        trial = replace(trial, name=checked.name or default_name(command, checked))
+        check_trial(command, trial)
+    return _submit(command, [trial])
+
+
+def _submit(command: str, trials: Sequence[Trial]) -> int:
+    from train.config import Config
+    from train.launch.slurm import launch
+
+    config = Config.from_config(trials[0].config)
+    return launch(config.build("launch"), command, trials, dry_run=config.dry_run)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,9 @@ class Local:
 
     def __str__(self) -> str:
         return f"{self._count()} processes here"
+
+    def require(self) -> None:
+        """Do nothing: there are always processes here."""
 
     def run(self, work: Work, *, watch: Watch) -> None:
         todo = work.missing()
@@ -128,10 +132,11 @@ class Local:
 class Slurm:
     """An array job of Slurm, one task per part; this process waits for it, then merges.
 
-    partition, time, qos: as for sbatch. workers: tasks at the same time; None: no limit. memory_gb:
-    per task. sbatch: further options of sbatch. env_command: the line of the job script that makes
-    `launch_pickled_pipeline` and the packages available; by default it puts this Python's folder on
-    the PATH. srun: start tasks by srun. poll_seconds: between two checks.
+    partition, time, qos, account: as for sbatch. workers: tasks at the same time; None: no limit.
+    memory_gb: per task. sbatch: further options of sbatch. env_command: the line of the job script
+    that makes `launch_pickled_pipeline` and the packages available; by default it puts this
+    Python's folder on the PATH. srun: start tasks by srun.
+    poll_seconds: between two checks.
     All nodes must see the folder of the data. Stopping this process stops no job: run again to
     continue with what is missing.
     """
@@ -141,6 +146,7 @@ class Slurm:
     workers: int | None = None
     memory_gb: int = 2
     qos: str | None = None
+    account: str | None = None
     max_array: int = 1001
     env_command: str | None = None
     sbatch: Mapping[str, Any] = field(default_factory=dict)
@@ -157,6 +163,10 @@ class Slurm:
     def __str__(self) -> str:
         return f"Slurm, partition {self.partition}"
 
+    def require(self) -> None:
+        """Raise DataError if there is no Slurm here."""
+        require_slurm("engine=slurm", cure="engine=local works here")
+
     def run(self, work: Work, *, watch: Watch) -> None:
         from datatrove.executor.slurm import SlurmPipelineExecutor
 
@@ -170,6 +180,7 @@ class Slurm:
                 f"engine=slurm: data must be a path without spaces and signs of the shell, since "
                 f"job scripts do not quote it, was: {steps['logging_dir']}"
             )
+        account = {} if self.account is None else {"account": self.account}
         path = f'export PATH="{Path(sys.executable).parent}:$PATH"'
         executor = Executor(
             **steps,
@@ -180,7 +191,7 @@ class Slurm:
             workers=self.workers or -1,
             qos=self.qos,
             env_command=self.env_command or path,
-            sbatch_args=dict(self.sbatch),
+            sbatch_args=account | dict(self.sbatch),
             max_array_size=self.max_array,
             with_srun=self.srun,
         )
@@ -192,7 +203,7 @@ class Slurm:
         with stop.kept(lambda: f"job {job} goes on (scancel {job} ends it); {stop.AGAIN} after it"):
             while todo.missing():
                 watch()
-                gone = 0 if _queued(job) else gone + 1
+                gone = 0 if queued(job) else gone + 1
                 if gone >= _LOOKS:
                     _require_all(todo, logs=steps["logging_dir"])
                 time.sleep(self.poll_seconds)
@@ -216,8 +227,12 @@ class Ray:
     def __str__(self) -> str:
         return f"Ray at {self.address or 'its default address'}"
 
-    def run(self, work: Work, *, watch: Watch) -> None:
+    def require(self) -> None:
+        """Raise MissingPackage if Ray is not installed."""
         require_package("ray", extra="ray", needed_by="engine=ray")
+
+    def run(self, work: Work, *, watch: Watch) -> None:
+        self.require()
         import ray
         from datatrove.executor.ray import RayPipelineExecutor
 
@@ -271,7 +286,17 @@ def _require_all(work: Work, *, logs: str) -> None:
         )
 
 
-def _queued(job: str) -> bool:
+def require_slurm(key: str, *, cure: str) -> None:
+    """Raise DataError if jobs cannot be submitted from here; key: what the user typed."""
+    missing = [name for name in ("sbatch", "squeue") if shutil.which(name) is None]
+    if missing:
+        raise DataError(
+            f"{key} needs Slurm, and there is no {missing[0]} on the PATH; use a login node of the "
+            f"cluster, or: {cure}"
+        )
+
+
+def queued(job: str) -> bool:
     """Return whether a job waits or runs; True if squeue cannot be asked."""
     command = ["squeue", "--noheader", "--jobs", job]
     try:

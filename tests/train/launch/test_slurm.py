@@ -1,0 +1,201 @@
+"""launch=slurm: the script that is submitted, and jobs on a Slurm that is this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.train.studies import curve, losses, pretrain, same_weights
+from train.fit import runs
+from train.fit.watching.metrics import read_metrics
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("standin_slurm.py")
+LIMIT_S = 240
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """The folder of the stand-in's jobs; its programs are on the PATH."""
+    programs, jobs = tmp_path / "bin", tmp_path / "jobs"
+    programs.mkdir()
+    jobs.mkdir()
+    for name in ("sbatch", "srun", "squeue", "scontrol", "scancel"):
+        (programs / name).write_text(f"#!{sys.executable}\n{PROGRAM.read_text()}")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("STANDIN_SLURM", str(jobs))
+    yield jobs
+    for path in jobs.glob("*.tasks"):
+        for pid in json.loads(path.read_text()):
+            os.kill(pid, signal.SIGKILL)
+
+
+def slurm(*words):
+    """Run a program of the stand-in."""
+    subprocess.run([sys.executable, str(PROGRAM), *map(str, words)], check=True)
+
+
+def wait_for(condition, *, logs):
+    limit = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > limit:
+            told = [f"{path}:\n{path.read_text()}" for path in sorted(logs.glob("*.out"))]
+            pytest.fail("\n".join(told))
+        time.sleep(0.05)
+
+
+def test_the_script_holds_the_options_and_the_words(bipe, tmp_path):
+    options = ("nodes=2", "devices=8", "account=ours", "qos=low", "time=1-00:00:00", "memory_gb=32")
+    extra = (
+        "launch.constraint=a100",
+        "+launch.sbatch.mail-type=END",
+        "launch.setup=[module load x]",
+    )
+    words = (*(f"launch.{option}" for option in options), *extra, "launch=slurm", "--dry-run")
+    status, out, _ = bipe("pretrain", *words, "steps=7", "if_exists=overwrite")
+    assert status == 0
+    for line in (
+        *("nodes=2", "ntasks-per-node=8", "gres=gpu:8", "account=ours", "qos=low", "mem=32768MB"),
+        *("time=1-00:00:00", "constraint=a100", "mail-type=END", "signal=USR1@120"),
+    ):
+        assert f"#SBATCH --{line}\n" in out
+    assert "#SBATCH --requeue\n" in out
+    assert "\nmodule load x\n" in out
+    assert " steps=7 if_exists=overwrite launch=local ;;" in out
+    assert '-gt 0 ]; then set -- "$@" if_exists=auto; fi' in out
+    assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_the_script_of_a_sweep_is_an_array_with_a_name_for_each_trial(bipe):
+    words = ("-m", "seed=0,1", "optimizer.lr=1e-3,1e-2", "launch=slurm", "launch.parallel=3")
+    status, out, _ = bipe("pretrain", *words, "--dry-run")
+    assert status == 0
+    assert "#SBATCH --array=0-3%3\n" in out
+    assert "seed=1 ++optimizer.lr=0.01 name=bipe_rope_lr0.01_seed1 launch=local ;;" in out
+    assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
+
+
+def test_without_slurm_nothing_is_begun(refused, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    told = refused("pretrain", "launch=slurm")
+    assert told.startswith("launch=slurm needs Slurm, and there is no sbatch on the PATH")
+    told = refused("prepare", "engine=slurm", "data=new")
+    assert told.startswith("engine=slurm needs Slurm, and there is no sbatch on the PATH")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["launch.time=tomorrow"], "launch.time must be [DAYS-]HOURS:MINUTES:SECONDS"),
+        (["launch.signal=USR1"], "launch.signal must be a signal and seconds"),
+        (["launch.nodes=0"], "launch.nodes must be above 0, was: 0"),
+        (["launch.node=2"], "launch.node: Slurm has no such key; did you mean 'nodes'?"),
+        (["steps=x"], "steps must be int, was: 'x'"),
+        (["optimizer.lr=-1"], "optimizer.lr must be above 0"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_anything_is_submitted(refused, cluster, words, told):
+    assert told in refused("pretrain", "launch=slurm", *words)
+
+
+def test_other_commands_have_no_jobs(refused):
+    assert "leave it out" in refused("report", "launch=slurm")
+    assert "set engine=slurm" in refused("prepare", "launch=slurm", "data=new")
+    assert "dry_run is for bipe prepare and for launch=slurm" in refused("pretrain", "--dry-run")
+
+
+@pytest.mark.slow
+def test_three_nodes_preempted_twice_and_one_lost_train_the_undisturbed_run(
+    bipe, cluster, data, tmp_path
+):
+    words = ("steps=60", "checkpoint_every=5", "rows.global_batch=6", "rows.micro_batch=2")
+    alone = pretrain(f"data={data}", f"out={tmp_path / 'alone'}", "encoding=bipe_rope", *words)
+    job = ("launch=slurm", "launch.nodes=3", "launch.gres=none", "launch.logs=logs")
+    status, out, _ = bipe("pretrain", *words, *job, "if_exists=overwrite")
+    assert status == 0
+    assert out.startswith("job 100 of Slurm, logs in logs\n")
+    assert "scancel 100" in out
+    run, logs = tmp_path / "bipe_rope", tmp_path / "here" / "logs"
+
+    def steps():
+        return len(read_metrics(run / runs.METRICS)) if (run / runs.METRICS).exists() else 0
+
+    for after, disturb in (
+        (8, ("scancel", "--signal", "USR1", "100")),  # before the time limit
+        (20, ("node_fail", "100", "2")),
+        (35, ("scancel", "--signal", "TERM", "100")),  # preempted
+    ):
+        wait_for(lambda after=after: steps() >= after, logs=logs)
+        starts = len(list(cluster.glob("100.status*")))
+        slurm(*disturb)
+        wait_for(lambda n=starts: len(list(cluster.glob("100.status*"))) > n, logs=logs)
+    wait_for(lambda: (cluster / "100.state").read_text() == "DONE", logs=logs)
+    statuses = [(cluster / f"100.status{number}").read_text() for number in range(4)]
+    assert statuses == ["138", "137", "143", "0"]
+    assert (logs / "100_0.status").read_text() == "0\n"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "alone",
+        "bin",
+        "bipe_rope",
+        "here",
+        "jobs",
+    }
+    assert [row["step"] for row in curve(run)] == list(range(1, 61))
+    assert losses(run) == pytest.approx(losses(alone), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_an_array_trains_each_trial_and_carries_the_status(bipe, cluster, tmp_path):
+    words = ("-m", "optimizer.lr=1e-3,1e30", "steps=3", "patience=1", "clip=null")
+    job = ("launch=slurm", "launch.gres=none", "launch.wait=true", "launch.poll_seconds=0.2")
+    status, out, err = bipe("pretrain", *words, *job)
+    assert status == 2, out + err
+    assert f"{tmp_path}/bipe_rope_lr1e+30: exit status 2; " in err
+    assert (tmp_path / "bipe_rope_lr0.001" / "model").exists()
+
+
+@pytest.mark.slow
+def test_a_job_that_is_cancelled_is_not_queued_again(bipe, cluster, tmp_path):
+    assert bipe("pretrain", "steps=5000", "launch=slurm", "launch.gres=none")[0] == 0
+    logs, metrics = tmp_path / "logs", tmp_path / "bipe_rope" / runs.METRICS
+    wait_for(metrics.exists, logs=logs)
+    slurm("scancel", "100")
+    wait_for(lambda: (cluster / "100.state").read_text() == "DONE", logs=logs)
+    assert (cluster / "100.status0").read_text() == "143"
+    assert not (cluster / "100.status1").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_processes_of_a_launcher_train_the_run_of_ddp(launcher, cluster, data, tmp_path):
+    words = ("pretrain", "experiment=smoke", f"data={data}", "rows.micro_batch=2")
+    started = {
+        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"],
+        "srun": ["srun", "--output", str(tmp_path / "%t.out"), sys.executable],
+    }[launcher]
+    environ = os.environ | {
+        "STANDIN_JOB": "7", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2",
+    }  # fmt: skip
+    command = [*started, "-m", "train.cli", *words, f"out={tmp_path / 'here'}"]
+    done = subprocess.run(
+        command, env=environ if launcher == "srun" else os.environ, capture_output=True, text=True
+    )
+    told = done.stderr + "".join(path.read_text() for path in tmp_path.glob("*.out"))
+    assert done.returncode == 0, told
+    assert told.count("step 6/6") == 1
+    assert told.count("attention path: causal") == 1
+    pair = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
+    pair = (*pair, "trainer.precision=32-true")
+    command = [sys.executable, "-m", "train.cli", *words, *pair, f"out={tmp_path / 'ddp'}"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert curve(tmp_path / "here" / "bipe_rope") == curve(tmp_path / "ddp" / "bipe_rope")
+    assert same_weights(tmp_path / "here" / "bipe_rope", tmp_path / "ddp" / "bipe_rope")

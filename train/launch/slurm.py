@@ -1,0 +1,206 @@
+"""`launch=slurm`: the same command as a job of Slurm, and a sweep as an array of jobs.
+
+    bipe pretrain experiment=pile_151m_rope launch=slurm launch.nodes=2 launch.devices=8
+    bipe pretrain -m seed=0,1,2 launch=slurm launch.partition=gpu launch.parallel=2 --dry-run
+
+submitit writes the script and submits it. srun starts the command once per device (train/ranks.py).
+Before the time limit Slurm sends `signal`; the command writes a checkpoint and exits with status
+138 (train/stop.py), and the script queues the job again. So it does after SIGTERM (143), by which
+jobs are preempted, unless it was scancel. Slurm itself requeues the jobs of a lost node. A job that
+starts again goes on with its run, whatever if_exists says: `overwrite` is for the first start.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from train import stop
+from train.data.preparing.engines import queued, require_slurm
+from train.errors import ConfigError, RunError, require_package
+
+if TYPE_CHECKING:
+    from train.launch.names import Trial
+
+EXIT_LOST = 1
+_TIME = re.compile(r"\d+|(\d+-)?\d+:\d\d(:\d\d)?")
+_SIGNAL = re.compile(r"[A-Z0-9]+@\d+")
+_DROPPED = re.compile(r"[+~]*(launch|dry_run|command)[.=]|--dry-run$")
+_LOOKS = 3  # in a row that must find no job in the queue: one may fail
+_JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """This process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slurm:
+    """Jobs of Slurm; conf/launch/slurm.yaml explains each value. All nodes must see the folders."""
+
+    nodes: int = 1
+    devices: int = 1
+    gres: str | None = None
+    cpus: int | None = 4
+    memory_gb: float | None = None
+    time: str | int = "04:00:00"
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    parallel: int | None = None
+    signal: str = "USR1@120"
+    requeue: int = 100
+    sbatch: Mapping[str, Any] = field(default_factory=dict)
+    srun: Sequence[str] = ()
+    setup: Sequence[str] = ()
+    logs: str = "logs"
+    wait: bool = False
+    poll_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "devices", "cpus", "memory_gb", "parallel", "poll_seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"launch.{name} must be above 0, was: {value}")
+        for name, pattern, rule in (
+            ("time", _TIME, "[DAYS-]HOURS:MINUTES:SECONDS, or minutes"),
+            ("signal", _SIGNAL, "a signal and seconds, such as USR1@120"),
+        ):
+            if not pattern.fullmatch(str(getattr(self, name))):
+                raise ConfigError(f"launch.{name} must be {rule}, was: {getattr(self, name)!r}")
+
+    def script(self, command: str, trials: Sequence[Trial], *, name: str) -> str:
+        """Return the script of a job, or of an array with one task per trial."""
+        executor = self._executor(command, trials, name=name)
+        return str(executor._make_submission_file_text(_program(command), ""))
+
+    def submit(self, command: str, trials: Sequence[Trial], *, name: str) -> str:
+        """Submit the job and return its number; RunError if sbatch refuses it."""
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+        executor = self._executor(command, trials, name=name)
+        Path(self.logs).mkdir(parents=True, exist_ok=True)
+        try:
+            return str(executor._submit_command(_program(command)).job_id)
+        except (FailedJobError, FailedSubmissionError, OSError) as fault:
+            told = str(fault).strip().rpartition("\n")[2]
+            raise RunError(f"launch=slurm: sbatch refused the job: {told}") from fault
+
+    def _executor(self, command: str, trials: Sequence[Trial], *, name: str) -> Any:
+        require_package("submitit", extra="slurm", needed_by="launch=slurm")
+        from submitit import SlurmExecutor
+
+        class Executor(SlurmExecutor):
+            @classmethod
+            def affinity(cls) -> int:
+                """Let a script be written where there is no srun."""
+                return 2
+
+        made = Executor(folder=str(Path(self.logs)))
+        gres = f"gpu:{self.devices}" if self.gres is None else self.gres
+        own = {"signal": self.signal, **({"requeue": True} if self.requeue else {})}
+        made.update_parameters(
+            job_name=name,
+            nodes=self.nodes,
+            ntasks_per_node=self.devices,
+            gres=None if gres == "none" else gres,
+            cpus_per_task=self.cpus,
+            mem=None if self.memory_gb is None else f"{round(self.memory_gb * 1024)}MB",
+            time=self.time,
+            partition=self.partition,
+            account=self.account,
+            qos=self.qos,
+            constraint=self.constraint,
+            array_parallelism=self.parallel or len(trials),
+            additional_parameters=own | dict(self.sbatch),
+            srun_args=list(self.srun),
+            stderr_to_stdout=True,
+            wckey=None,
+            setup=[*self.setup, *_choose(trials)],
+            teardown=self._end(),
+        )
+        if len(trials) > 1:
+            made.parameters["map_count"] = len(trials)
+        return made
+
+    def _end(self) -> list[str]:
+        """Return the last lines of the script: queue again, or note the exit status."""
+        status = f"{shlex.quote(str(Path(self.logs).resolve()))}/{_JOB}.status"
+        state = 'squeue --noheader --jobs "$SLURM_JOB_ID" --format %T'
+        again = f'"${{SLURM_RESTART_COUNT:-0}}" -lt {self.requeue}'
+        return [
+            "status=$?",
+            f'if [ {again} ] && {{ [ "$status" = 138 ] || {{ [ "$status" = 143 ] && '
+            f'[ "$({state})" = RUNNING ]; }}; }}; then',
+            '  echo "bipe: stopped with status $status and a checkpoint; the job is queued again"',
+            '  scontrol requeue "$SLURM_JOB_ID"',
+            "else",
+            f'  echo "$status" > {status}',
+            "fi",
+            'exit "$status"',
+        ]
+
+
+def launch(slurm: Slurm, command: str, trials: Sequence[Trial], *, dry_run: bool) -> int:
+    """Submit the trials, or print their script; return the exit status."""
+    name = f"bipe-{command}"
+    if dry_run:
+        print(slurm.script(command, trials, name=name))
+        return 0
+    require_slurm("launch=slurm", cure="--dry-run shows the script; launch=local runs it here")
+    job = slurm.submit(command, trials, name=name)
+    print(f"job {job} of Slurm, logs in {slurm.logs}")
+    for number, trial in enumerate(trials):
+        own = f"{job}_{number}" if len(trials) > 1 else job
+        print(f"  {own}: {_place(trial)}")
+    print(f"watch it: squeue --jobs {job}, bipe status {_place(trials[0])}; end it: scancel {job}")
+    sys.stdout.flush()
+    return _wait(slurm, job, trials) if slurm.wait else 0
+
+
+def _wait(slurm: Slurm, job: str, trials: Sequence[Trial]) -> int:
+    """Wait until the jobs have left the queue; return the first status that is not 0."""
+    gone = 0
+    while gone < _LOOKS:
+        stop.check(f"job {job} goes on: squeue --jobs {job}; scancel {job} ends it")
+        gone = 0 if queued(job) else gone + 1
+        time.sleep(slurm.poll_seconds)
+    found = 0
+    for number, trial in enumerate(trials):
+        path = Path(slurm.logs) / f"{job}_{number}.status"
+        status = int(path.read_text()) if path.exists() else None
+        if status != 0:
+            told = "was lost or cancelled" if status is None else f"exit status {status}"
+            print(f"bipe: {_place(trial)}: {told}; {path.with_suffix('')}*.out", file=sys.stderr)
+            found = found or status or EXIT_LOST
+    return found
+
+
+def _place(trial: Trial) -> str:
+    return f"{trial.config['out']}/{trial.name}" if trial.name else str(trial.config["out"])
+
+
+def _program(command: str) -> str:
+    return f'{shlex.quote(sys.executable)} -u -m train.cli {command} "$@"'
+
+
+def _choose(trials: Sequence[Trial]) -> list[str]:
+    """Return lines that set the words of the task of the array, or of the only one."""
+    lines = ["export HYDRA_FULL_ERROR=0  # this process has set it for itself"]
+    lines.append("trap : TERM USR1  # srun's processes receive them too: wait for these")
+    lines.append('case "${SLURM_ARRAY_TASK_ID:-0}" in')
+    for number, trial in enumerate(trials):
+        words = [word for word in trial.words if not _DROPPED.match(word)]
+        lines.append(f"  {number}) set -- {shlex.join([*words, 'launch=local'])} ;;")
+    lines.append("esac")
+    again = '"${SLURM_RESTART_COUNT:-0}" -gt 0'
+    lines.append(f'if [ {again} ]; then set -- "$@" if_exists=auto; fi')
+    return lines
