@@ -191,7 +191,7 @@ def test_processes_of_a_launcher_train_the_run_of_ddp(launcher, cluster, data, t
     )
     told = done.stderr + "".join(path.read_text() for path in tmp_path.glob("*.out"))
     assert done.returncode == 0, told
-    assert told.count("step 6/6") == 1
+    assert told.count("bipe_rope  step 6/6") == 1
     assert told.count("attention path: causal") == 1
     pair = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
     pair = (*pair, "trainer.precision=32-true")
