@@ -30,7 +30,12 @@ from benchmarks.endurance import _children, _trained
 
 ROOT = Path(__file__).parent.parent
 _TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
-_WORLDS = {"one": (), "ddp": ("trainer=ddp", *_TWO), "fsdp2": ("trainer=fsdp2", *_TWO)}
+_WORLDS = {
+    "one": (),
+    "ddp": ("trainer=ddp", *_TWO),
+    "fsdp2": ("trainer=fsdp2", *_TWO),
+    "fsdp2_async": ("trainer=fsdp2", "checkpoint_async=true", *_TWO),
+}
 _SIGNALS = ("SIGTERM", "SIGUSR1", "SIGINT")
 _LIMIT = 300.0  # seconds for a process to end
 _LOST = re.compile(r"bipe: rank (\d+)[^\n]*pid (\d+)")
