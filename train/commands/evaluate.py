@@ -14,12 +14,14 @@ from rich.console import Console
 
 from bipe.build import build
 from train.config import Config
+from train.config.sections import Count, SplitName
 from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import source_segmenter
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest
 from train.evals.arithmetic import Arithmetic, task_of
+from train.evals.live import LiveEvaluation
 from train.evals.loop import Cell, Job, Measurement, Subject, measure
 from train.evals.perplexity import Choice, Perplexity
 from train.evals.probes import NAMES, Haystack, Plan, Probe, Texts
@@ -38,15 +40,8 @@ _OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
 
 def evaluate(config: Config) -> list[Path]:
     """Evaluate all runs that the configuration names; return the files with their rows."""
-    options = config.evaluate
-    folders = runs.find_runs(options.runs, key="evaluate.runs")
-    sets = DataSets(config.data)
-    sources = list(sets.sources) if options.sources is None else options.sources
-    for name in sources:
-        _require_source("evaluate.sources", name, sets)
-    tokenizer = LoadTokenizer(path=sets.folder).build()
-    splits = {name: sets.open(name, options.split, verify=True) for name in sources}
-    held_out = HeldOut(splits, tokenizer)
+    folders = runs.find_runs(config.evaluate.runs, key="evaluate.runs")
+    sets, held_out = _held_out(config)
     measurements = dict(_measurements(config, sets, held_out))
     trained = [read_run(folder) for folder in folders]
     jobs = [
@@ -59,6 +54,38 @@ def evaluate(config: Config) -> list[Path]:
     for run, file in zip(trained, files, strict=True):
         Console().print(summary(Journal(file).rows(), title=run.name))
     return files
+
+
+def while_training(
+    *,
+    config: Config,
+    every: Count,
+    split: SplitName = "validation",
+    lengths: list[int] | None = None,
+    probes: list[str] | None = None,
+) -> LiveEvaluation:
+    """Return a callback that measures every few steps; see conf/callbacks/evaluation.yaml."""
+    asked = lengths or config.evaluate.lengths
+    options = replace(config.evaluate, split=split, lengths=asked, probes=probes or [], sweep=None)
+    config = replace(config, evaluate=options)
+    sets, held_out = _held_out(config)
+    return LiveEvaluation(
+        every=every,
+        measurements=dict(_measurements(config, sets, held_out)),
+        held_out=held_out,
+        row_length=config.row_length,
+        lengths=tuple(factor * config.row_length for factor in sorted(set(asked))),
+        allowed=config.allowed,
+    )
+
+
+def _held_out(config: Config) -> tuple[DataSets, HeldOut]:
+    options, sets = config.evaluate, DataSets(config.data)
+    sources = list(sets.sources) if options.sources is None else options.sources
+    for name in sources:
+        _require_source("evaluate.sources", name, sets)
+    splits = {name: sets.open(name, options.split, verify=True) for name in sources}
+    return sets, HeldOut(splits, LoadTokenizer(path=sets.folder).build())
 
 
 def _jobs(

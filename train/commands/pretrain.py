@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import lightning
 import torch
 
 from bipe.build import TARGET, find
@@ -70,6 +71,7 @@ def fit_of(
         "draw": config.build("positions") if config.positions else None,
         "trainer": functools.partial(config.call, "trainer"),
         "loggers": loggers_of(config),
+        "callbacks": callbacks_of(config),
         "z_loss": float(config.z_loss),
         "label_smoothing": float(config.label_smoothing),
         "command": command,
@@ -94,6 +96,14 @@ def loggers_of(config: Config) -> Mapping[str, Any]:
         if issubclass(kind, RunLogger):
             kind.require(f"logger={name}")
     return config.logger
+
+
+def callbacks_of(config: Config) -> list[lightning.Callback]:
+    """Return the callbacks; those that need the configuration get it."""
+    made = []
+    for name, _ in _named_calls("callbacks", config.callbacks):
+        made.append(config.build("callbacks")[name])
+    return [each(config=config) if isinstance(each, functools.partial) else each for each in made]
 
 
 def _named_calls(key: str, section: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

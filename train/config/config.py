@@ -11,6 +11,7 @@ from bipe.arguments import section_of
 from bipe.attention import Path as AttentionPath
 from bipe.build import TARGET, build
 from train.config.check import (
+    CallbackCall,
     CorpusCall,
     DrawCall,
     EncodingCall,
@@ -102,6 +103,7 @@ class Config:
     schedule: ScheduleCall
     trainer: TrainerCall
     logger: Mapping[str, LoggerCall]
+    callbacks: Mapping[str, CallbackCall]
     evaluate: Evaluate
     statistics: Statistics
     generate: Generate

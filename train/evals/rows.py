@@ -31,7 +31,8 @@ class Row:
 
     arm: equal for runs that differ only by their seed (fit/runs.py). variant: how a trained model
     was changed before measuring ("yarn (segments)"). source: of the data, or the split of a task.
-    task: a probe, a task of SCROLLS, or arithmetic. length: of the context, in tokens. depth: 0 is
+    task: a probe, a task of SCROLLS, or arithmetic. length: of the context, in tokens.
+    step: of the training whose weights were measured; None: the trained model. depth: 0 is
     the start of the context. start, stop: the bin of positions or sizes. number: of a document or
     trial. low, high: the 95% interval. note: the protocol, in words.
     """
@@ -45,6 +46,7 @@ class Row:
     measure: str
     unit: str = ""
     length: int | None = None
+    step: int | None = None
     depth: float | None = None
     operators: int | None = None
     start: float | None = None

@@ -51,7 +51,8 @@ RESUMES = ("auto", "resume")  # values of if_exists
 
 # Keys that may change when a run is resumed, without changing what is trained.
 FREE = {
-    *("allowed_targets", "attention", "checkpoint_async", "checkpoint_every", "checkpoints"),
+    *("allowed_targets", "attention", "callbacks", "checkpoint_async", "checkpoint_every"),
+    "checkpoints",
     *("compile", "context_parallel", "corpus", "data", "dry_run", "engine", "evaluate"),
     *("generate", "if_exists", "keep_checkpoints", "launch", "log_every", "logger", "name"),
     *("out", "recompute", "report", "stall_after", "statistics", "trainer"),

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -88,6 +88,7 @@ class Fit:
     trainer: Callable[..., lightning.Trainer]
     loggers: Mapping[str, Any]
     precision: str
+    callbacks: Sequence[lightning.Callback]
     stall_after: float | None
     command: str = "pretrain"
     best: bool = False
@@ -141,7 +142,8 @@ def _fit(
     folder: Path,
 ) -> None:
     """Train to the last step, and write the model."""
-    trainer.callbacks[:0] = watch.callbacks(module.model, rows)  # type: ignore[attr-defined]
+    own = [*watch.callbacks(module.model, rows), *fit.callbacks]
+    trainer.callbacks[:0] = own  # type: ignore[attr-defined]
     best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
     if best is not None:  # before SaveCheckpoints, see SaveBest
         trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]

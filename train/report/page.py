@@ -33,7 +33,7 @@ from train.report.sections.data import growth
 from train.report.table import COLUMNS, Results
 
 FORMAT = "bipe-report/2"
-_WHOLE = ("seed", "length", "operators", "number")  # columns of whole numbers
+_WHOLE = ("seed", "length", "step", "operators", "number")  # columns of whole numbers
 _EXTRA = ("model", "label", "family")
 
 

@@ -79,7 +79,8 @@ class Results:
     def _evaluated(self) -> pd.Series:
         """Return a mask of the rows that come from an evaluation."""
         costs = self.table.measure.str.startswith("training_")
-        return ~(costs | self.table.measure.isin(("parameters", "clamped_share")))
+        costs |= self.table.measure.isin(("parameters", "clamped_share"))
+        return ~costs & self.table.step.isna()
 
     @property
     def unmeasured(self) -> list[str]:
@@ -107,7 +108,7 @@ class Results:
         held = [self._by_measure[name] for name in measures if name in self._by_measure]
         found = pd.concat(held) if len(held) > 1 else held[0] if held else self.means[:0]
         kept = np.ones(len(found), bool)
-        for name, value in ({"variant": "", "task": ""} | at).items():
+        for name, value in ({"variant": "", "task": "", "step": None} | at).items():
             kept &= (found[name].isna() if value is None else found[name] == value).to_numpy()
         return found[kept]
 
@@ -136,7 +137,7 @@ class Results:
         Columns: source, length, value (geometric mean), low and high (95%), seeds.
         """
         rows = self.table[(self.table.measure == "perplexity") & (self.table.variant == "")]
-        rows = rows[rows.task == ""]
+        rows = rows[(rows.task == "") & rows.step.isna()]
         one, two = (rows[rows.arm == each.label] for each in (arm, other))
         both = one.merge(two, on=["source", "length", "seed"], suffixes=("", "_other"))
         both = both.assign(x=_log(both.value) - _log(both.value_other))

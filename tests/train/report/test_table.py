@@ -131,6 +131,7 @@ def test_means_equal_those_made_one_by_one(places):
         "source": "",
         "task": "",
         "unit": "",
+        "step": math.nan,
         "depth": math.nan,
         "start": math.nan,
         "operators": math.nan,

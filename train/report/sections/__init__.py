@@ -7,6 +7,7 @@ from train.report.content import Block, Section, Table, Words
 from train.report.formats import percent, short
 from train.report.sections.curves import Curves, bits, perplexity, positions, seeds
 from train.report.sections.data import growth, segments
+from train.report.sections.live import live
 from train.report.sections.published import published
 from train.report.sections.scrolls import scrolls
 from train.report.sections.summary import account, headline, training
@@ -27,7 +28,7 @@ def sections(results: Results) -> list[Section]:
     made = [
         headline(results), perplexity(results), seeds(results), arithmetic(results),
         retrieval(results), probes(results), scrolls(results), stretch(results), others(results),
-        positions(results), bits(results), training(results), segments(results),
+        positions(results), bits(results), training(results), live(results), segments(results),
         growth(results.growth), account(results), published(results),
     ]  # fmt: skip
     return [section for section in made if section is not None]
@@ -35,7 +36,7 @@ def sections(results: Results) -> list[Section]:
 
 def others(results: Results) -> Section | None:
     """Show measures that no section knows, as a chart against what varies, else as a table."""
-    held = results.means
+    held = results.means[results.means.step.isna()]
     known = held.measure.isin(_KNOWN) | held.measure.str.startswith(_KNOWN_BEGINNINGS)
     blocks: list[Block] = []
     keys = ["variant", "task", "measure", "source"]

@@ -53,7 +53,7 @@ def retrieval(results: Results) -> Section | None:
 
 def probes(results: Results) -> Section | None:
     """Show one part for each probe, and the losses by position."""
-    held = results.means[results.means.variant == ""]
+    held = results.means[(results.means.variant == "") & results.means.step.isna()]
     names = [name for name in in_order(held[held.measure == "accuracy"], "task")
              if name not in OTHERS]  # fmt: skip
     curves = held[(held.task == "positions") & held.measure.str.contains("nll_by_")]

@@ -1,0 +1,105 @@
+"""Evaluation while training: the measurements of `bipe evaluate` on the weights of a step.
+
+Rows get the step and go to the same RUN/evaluation.jsonl. A resumed run measures no step twice. The
+weights are those of the training, read by a model of its own: neither its mode nor its random
+numbers change, so that the training is the same with and without.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from torch import Tensor
+
+from bipe import Decoder
+from train.evals.loop import Measurement, Subject
+from train.evals.rows import FILE, Journal, Row, key_of
+from train.evals.texts import HeldOut
+from train.fit import runs
+from train.fit.parallel.sharded import Sharded, full_state
+from train.fit.trained_run import TrainedRun
+from train.fit.watching.tracking import Tracking
+
+
+class LiveEvaluation(lightning.Callback):
+    """Measures every few optimizer steps; other ranks wait for the first. Lengths are in tokens."""
+
+    def __init__(
+        self,
+        *,
+        every: int,
+        measurements: Mapping[str, Measurement],
+        held_out: HeldOut,
+        row_length: int,
+        lengths: tuple[int, ...],
+        allowed: tuple[str, ...],
+    ) -> None:
+        self.every, self.measurements, self.allowed = every, measurements, allowed
+        self._held_out, self._row_length, self._lengths = held_out, row_length, lengths
+        self._last = 0
+
+    def on_train_start(self, trainer: lightning.Trainer, module: Any) -> None:
+        self._last = trainer.global_step
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        step = trainer.global_step
+        if step == self._last or step % self.every:
+            return
+        self._last = step
+        sharded = isinstance(trainer.strategy, Sharded)
+        state = full_state(module.model) if sharded else module.model.state_dict()
+        if trainer.is_global_zero:
+            with torch.random.fork_rng(), torch.no_grad():
+                self._measure(trainer, module.model, state)
+        trainer.strategy.barrier()
+
+    def _measure(
+        self, trainer: lightning.Trainer, trained: Decoder, state: Mapping[str, Tensor]
+    ) -> None:
+        folder, step = Path(trainer.default_root_dir), trainer.global_step
+        run = TrainedRun(
+            folder=folder,
+            model=asdict(trained.config),
+            notes={"data": trainer.datamodule.data_digest()},  # type: ignore[attr-defined]
+            config=runs.read_config(folder),
+            metrics=(),
+        )
+        subject = Subject(
+            run=run, row_length=self._row_length, lengths=self._lengths, held_out=self._held_out
+        )
+        journal = Journal(folder / FILE)
+        model: Decoder | None = None
+        for kind, measurement in self.measurements.items():
+            for cell in measurement.cells(subject):
+                key = key_of([run.arm, run.seed, step, kind, cell.name, cell.depends_on])
+                if key in journal or not callable(cell.measure):
+                    continue
+                model = model or self._copy(trained, state, trainer.strategy.root_device)
+                rows = [
+                    replace(row, run=run.name, arm=run.arm, seed=run.seed, step=step)
+                    for row in cell.measure(model)
+                ]
+                journal.append(key, rows, name=f"step {step}: {kind} {cell.name}")
+                self._send(trainer.logger, rows, step)
+
+    def _copy(self, trained: Decoder, state: Mapping[str, Tensor], device: torch.device) -> Decoder:
+        """Return a model that shares the weights, unless they had to be gathered."""
+        with torch.device("meta"):
+            model = Decoder(trained.config, allowed=self.allowed)
+        model.load_state_dict(state, assign=True)
+        return model.eval().to(device)
+
+    def _send(self, logger: Any, rows: list[Row], step: int) -> None:
+        values = {
+            "/".join(map(str, filter(None, (row.measure, row.source, row.task, row.length)))): row
+            for row in rows
+            if (row.depth, row.number, row.start) == (None, None, None)
+        }
+        if isinstance(logger, Tracking):
+            found = {name: row.value for name, row in values.items()}
+            logger.send(found, step, kind="evaluation")
