@@ -102,7 +102,7 @@ MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
 COMMANDS = ["prepare", "pretrain", "extend", "scrolls", "evaluate", "generate", "report"]
-COMMANDS += ["verify", "export", "tokenizer", "doctor", "segment"]
+COMMANDS += ["verify", "export", "tokenizer", "doctor", "status", "segment"]
 
 
 def files(room):
@@ -193,6 +193,7 @@ def test_the_commands_are_frozen():
         ),
         ("import bipe", HEAVY | {"segmenters", "spacy", "tokenizers"}),
         ("from train.cli import main; main(['--help'])", HEAVY - {"train"} | {"torch", "numpy"}),
+        ("from train.cli import main; main(['status', '.'])", {"torch", "lightning", "hydra"}),
         ("from train.cli import main; main(['pretrian'])", {"torch", "lightning", "hydra"}),
     ],
 )

@@ -27,9 +27,11 @@ COMMANDS = {
     "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "doctor": "what this machine has, and whether a study can run on it; the cure for each",
+    "status": "what runs and prepared data are doing, and what the same command would do; --json",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
-_PLAIN = ("verify", "export", "segment")  # have options of their own, and no configuration
+# Commands with options of their own and no configuration, and their modules.
+_PLAIN = {name: name for name in ("verify", "export", "segment")} | {"status": "during.status"}
 EXIT_FAULT = 2
 
 
@@ -61,7 +63,7 @@ def _main(words: list[str]) -> int:
 
         return _guarded(lambda: examine(words[1:]))
     if command in _PLAIN:
-        return int(import_module(f"train.commands.{command}").main(words[1:]))
+        return int(import_module(f"train.commands.{_PLAIN[command]}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
@@ -111,6 +113,7 @@ def _usage() -> str:
   bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE
   bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input
   bipe pretrain --plan           memory, work, days and disk of a run, before it runs
+  bipe status [FOLDER ...]       runs and data in a folder, or in runs/
   bipe COMMAND --help            groups and keys
   bipe doctor pretrain key=value ...    can this study run on this machine?
   bipe segment FILE --stats      takes options instead of keys

@@ -32,13 +32,13 @@ _FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}
 PART = ".part"
 WHOLE = "whole"
 _OLD = "old"
-_INSTALL = "install.json"
-_LOCK = "lock"
+INSTALL = "install.json"
+LOCK = "lock"
 
 
 def finished(out: Path) -> dict[str, Any] | None:
     """Return the manifest of a data set, or None; DataError if `out` holds anything else."""
-    if not out.exists() or (out / PART / _INSTALL).exists():
+    if not out.exists() or (out / PART / INSTALL).exists():
         return None  # an interrupted installation, which `recover` finishes
     if not out.is_dir():
         raise DataError(f"{out}: must be a folder to prepare data in, is a file")
@@ -85,11 +85,11 @@ def workplace(out: Path) -> Iterator[Path]:
     ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
     with writing(out):
         part.mkdir(parents=True, exist_ok=True)
-    with locked(part / _LOCK, what=str(out)):
+    with locked(part / LOCK, what=str(out)):
         try:
             yield part
         finally:
-            if not any(part.glob("parts/*/*/part.json")) and not (part / _INSTALL).exists():
+            if not any(part.glob("parts/*/*/part.json")) and not (part / INSTALL).exists():
                 shutil.rmtree(part, ignore_errors=True)
                 if ours and not any(out.iterdir()):
                     out.rmdir()
@@ -98,7 +98,7 @@ def workplace(out: Path) -> Iterator[Path]:
 def clear(part: Path) -> None:
     """Remove what another request or a killed run left in a workplace, except its lock."""
     for entry in part.iterdir():
-        if entry.name == _LOCK:
+        if entry.name == LOCK:
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
@@ -109,17 +109,17 @@ def clear(part: Path) -> None:
 def install(part: Path, out: Path) -> None:
     """Replace what is in `out` with PART/whole; once begun, this can only be finished."""
     new = sorted(entry.name for entry in (part / WHOLE).iterdir())
-    write_whole(part / _INSTALL, json.dumps(new))
+    write_whole(part / INSTALL, json.dumps(new))
     _go_on(part, out, new)
 
 
 def recover(part: Path, out: Path) -> bool:
     """Finish an interrupted installation; return whether there was one."""
-    if not (part / _INSTALL).exists():
+    if not (part / INSTALL).exists():
         return False
-    new = json.loads((part / _INSTALL).read_text(encoding="utf-8"))
+    new = json.loads((part / INSTALL).read_text(encoding="utf-8"))
     if not isinstance(new, list) or not all(map(is_name, new)):
-        raise DataError(f"{part / _INSTALL}: must list names of files, was: {new!r}; remove {part}")
+        raise DataError(f"{part / INSTALL}: must list names of files, was: {new!r}; remove {part}")
     _go_on(part, out, new)
     return True
 

@@ -1,0 +1,1 @@
+"""Commands about runs while they go on."""

@@ -1,0 +1,77 @@
+"""`bipe status [FOLDER ...] [--json]`: what runs and prepared data are doing, one line each.
+
+Takes runs, data, or folders of them, also as out=FOLDER; by default all in runs/. Reads files only,
+also while they are written, and loads no torch. Exit status: 0, or 2 if there is no such folder.
+"""
+
+import argparse
+import datetime
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from train.fit.record.state import State, as_json, find_states
+
+_DEFAULT = "runs"
+EXIT_FAULT = 2
+
+
+def main(words: list[str]) -> int:
+    """Run the command on its arguments; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="bipe status", description="Show the state of runs and of prepared data."
+    )
+    parser.add_argument("folders", metavar="FOLDER", nargs="*", help=f"default: {_DEFAULT}")
+    parser.add_argument("--json", action="store_true", help="all numbers, as a JSON list")
+    given = parser.parse_args(words)
+    folders = [word.removeprefix("out=") for word in given.folders] or [_DEFAULT]
+    places = list(map(Path, folders))
+    for place in places:
+        if not place.is_dir():
+            print(f"bipe: status: {place}: there is no such folder", file=sys.stderr)
+            return EXIT_FAULT
+    states = [state for place in places for state in find_states(place)]
+    if given.json:
+        print(as_json(states))
+    elif states:
+        _show(states)
+    else:
+        print(f"no run and no prepared data in {', '.join(map(str, places))}")
+    return 0
+
+
+def _show(states: Sequence[State]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("run or data", "state", "step", "loss", "validation", "tokens/s", "checkpoint"):
+        right = name not in ("run or data", "state", "checkpoint")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    table.add_column("the same command", overflow="fold")
+    for one in states:
+        cells = (
+            one.folder,
+            one.state,
+            "" if one.step is None else f"{one.step:,}/{one.steps or '?'}",
+            "" if one.loss is None else f"{one.loss:.3f}",
+            "" if one.validation_loss is None else f"{one.validation_loss:.3f}",
+            "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}",
+            _checkpoint(one),
+            one.next,
+        )
+        # Texts, not strings: names of folders may hold rich's markup.
+        table.add_row(*(Text(cell) for cell in cells))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+
+
+def _checkpoint(one: State) -> str:
+    if one.checkpoint is None or one.checkpoint_age is None:
+        return ""
+    age = datetime.timedelta(seconds=round(one.checkpoint_age))
+    return f"step {one.checkpoint:,}, {age} ago"

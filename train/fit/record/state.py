@@ -1,0 +1,212 @@
+"""The state of a run or of prepared data at a glance, read from files while others write them.
+
+Nothing is written, locked or verified; what cannot be read is reported as the state.
+"""
+
+import json
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from train.data.store.folder import INSTALL, MANIFEST, PART
+from train.data.store.folder import LOCK as DATA_LOCK
+from train.disk.files import read_json
+from train.disk.lock import Holder, holder
+from train.errors import RunError
+from train.fit.record.sessions import FINISHED, last_metrics, read_sessions
+from train.fit.runs import (
+    CHECKPOINTS,
+    CONFIG,
+    LOCK,
+    METRICS,
+    MODEL,
+    SCROLLS,
+    SESSIONS,
+    read_config,
+)
+
+_DEEPEST = 3  # folders between a place and a run in it
+_PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
+_MODEL_FILES = ("config.json", "model.safetensors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A run, or prepared data, whose steps are the parts that are done.
+
+    checkpoint: the step of the newest complete one; checkpoint_age: in seconds. next: what the same
+    command would do now.
+    """
+
+    folder: str
+    kind: str
+    state: str
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    validation_loss: float | None = None
+    tokens_per_second: float | None = None
+    checkpoint: int | None = None
+    checkpoint_age: float | None = None
+    holder: str | None = None
+    next: str = ""
+
+
+def find_states(place: Path) -> list[State]:
+    """Return the states of the runs and of the data in a folder, or of the folder itself."""
+    return [state_of(folder) for folder in _found(place, depth=_DEEPEST)]
+
+
+def state_of(folder: Path) -> State:
+    """Return the state of a run or of prepared data, however damaged."""
+    try:
+        return _data(folder) if _is_data(folder) else _run(folder)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as fault:
+        return State(folder=str(folder), kind="run", state=f"cannot be read: {fault}")
+
+
+def _found(folder: Path, *, depth: int) -> Iterator[Path]:
+    if _is_run(folder) or _is_data(folder):
+        yield folder
+    elif depth:
+        with suppress(OSError):
+            inside = sorted(path for path in folder.iterdir() if path.is_dir())
+            for path in inside:
+                if not path.name.startswith("."):
+                    yield from _found(path, depth=depth - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    signs = (CONFIG, SESSIONS, METRICS, CHECKPOINTS, LOCK, f"{MODEL}/{_MODEL_FILES[0]}")
+    return any((folder / name).exists() for name in signs)
+
+
+def _is_data(folder: Path) -> bool:
+    return (folder / MANIFEST).exists() or (folder / PART).is_dir()
+
+
+def _run(folder: Path) -> State:
+    fault, config = None, dict[str, Any]()
+    try:
+        config = read_config(folder)
+    except RunError as error:
+        text = " ".join(str(error).replace(f"{folder / CONFIG}", CONFIG).split())
+        fault = text if (folder / CONFIG).exists() else f"there is no {CONFIG}"
+    sessions, metrics = read_sessions(folder), last_metrics(folder)
+    last = sessions[-1] if sessions else {}
+    checkpoint, written = _newest(folder / CHECKPOINTS)
+    lock = holder(folder / LOCK)
+    live = lock if lock is not None and lock.alive else None
+    state = _state(folder, live, last, fault, step=metrics.get("step"))
+    undecoded = _undecoded(folder, config)
+    return State(
+        folder=str(folder),
+        kind="run",
+        state=state,
+        step=_int(metrics.get("step")),
+        steps=_int(config.get("steps", last.get("steps"))),
+        loss=metrics.get("loss"),
+        validation_loss=metrics.get("validation_loss"),
+        tokens_per_second=metrics.get("tokens_per_second"),
+        checkpoint=checkpoint,
+        checkpoint_age=None if written is None else max(0.0, time.time() - written),
+        holder=None if live is None else str(live),
+        next=_next(state, last, checkpoint, undecoded),
+    )
+
+
+def _state(
+    folder: Path, live: Holder | None, last: Mapping[str, Any], fault: str | None, *, step: Any
+) -> str:
+    """Return the state of a run in words, of which the first names its kind."""
+    if live is not None:
+        return f"running ({live})"
+    if fault is not None:
+        return f"damaged: {fault}"
+    if (folder / MODEL).is_dir():
+        missing = [name for name in _MODEL_FILES if not (folder / MODEL / name).is_file()]
+        if missing or "notes" not in (read_json(folder / MODEL / _MODEL_FILES[0]) or {}):
+            return f"damaged: {MODEL}/{(missing or _MODEL_FILES)[0]} cannot be read"
+        return FINISHED
+    how = last.get("how")
+    if how in ("finished", None):
+        return "killed" if last or step is not None else "claimed, not begun"
+    at = f" at step {last['end_step']}" if last.get("end_step") is not None else ""
+    return f"stopped by {how}{at}" if str(how).startswith("SIG") else f"failed: {how}{at}"
+
+
+def _next(
+    state: str, last: Mapping[str, Any], checkpoint: int | None, undecoded: str | None
+) -> str:
+    if state.startswith("running"):
+        return "wait"
+    words = last.get("words")
+    command = shlex.join(map(str, words)) if isinstance(words, list) else "the same command"
+    if state == FINISHED:
+        return FINISHED if undecoded is None else f"{command} decodes the rest of {undecoded}"
+    if CONFIG in state:
+        return "if_exists=overwrite, or another name="
+    return f"{command} goes on from step {checkpoint or 0}"
+
+
+def _undecoded(folder: Path, config: Mapping[str, Any]) -> str | None:
+    """Return the split that `bipe scrolls` has not decoded and scored, if any."""
+    options = config.get("scrolls")
+    split = options.get("split") if config.get("task") and isinstance(options, Mapping) else None
+    if split is None or (folder / SCROLLS / str(split) / "scores.json").exists():
+        return None
+    return str(split)
+
+
+def _newest(folder: Path) -> tuple[int | None, float | None]:
+    """Return the step and the time of the newest checkpoint with its manifest."""
+    found: dict[int, float] = {}
+    with suppress(OSError):
+        for path in folder.glob("step=*.ckpt"):
+            manifest = path / MANIFEST if path.is_dir() else path.with_suffix(".json")
+            with suppress(OSError, ValueError):
+                found[int(path.stem.partition("=")[2])] = manifest.stat().st_mtime
+    return max(found.items(), default=(None, None))
+
+
+def _data(folder: Path) -> State:
+    part = folder / PART
+    plan = (read_json(part / _PLAN) or {}).get("parts")
+    parts = sum(map(len, plan.values())) if isinstance(plan, dict) else None
+    done = sum(1 for _ in part.glob(f"parts/*/*/{_RESULT}")) if part.is_dir() else None
+    lock = holder(part / DATA_LOCK)
+    live = lock if lock is not None and lock.alive else None
+    state, after = "ready", FINISHED
+    if live is not None:
+        state, after = f"preparing ({live})", "wait"
+    elif (part / INSTALL).exists():
+        state, after = "stopped while it was put in place", "bipe prepare finishes that"
+    elif not (folder / MANIFEST).exists():
+        notes = sorted(part.glob("*/*/*.fault"))
+        text = " ".join(notes[0].read_text(errors="replace").split()) if notes else ""
+        state = f"failed: {text}" if text else "stopped"
+        after = f"bipe prepare goes on with {done or 0} of {parts or 'its'} parts done"
+    elif (read_json(folder / MANIFEST) or {}).get("sources") is None:
+        state, after = f"damaged: {MANIFEST} cannot be read", "remove the folder and prepare again"
+    return State(
+        folder=str(folder),
+        kind="data",
+        state=state,
+        step=done or None,
+        steps=parts,
+        holder=None if live is None else str(live),
+        next=after,
+    )
+
+
+def as_json(states: Iterable[State]) -> str:
+    """Return states as a JSON list."""
+    return json.dumps([asdict(each) for each in states], indent=1, allow_nan=False)
+
+
+def _int(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value == value else None
