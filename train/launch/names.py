@@ -39,14 +39,20 @@ class Trial:
         return " ".join(f"{key}={value}" for key, value in self.changes.items()) or "the only trial"
 
 
-def trial_names(command: str, trials: Sequence[Trial]) -> list[str]:
-    """Return a name of its own for each trial; ConfigError if the user's `name` gives fewer."""
+def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[str]:
+    """Return a name of its own for each trial; ConfigError if the user's `name` gives fewer.
+
+    endings: of a search, whose later trials are not known; then a name holds all that it changes.
+    """
     single = [_single(command, trial) for trial in trials]
     if any(_names(word) for trial in trials for word in trial.words):
         _require_unique(
             trials, single, cure="leave out name, since names carry what a sweep changes"
         )
         return single
+    if endings:
+        made = [_name(command, trial, set(), _rounded) for trial in trials]
+        return [name + end for name, end in zip(made, endings, strict=True)]
     told = {key for key in trials[0].changes if _tells_apart(key, trials, single)}
     for write in (_short, _long):
         made = [_name(command, trial, told, write) for trial in trials]
@@ -113,6 +119,11 @@ def _short(key: str, value: str) -> str:
     if text in ("true", "false", "null"):
         return f"{last}_{text}"
     return _word(text.rstrip("/").rpartition("/")[2]) or last
+
+
+def _rounded(key: str, value: str) -> str:
+    text = value.strip("'\"")
+    return _short(key, f"{float(text):.4g}" if _is_number(text) else value)
 
 
 def _long(key: str, value: str) -> str:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from train.launch.names import Trial
 
 EXIT_BUG, EXIT_FAULT = 1, 2
+# hydra/sweeper=optuna (search.py). n_trials: in all, those of earlier starts included. n_jobs: at
+# the same time; more than one needs a launcher. seed: of the sampler. storage: the trials so far.
+SEARCH = {"n_trials": 20, "n_jobs": 1, "seed": 0, "storage": "${out}/search.journal"}
 _HERE = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
 
@@ -61,8 +64,16 @@ class Sweep:
     def here(self) -> bool:
         return bool(self.master.hydra.launcher["_target_"] == _HERE)
 
-    def trials(self, parts: Sequence[tuple[tuple[str, ...], dict[str, str]]]) -> list[Trial]:
-        """Compose, check and name the trials of (words, changes); nothing is written."""
+    def trials(
+        self,
+        parts: Sequence[tuple[tuple[str, ...], dict[str, str]]],
+        *,
+        endings: Sequence[str] = (),
+    ) -> list[Trial]:
+        """Compose, check and name the trials of (words, changes); nothing is written.
+
+        endings: of the names, where later trials may differ in keys that these share.
+        """
         from train.config import Config
         from train.launch.names import Trial, trial_names
 
@@ -75,6 +86,7 @@ class Sweep:
                 found.append(Trial(words=words, changes=changes, config=plain))
         if self.command not in TRAINS:
             return found
+        names = trial_names(self.command, found, endings=endings)
         made = [
             replace(
                 trial,
@@ -82,7 +94,7 @@ class Sweep:
                 words=(*trial.words, f"name={name}"),
                 config={**trial.config, "name": name},
             )
-            for trial, name in zip(found, trial_names(self.command, found), strict=True)
+            for trial, name in zip(found, names, strict=True)
         ]
         for trial in made:
             with _named(str(trial)):
@@ -144,7 +156,7 @@ def sweep(command: str, words: list[str]) -> int:
         if made.master.hydra.sweeper.get("n_trials") is not None:
             from train.launch.search import search
 
-            return search(made)
+            return report_faults(*search(made))
         trials = made.trials(list(combinations(made)))
         if asks_for_job(command, trials[0].config):
             if not made.here:
@@ -183,10 +195,12 @@ def composed_sweep(command: str, words: list[str]) -> Iterator[Sweep]:
     """Compose what the trials share."""
     from hydra import initialize_config_module
     from hydra._internal.callbacks import Callbacks
+    from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
     from hydra.types import HydraContext, RunMode
 
     GlobalHydra.instance().clear()
+    ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=dict(SEARCH))
     with initialize_config_module("conf", version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None

@@ -1,0 +1,155 @@
+"""Search for the lowest validation loss by Optuna: `-m hydra/sweeper=optuna`.
+
+    bipe pretrain -m hydra/sweeper=optuna 'optimizer.lr=tag(log, interval(1e-4, 1e-2))' \\
+        rows.packing=concat,best_fit hydra.sweeper.n_trials=30
+
+hydra-optuna-sweeper needs Optuna below 3; this takes today's, with the same ways to write what is
+searched: interval(a, b) and range(a, b), with tag(log, ...), and choices a,b,c. Each trial is a run
+with a folder of its own. The journal is written as trials end: the same command goes on after a
+kill, first with the trials that were cut off. A trial that fails is pruned, so that the sampler
+keeps away from it, and named at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from train.errors import ConfigError, UserError, require_package
+from train.launch.composition import TRAINS
+from train.ranks import world
+
+if TYPE_CHECKING:
+    from train.launch.names import Trial
+    from train.launch.sweeps import Outcome, Sweep
+
+
+def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
+    """Run trials until there are n_trials; print the best, and return those of this start."""
+    require_package("optuna", extra="sweep", needed_by="hydra/sweeper=optuna")
+    from optuna.trial import TrialState
+
+    if made.command not in TRAINS or world() is not None:
+        raise ConfigError(
+            f"hydra/sweeper=optuna is for bipe {', '.join(TRAINS)}, one process that starts the "
+            "others; leave out torchrun and srun"
+        )
+    options = made.master.hydra.sweeper
+    fixed, space = _parsed(made)
+    study = _study(Path(options.storage), seed=options.seed)
+    done: list[tuple[Trial, Outcome]] = []
+    for batch in _batches(study, space, n_trials=options.n_trials, n_jobs=options.n_jobs):
+        parts = []
+        for _, params in batch:
+            words = tuple(f"{key}={value}" for key, value in params.items())
+            changes = {key.lstrip("+"): str(value) for key, value in params.items()}
+            parts.append(((*fixed, *words), changes))
+        try:
+            trials = made.trials(parts, endings=[f"_trial{number}" for number, _ in batch])
+            for trial in trials:
+                _require_validation(trial)
+        except UserError:
+            for number, _ in batch:  # not to be tried again
+                study.tell(number, state=TrialState.FAIL)
+            raise
+        for (number, _), trial, outcome in zip(batch, trials, made.run(trials), strict=True):
+            _tell(study, number, outcome)
+            done.append((trial, outcome))
+    _report(study)
+    return [trial for trial, _ in done], [outcome for _, outcome in done]
+
+
+def _require_validation(trial: Trial) -> None:
+    every, steps = trial.config["validate_every"], trial.config["steps"]
+    if every is not None and every > steps:
+        raise ConfigError(
+            f"validate_every must be at most steps ({steps}) for a search of the lowest validation "
+            f"loss, was: {every}; null validates at the end"
+        )
+
+
+def _parsed(made: Sweep) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the words that are the same in all trials, and the distribution of each other key."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    words = list(made.master.hydra.overrides.task)
+    fixed, space = [], {}
+    for each in OverridesParser.create().parse_overrides(words):
+        if each.is_sweep_override():
+            space[each.get_key_element()] = _distribution(each)
+        else:
+            fixed.append(str(each.input_line))
+    if not space:
+        raise ConfigError("hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'")
+    return tuple(fixed), space
+
+
+def _distribution(override: Any) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    value = override.value()
+    if override.is_choice_sweep():
+        return CategoricalDistribution(list(override.sweep_string_iterator()))
+    if override.is_range_sweep():
+        low, high, step = value.start, value.stop - value.step, value.step
+    else:
+        low, high, step = value.start, value.end, None
+    log = "log" in value.tags
+    if all(isinstance(each, int) for each in (low, high, step or 1)):
+        return IntDistribution(low, high, log=log, step=step or 1)
+    return FloatDistribution(low, high, log=log, step=step)
+
+
+def _study(journal: Path, *, seed: int) -> Any:
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    return optuna.create_study(
+        study_name="bipe",
+        storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal))),
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        direction="minimize",
+        load_if_exists=True,
+    )
+
+
+def _batches(
+    study: Any, space: dict[str, Any], *, n_trials: int, n_jobs: int
+) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    """Yield the next trials as (number, values), first those that a kill has cut off."""
+    from optuna.trial import TrialState
+
+    cut = study.get_trials(states=(TrialState.RUNNING,))
+    left = [(trial.number, trial.params) for trial in cut if trial.params.keys() == space.keys()]
+    known = len(study.trials) - len(cut) + len(left)
+    while left or known < n_trials:
+        batch, left = left[:n_jobs], left[n_jobs:]
+        while len(batch) < n_jobs and known < n_trials:
+            asked = study.ask(space)
+            batch.append((asked.number, asked.params))
+            known += 1
+        yield batch
+
+
+def _tell(study: Any, number: int, outcome: Outcome) -> None:
+    from optuna.trial import TrialState
+
+    if outcome.loss is None or not math.isfinite(outcome.loss):
+        study.tell(number, state=TrialState.PRUNED)
+    else:
+        study.tell(number, outcome.loss)
+
+
+def _report(study: Any) -> None:
+    from optuna.trial import TrialState
+
+    if study.get_trials(states=(TrialState.COMPLETE,)):
+        best = study.best_trial
+        words = " ".join(f"{key.lstrip('+')}={value}" for key, value in best.params.items())
+        print(f"best of {len(study.trials)} trials: validation loss {best.value:.4f} of {words}")
+        sys.stdout.flush()
