@@ -41,7 +41,7 @@ def compose_and_run(command: str, words: list[str]) -> int:
     typed = words
     if command == "prepare" or command in LAUNCHED:
         words = without_options(words)
-    elif command in GO_ON:
+    if command in GO_ON:
         words = going_on(command, words)
     log_to_stderr()
     words, plan = without_plan(command, words)
