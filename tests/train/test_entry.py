@@ -70,6 +70,7 @@ STATES = {
     "model damaged": lambda run: flip(run / runs.MODEL / "config.json"),
     "metrics cut": lambda run: (
         interrupted(run),
+        damage_checkpoints(run, 1),
         (run / runs.METRICS).write_text((run / runs.METRICS).read_text()[:-9]),
     ),
     "sessions damaged": lambda run: (

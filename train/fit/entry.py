@@ -7,6 +7,7 @@ decision when all of them are there; those that rank 0 starts itself find it in 
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from train.ranks import world
 
 CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
 _ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error
+_REPORT = 5.0  # seconds for rank 0 to do so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ def entered(
         if fault is not None:
             raise fault
         if entry is None:
+            time.sleep(_REPORT)  # torchrun ends all ranks with the first one
             raise SystemExit(_ELSEWHERE)
         yield entry
 

@@ -116,7 +116,7 @@ def train_model(
         digest = rows.data_digest()
         return find_entry(folder, if_exists=fit.if_exists, config=config, data=digest)
 
-    with entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:
+    with quiet(), entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:
         if entry.finished:
             if trainer.is_global_zero:
                 print(f"{folder} is finished: step {fit.steps} of {fit.steps}", file=sys.stderr)
