@@ -3,10 +3,13 @@
 import os
 import signal
 
-from train.fit.optim import adamw as whole
+import torch
 
 
-def adamw(parameters, **options):
-    if str(os.getppid()) != os.environ["TYPED_BY"]:  # not where the user typed
-        os.kill(os.getpid(), signal.SIGKILL)
-    return whole(parameters, **options)
+class AdamW(torch.optim.AdamW):
+    """A user's own optimizer, which the out-of-memory killer finds."""
+
+    def __init__(self, parameters, **options):
+        if str(os.getppid()) != os.environ["TYPED_BY"]:  # not where the user typed
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().__init__(parameters, **options)

@@ -95,7 +95,7 @@ def test_a_trial_that_fails_is_named_and_the_others_are_trained(launcher, data, 
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
 def test_a_trial_whose_process_is_killed_fails_the_sweep(launcher, data, tmp_path):
     """As the out-of-memory killer does it. A test optimizer kills every process but the first."""
-    killed = ("optimizer._target_=tests.train.launch.killed.adamw", "allowed_targets=[tests.]")
+    killed = ("optimizer._target_=tests.train.launch.killed.AdamW", "allowed_targets=[tests.]")
     words = (*LAUNCHERS[launcher], *killed, "seed=0,1", "steps=1")
     status, err = start(*words, data=data, out=tmp_path, TYPED_BY=str(os.getpid()))
     assert status == 1, err
