@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,14 @@ def composed(*words):
 def pretrain(*words):
     """Train in this process; returns the run's folder."""
     return run_command("pretrain", composed(*words))
+
+
+def back_to(run: Path, *, step: int):
+    """Leave of a finished run what a kill after its checkpoint of a step would have left."""
+    shutil.rmtree(run / runs.MODEL)
+    for path in (run / runs.CHECKPOINTS).glob("step=*"):
+        if int(path.stem.partition("=")[2]) > step:
+            path.unlink()
 
 
 def curve(run: Path):

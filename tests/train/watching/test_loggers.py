@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.train.studies import curve, pretrain, same_weights
+from tests.train.studies import back_to, curve, pretrain, same_weights
 from train.cli import main
 from train.errors import MissingPackage
-from train.fit.runs import CHECKPOINTS, CONFIG
+from train.fit.runs import CONFIG
 from train.fit.watching import loggers, tracking
 from train.fit.watching.loggers import RunLogger, TensorBoard
 from train.fit.watching.tracking import Tracking
@@ -88,7 +88,7 @@ def test_a_resumed_run_is_one_run_of_wandb_with_each_step_once(smoke, keyless, c
     with caplog.at_level(logging.INFO):
         run = pretrain(*words)
     assert "is kept offline; to send it: wandb sync" in "".join(told(caplog, level=logging.INFO))
-    (run / CHECKPOINTS / "step=00000006.ckpt").unlink()  # as if killed after step 4
+    back_to(run, step=4)
     pretrain(*words, "if_exists=resume")
     begun = [r.run for r in wandb_records(run) if r.WhichOneof("record_type") == "run"]
     assert len(begun) == 2
@@ -108,7 +108,7 @@ def test_tensorboard_has_the_steps_of_the_training(smoke, caplog):
     words = (*smoke, "logger=tensorboard", "steps=6", "log_every=2", "validate_every=3")
     with caplog.at_level(logging.WARNING):
         run = pretrain(*words)
-        (run / CHECKPOINTS / "step=00000006.ckpt").unlink()
+        back_to(run, step=4)
         pretrain(*words, "if_exists=resume")
     assert caplog.records == []
     found = events(run)

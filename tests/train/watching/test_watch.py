@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from tests.train.studies import pretrain
-from train.fit.runs import CHECKPOINTS
+from tests.train.studies import back_to, pretrain
 from train.fit.watching.announce import warnings_of
 
 
@@ -32,10 +31,7 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
 
 def test_a_resumed_run_says_where_it_goes_on(smoke, capsys):
     run = pretrain(*smoke)
-    (run / CHECKPOINTS / "step=00000006.ckpt").unlink()
-    (run / "model" / "model.safetensors").unlink()
-    (run / "model" / "config.json").unlink()
-    (run / "model").rmdir()
+    back_to(run, step=4)
     capsys.readouterr()
     pretrain(*smoke, "if_exists=resume")
     assert "resumed    at step 4 on 1 device" in capsys.readouterr().err
