@@ -46,7 +46,7 @@ from train.data.preparing.progress import Meter
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.disk.files import sha256, write_whole
+from train.disk.files import sha256, write_changed
 from train.errors import ConfigError, DataError, as_config_error, nearest
 from train.evals.rows import FILE, Journal, key_of
 from train.evals.scoring.benchmark import (
@@ -101,7 +101,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
             _decode(config, task, encoder, decoded, folder=folder, model=model)
         out = Path(config.out)
         if models := over_seeds(find_scores(out)):
-            write_whole(out / "scrolls.json", as_json(models))
+            write_changed(out / "scrolls.json", as_json(models))
             _say(table(models))
     return folder
 
@@ -271,7 +271,7 @@ def _decode(
             tokens={id: one.tokens for id, one in made.items()},
         ),
     }
-    write_whole(place / SCORES, json.dumps(result, indent=1) + "\n")
+    write_changed(place / SCORES, json.dumps(result, indent=1) + "\n")
     run, measured = read_run(folder), Journal(folder / FILE)
     if (key := key_of([made_by, result])) not in measured:
         rows = rows_of(result, run=run.name, arm=run.arm, seed=run.seed)

@@ -112,6 +112,12 @@ def write_whole(path: Path, text: str) -> None:
         sync_folder(path.parent)
 
 
+def write_changed(path: Path, text: str) -> None:
+    """Write a text file as `write_whole` does, unless it holds that text."""
+    if not path.is_file() or path.read_bytes() != text.encode():
+        write_whole(path, text)
+
+
 def append(path: Path, lines: str) -> None:
     """Append lines to a text file and sync it; a partial last line becomes a line of its own."""
     refuse_link(path)

@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 
 from tests.train.studies import pretrain, same_weights
+from tests.train.test_entry import content
 from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
@@ -96,6 +97,12 @@ def test_a_run_holds_predictions_scores_and_where_it_came_from(run, parent):
     }
     collection = json.loads((run.parent / "scrolls.json").read_text())
     assert collection["models"][0]["tasks"]["fact_lookup"]["mean"] == scores["score"]
+
+
+def test_a_run_that_is_decoded_is_left_alone_to_the_byte(run, parent):
+    before = content(run.parent)
+    fine_tune(f"checkpoint={parent}", f"out={run.parent}")
+    assert content(run.parent) == before
 
 
 def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(run, parent, tmp_path):

@@ -16,7 +16,7 @@ from bipe.generation import Beams, Marker, beam_search, generate
 from segmenters import Segmenter, TokenMarker
 from train import stop
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.disk.files import append, write_whole, writing
+from train.disk.files import append, write_changed, writing
 from train.tasks.scrolls.encoding import Encoded
 
 
@@ -44,7 +44,7 @@ class PredictionJournal:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         # Drop a half-written line: the next one would be appended to it.
-        write_whole(path, "".join(f"{line}\n" for line in lines))
+        write_changed(path, "".join(f"{line}\n" for line in lines))
 
     def add(self, predictions: Sequence[Prediction]) -> None:
         """Append predictions to the file and wait for the disk."""

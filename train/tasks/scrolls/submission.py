@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import write_whole
+from train.disk.files import write_changed, write_whole
 from train.errors import DataError
 from train.tasks.scrolls.archives import TASKS, parsed_once
 
@@ -40,7 +40,7 @@ class Checked:
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
     """Write the predictions of one task as JSON; DataError if one is not text."""
     refuse_faults(path, _contents(predictions, ids=None, table=False))
-    write_whole(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
+    write_changed(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
 
 
 def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -> None:
