@@ -28,7 +28,6 @@ def prepare_data(config: Config) -> Prepared | None:
 
         print(describe(corpus, out=Path(config.data), engine=engine, **options))
         return None
-    engine.require()
     return _print(prepare(corpus, out=Path(config.data), engine=engine, **options))
 
 

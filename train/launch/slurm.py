@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train import stop
-from train.data.preparing.engines import queued, require_slurm
-from train.errors import ConfigError, RunError, require_package
+from train.commands.before.needs import program
+from train.data.preparing.engines import queued
+from train.errors import ConfigError, MissingPackage, RunError, require_package
 
 if TYPE_CHECKING:
     from train.launch.names import Trial
@@ -155,7 +156,9 @@ def launch(slurm: Slurm, command: str, trials: Sequence[Trial], *, dry_run: bool
     if dry_run:
         print(slurm.script(command, trials, name=name))
         return 0
-    require_slurm("launch=slurm", cure="--dry-run shows the script; launch=local runs it here")
+    for each in (program(name, needed_by="launch=slurm") for name in ("sbatch", "squeue")):
+        if each.status == "fail":
+            raise MissingPackage(f"{each.text}: {each.cure}; --dry-run shows the script")
     job = slurm.submit(command, trials, name=name)
     print(f"job {job} of Slurm, logs in {slurm.logs}")
     for number, trial in enumerate(trials):

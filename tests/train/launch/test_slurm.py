@@ -87,9 +87,10 @@ def test_the_script_of_a_sweep_is_an_array_with_a_name_for_each_trial(bipe):
 def test_without_slurm_nothing_is_begun(refused, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     told = refused("pretrain", "launch=slurm")
-    assert told.startswith("launch=slurm needs Slurm, and there is no sbatch on the PATH")
+    assert told.startswith("launch=slurm needs sbatch, which is not on the PATH: run it on a login")
+    assert told.endswith("--dry-run shows the script")
     told = refused("prepare", "engine=slurm", "data=new")
-    assert told.startswith("engine=slurm needs Slurm, and there is no sbatch on the PATH")
+    assert told.startswith("engine=slurm needs sbatch, which is not on the PATH")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,8 @@ def test_processes_of_a_launcher_train_the_run_of_ddp(launcher, cluster, data, t
     )
     told = done.stderr + "".join(path.read_text() for path in tmp_path.glob("*.out"))
     assert done.returncode == 0, told
-    assert told.count("bipe_rope  step 6/6") == 1
+    assert told.count("bipe_rope  step 6/6  loss") == 1
+    assert "GLOBAL_RANK" not in told
     assert told.count("attention path: causal") == 1
     pair = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
     pair = (*pair, "trainer.precision=32-true")

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -57,9 +56,6 @@ class Local:
 
     def __str__(self) -> str:
         return f"{self._count()} processes here"
-
-    def require(self) -> None:
-        """Do nothing: there are always processes here."""
 
     def run(self, work: Work, *, watch: Watch) -> None:
         todo = work.missing()
@@ -163,10 +159,6 @@ class Slurm:
     def __str__(self) -> str:
         return f"Slurm, partition {self.partition}"
 
-    def require(self) -> None:
-        """Raise DataError if there is no Slurm here."""
-        require_slurm("engine=slurm", cure="engine=local works here")
-
     def run(self, work: Work, *, watch: Watch) -> None:
         from datatrove.executor.slurm import SlurmPipelineExecutor
 
@@ -227,12 +219,8 @@ class Ray:
     def __str__(self) -> str:
         return f"Ray at {self.address or 'its default address'}"
 
-    def require(self) -> None:
-        """Raise MissingPackage if Ray is not installed."""
-        require_package("ray", extra="ray", needed_by="engine=ray")
-
     def run(self, work: Work, *, watch: Watch) -> None:
-        self.require()
+        require_package("ray", extra="ray", needed_by="engine=ray")
         import ray
         from datatrove.executor.ray import RayPipelineExecutor
 
@@ -283,16 +271,6 @@ def _require_all(work: Work, *, logs: str) -> None:
             f"{len(missing)} of {len(work.tasks)} parts were not made"
             + (f"; the first fault: {faults[0]}" if faults else "")
             + f". Their logs are in {logs}; run again to go on with what is missing"
-        )
-
-
-def require_slurm(key: str, *, cure: str) -> None:
-    """Raise DataError if jobs cannot be submitted from here; key: what the user typed."""
-    missing = [name for name in ("sbatch", "squeue") if shutil.which(name) is None]
-    if missing:
-        raise DataError(
-            f"{key} needs Slurm, and there is no {missing[0]} on the PATH; use a login node of the "
-            f"cluster, or: {cure}"
         )
 
 
