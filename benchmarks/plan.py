@@ -5,8 +5,7 @@
 Each shape is planned, and trained for two steps by the same words, in a process of its own:
 - floating-point operations per token, by torch's own counter of what is run (FlopCounterMode);
 - the most bytes of live tensors (train/fit/plan/live.py), which needs no allocator to agree.
-`process` is by how much the memory of the process grew, which holds the allocator's spare memory
-and what kernels take too; it is not planned. Bar: both within 10%.
+Bar: both within 10%.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -47,36 +45,35 @@ def words(shape: str, folder: Path) -> list[str]:
     return [*own, "schedule.warmup=1", "checkpoint_every=1", *SHAPES[shape]]
 
 
-def measure(shape: str, folder: Path) -> dict[str, float]:
-    """Train in this process; return bytes and operations per token."""
+def measure(shape: str, folder: Path, what: str) -> float:
+    """Train in this process; return bytes at the peak of the last step, or its operations."""
     from train.cli import main
     from train.fit.flops import counter
+    from train.fit.module import LMModule
     from train.fit.plan.live import LiveBytes
 
-    def grown() -> int:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-    from train.fit.module import LMModule
-
-    live, flops, found = LiveBytes(), counter(), {}
+    # Each alone: the counter keeps tensors for longer than they live.
+    mode = LiveBytes() if what == "bytes" else counter()
+    found: dict[str, int] = {}
     start, end = LMModule.on_train_batch_start, LMModule.on_train_batch_end
 
     def on_start(module: LMModule, batch: Any, batch_idx: int) -> None:
         if batch.step == _STEPS - 1 and not found:  # the moments of the optimizer are there
-            live.begin()
-            found["flops"] = -flops.get_total_flops()
+            if isinstance(mode, LiveBytes):
+                mode.begin()
+            found["before"] = 0 if isinstance(mode, LiveBytes) else mode.get_total_flops()
         start(module, batch, batch_idx)
 
     def on_end(module: LMModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         end(module, outputs, batch, batch_idx)
         if module.trainer.global_step == _STEPS:
-            found.update(bytes=live.peak, flops=found["flops"] + flops.get_total_flops())
+            now = mode.peak if isinstance(mode, LiveBytes) else mode.get_total_flops()
+            found["value"] = now - found["before"]
 
     LMModule.on_train_batch_start, LMModule.on_train_batch_end = on_start, on_end  # type: ignore
-    before = grown()
-    with live, flops:
-        assert main(["pretrain", *words(shape, folder)]) == 0
-    return {**found, "process": grown() - before}
+    with mode:
+        assert main(["pretrain", *words(shape, folder), "if_exists=overwrite"]) == 0
+    return found["value"]
 
 
 def compare(shape: str) -> dict[str, float | str]:
@@ -88,8 +85,13 @@ def compare(shape: str) -> dict[str, float | str]:
         subprocess.run([*bipe, "prepare", *words(shape, folder)], **ask)
         told = subprocess.run([*bipe, "pretrain", "--plan", "--json", *words(shape, folder)], **ask)
         plan = json.loads(told.stdout)
-        command = [sys.executable, "-m", "benchmarks.plan", "--measure", str(folder), shape]
-        found = json.loads(subprocess.run(command, **ask).stdout.splitlines()[-1])
+        command = [sys.executable, "-m", "benchmarks.plan", "--folder", str(folder), shape]
+        found = {
+            what: float(
+                subprocess.run([*command, "--measure", what], **ask).stdout.splitlines()[-1]
+            )
+            for what in ("bytes", "flops")
+        }
     (on,) = plan["on"]
     tokens = plan["schedule"]["tokens"] / _STEPS
     planned = on["flops"]["device"] * tokens
@@ -101,7 +103,6 @@ def compare(shape: str) -> dict[str, float | str]:
         "planned_gflop": planned / 1e9,
         "measured_gflop": found["flops"] / 1e9,
         "flops": planned / found["flops"],
-        "process_mb": found["process"] / 1e6,
     }
 
 
@@ -109,14 +110,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shapes", nargs="*", choices=[[], *SHAPES], metavar="SHAPE")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=["bytes", "flops"], help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        print(json.dumps(measure(given.shapes[0], given.measure)))
+        print(measure(given.shapes[0], given.folder, given.measure))
         return 0
-    print(
-        f"{'shape':<28} {'memory, MB':>20} {'ratio':>6} {'GFLOP a step':>18} {'ratio':>6} process"
-    )
+    print(f"{'shape':<28} {'memory, MB':>20} {'ratio':>6} {'GFLOP a step':>18} {'ratio':>6}")
     found = []
     for shape in given.shapes or SHAPES:
         one = compare(shape)
@@ -124,7 +124,7 @@ def main() -> int:
         print(
             f"{shape:<28} {one['planned_mb']:>9.1f} /{one['measured_mb']:>9.1f} "
             f"{one['memory']:>6.3f} {one['planned_gflop']:>8.2f} /{one['measured_gflop']:>8.2f} "
-            f"{one['flops']:>6.3f} {one['process_mb']:>7.1f}",
+            f"{one['flops']:>6.3f}",
             flush=True,
         )
     if given.json:

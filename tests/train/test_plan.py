@@ -93,6 +93,7 @@ def test_a_plan_goes_on_from_a_checkpoint_too(bipe, tmp_path):
     status, out, _ = bipe("extend", "--plan", "--json", *words, study=False)
     found = json.loads(out)
     assert status == 0 and found["schedule"]["row_length"] == 128
+    assert found["notes"] == []
     assert len(found["data"]["sources"]) == 1
 
 
@@ -136,6 +137,16 @@ def test_sharding_and_data_parallelism_change_what_a_device_holds(plan):
     assert ddp["weights"] == alone["weights"] and ddp["gathered"] == alone["weights"]
     assert fsdp["moments"] == pytest.approx(alone["moments"] / 8, rel=0.01)
     assert 0 < fsdp["gathered"] < alone["weights"]
+
+
+def test_devices_that_share_rows_hold_less_of_them(plan, refused):
+    words = ("experiment=pile_151m_rope", "trainer.devices=8", "rows.micro_batch=16")
+    alone, shared = (plan("pretrain", *words, *own) for own in ((), ("context_parallel=4",)))
+    assert alone["accumulation"] == 2 and shared["accumulation"] == 8
+    memory = [each["on"][-1]["memory"]["activations"] for each in (alone, shared)]
+    assert 0.25 * memory[0] < memory[1] < 0.6 * memory[0]
+    told = refused("pretrain", "--plan", "context_parallel=3", "trainer.devices=4")
+    assert "context_parallel must divide the number of devices (4), was: 3" in told
 
 
 def step(config, *, rows, time, recompute=False, half=False, packed=False):

@@ -189,6 +189,9 @@ class LMModule(lightning.LightningModule):
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         super().optimizer_step(*args, **kwargs)
+        # Lightning drops gradients only after the next forward pass, at the peak of memory.
+        for optimizer in self.trainer.optimizers:
+            optimizer.zero_grad()
         assert self._batch is not None
         self._note_step(self._batch)
 

@@ -159,6 +159,11 @@ def _placing(config: Config, notes: list[str]) -> Placing:
             f"trainer.strategy.replicas must divide the number of devices ({ranks}), was: "
             f"{replicas}"
         )
+    if ranks % config.context_parallel:
+        raise ConfigError(
+            f"context_parallel must divide the number of devices ({ranks}), was: "
+            f"{config.context_parallel}"
+        )
     precision = str(trainer.get("precision"))
     kinds: tuple[Device, ...] = ("cpu", "cuda")
     if trainer.get("accelerator") == "cpu":
@@ -172,6 +177,7 @@ def _placing(config: Config, notes: list[str]) -> Placing:
         ranks=ranks,
         shards=ranks // replicas if sharded else 1,
         buckets=ranks > 1 and not sharded,
+        context=config.context_parallel,
         kinds=kinds,
         half=half,
     )

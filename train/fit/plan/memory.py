@@ -64,7 +64,8 @@ class Step:
     query x key. rotated: queries and keys are rotated. half: bfloat16 autocast. accumulates:
     several micro-batches make a step. shards: ranks that share weights, gradients and moments.
     buckets: gradients are copied to be sent (DDP). copied: a checkpoint is written from a copy on
-    the host, which stays for the next one. moments: numbers per weight in the optimizer.
+    the host, which stays for the next one. context: devices that share a row, of which each gathers
+    all keys and values; time is then a device's part. moments: numbers per weight in the optimizer.
     """
 
     decoder: DecoderConfig
@@ -82,6 +83,7 @@ class Step:
     shards: int = 1
     buckets: bool = False
     copied: bool = False
+    context: int = 1
     moments: int = 2
 
     @property
@@ -181,7 +183,9 @@ def block_activations(step: Step) -> int:
     if step.path == "augmented":
         attention += 4 * _FEATURES * heads * size
     if step.path == "masked":  # the mask of a row, in the dtype of the scores
-        attention += (heads if step.dense_bias else 1) * step.time * size
+        row = step.time * step.context
+        attention += (heads if step.dense_bias else 1) * row * size
+    attention += (step.context - 1) * 2 * keys * size
     if step.path == "eager":
         attention += heads * step.time * (6 if step.half else 4)
     return step.tokens * (norms + inputs + attention + 4 * mlp * size)

@@ -40,12 +40,14 @@ Device = Literal["cpu", "cuda"]
 class Placing:
     """Where a run trains. ranks: processes, one per device. shards: ranks that share the weights.
 
-    kinds: of devices to plan for. half: whether each computes in bfloat16. buckets: DDP.
+    context: ranks that share each row. kinds: of devices to plan for. half: whether each computes
+    in bfloat16. buckets: DDP.
     """
 
     ranks: int
     shards: int
     buckets: bool
+    context: int
     kinds: Sequence[Device]
     half: Mapping[str, bool]
 
@@ -165,7 +167,8 @@ def make_plan(
     with torch.device("meta"):
         weights = count_weights(Decoder(decoder, allowed=allowed))
     scheme = as_scheme(build(decoder.encoding, allowed=allowed))
-    accumulation = max(1, schedule.global_batch // (schedule.micro_batch * placing.ranks))
+    at_once = schedule.micro_batch * (placing.ranks // placing.context)
+    accumulation = max(1, schedule.global_batch // at_once)
     on = [
         _on_device(
             kind, decoder, scheme, weights, schedule, data, placing, accumulates=accumulation > 1
@@ -229,15 +232,18 @@ def _on_device(
     *,
     accumulates: bool,
 ) -> OnDevice:
-    time = schedule.row_length
+    time, context = schedule.row_length, placing.context
     path, reason, bias, rotated = attention_of(
         scheme, kind=kind, time=time, packed=data.packed > 0, path=schedule.attention
     )
+    if context > 1 and path not in _DENSE:
+        path, reason = "masked", f"a row is shared by {context} devices"
     step = Step(
         decoder=decoder,
         weights=weights,
         rows=schedule.micro_batch,
-        time=time,
+        time=time // context,
+        context=context,
         device=kind,
         path=path,
         dense_bias=bias != "none",
@@ -351,7 +357,7 @@ def _checkpoints(weights: Weights, schedule: Schedule, folder: Path) -> Checkpoi
 def _faults(plan: Plan, placing: Placing) -> list[str]:
     """Return what is likely to be a mistake, each with its cure."""
     schedule, found = plan.schedule, []
-    at_once = schedule.micro_batch * placing.ranks
+    at_once = schedule.micro_batch * (placing.ranks // placing.context)
     if schedule.global_batch % at_once:
         found.append(
             f"rows.global_batch must be a multiple of rows.micro_batch x devices ({at_once}), was: "
