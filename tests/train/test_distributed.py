@@ -108,7 +108,7 @@ def test_a_sweep_of_pairs_makes_one_folder_for_each_run(in_pairs):
 def test_one_of_two_processes_speaks(in_pairs):
     _, _, (out, err) = in_pairs
     assert out == ""
-    assert err.count("bipe_rope  step 6/6") == 1
+    assert err.count("bipe_rope  step 6/6  loss") == 1
     assert err.count("documents/row") == len(RUNS)
     assert "GLOBAL_RANK" not in err
     assert "Warning" not in err
