@@ -164,15 +164,15 @@ def _placing(config: Config, notes: list[str]) -> Placing:
             f"context_parallel must divide the number of devices ({ranks}), was: "
             f"{config.context_parallel}"
         )
-    precision = str(trainer.get("precision"))
+    asked = trainer.get("precision", "auto")
+    precision = fast_precision() if asked == "auto" else str(asked)
     kinds: tuple[Device, ...] = ("cpu", "cuda")
     if trainer.get("accelerator") == "cpu":
         kinds = ("cpu",)
     elif trainer.get("accelerator") in ("gpu", "cuda") or torch.cuda.is_available():
         kinds = ("cuda",)
-    # The default is the fast precision of the machine that trains, which a GPU has in bfloat16.
-    own = precision == fast_precision() and kinds != ("cpu",)
-    half = {"cpu": precision.startswith("bf16"), "cuda": own or precision.startswith("bf16")}
+    bf16 = precision.startswith("bf16")
+    half = {"cpu": bf16, "cuda": bf16 or asked == "auto"}  # GPUs have it in hardware
     return Placing(
         ranks=ranks,
         shards=ranks // replicas if sharded else 1,
