@@ -10,6 +10,7 @@ import functools
 import json
 import logging
 import math
+import pickle
 import re
 import shutil
 from pathlib import Path
@@ -70,7 +71,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> dict[str, Any]:
         if Path(path).is_dir():
             return shards.load_whole(Path(path))
-        return torch.load(path, map_location=map_location or "cpu", weights_only=True)
+        return _read(Path(path), map_location or "cpu")
 
     def remove_checkpoint(self, path: Any) -> None:
         if Path(path).is_dir():
@@ -228,8 +229,21 @@ def weights_of(path: Path) -> dict[str, Tensor]:
     if path.is_dir():
         state = shards.load_whole(path, weights_only=True)["state_dict"]
     else:
-        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+        state = _read(path, "cpu")["state_dict"]
     return {name.removeprefix("model."): value for name, value in state.items()}
+
+
+def _read(path: Path, map_location: Any) -> dict[str, Any]:
+    """Load tensors and plain data; RunError for a file that holds more, such as code."""
+    try:
+        found: dict[str, Any] = torch.load(path, map_location=map_location, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
+        why = str(fault).partition("\n")[0]
+        raise RunError(
+            f"{path}: is no checkpoint of tensors and plain data ({why}); remove it, and the one "
+            "before is used"
+        ) from fault
+    return found
 
 
 def step_of(path: Path) -> int:
