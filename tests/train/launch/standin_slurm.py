@@ -124,22 +124,27 @@ def scancel(words):
 def node_fail(own, rank):
     """Lose the node of one task; Slurm kills the others and starts the job again."""
     write(own, "requeue", "yes")
-    victim = json.loads(read(own, "tasks"))[int(rank)]
-    os.kill(victim, signal.SIGKILL)
+    tasks = json.loads(read(own, "tasks"))  # not those of the next start
+    os.kill(tasks.pop(int(rank)), signal.SIGKILL)
     time.sleep(0.2)
-    send(own, signal.SIGKILL)
+    kill(tasks, signal.SIGKILL)
 
 
 def send(own, signum):
-    for pid in json.loads(read(own, "tasks") or "[]"):
+    kill(json.loads(read(own, "tasks") or "[]"), signum)
+
+
+def kill(tasks, signum):
+    for pid in tasks:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signum)
 
 
 def write(own, name, value):
     path = HOME / f"{own}.{name}"
-    path.with_suffix(".new").write_text(str(value))
-    path.with_suffix(".new").rename(path)
+    new = path.with_suffix(f".{os.getpid()}")  # several programs write
+    new.write_text(str(value))
+    new.rename(path)
 
 
 def read(own, name):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +33,9 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("STANDIN_SLURM", str(jobs))
+    with socket.socket() as found:  # Lightning derives the port from the number of the job
+        found.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MASTER_PORT", str(found.getsockname()[1]))
     yield jobs
     for path in jobs.glob("*.tasks"):
         for pid in json.loads(path.read_text()):
@@ -180,7 +184,14 @@ def test_a_job_that_is_cancelled_is_not_queued_again(bipe, cluster, tmp_path):
 def test_processes_of_a_launcher_train_the_run_of_ddp(launcher, cluster, data, tmp_path):
     words = ("pretrain", "experiment=smoke", f"data={data}", "rows.micro_batch=2")
     started = {
-        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"],
+        "torchrun": [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+        ],
         "srun": ["srun", "--output", str(tmp_path / "%t.out"), sys.executable],
     }[launcher]
     environ = os.environ | {
