@@ -140,6 +140,7 @@ class Task:
         except Exception as error:
             if world() is not None:  # the others may be waiting for this process
                 raise
+            _leave_group()
             if is_mendable(error):
                 return Outcome(fault=explained(error), status=EXIT_FAULT)
             return Outcome(fault=traceback.format_exc(), status=EXIT_BUG)
@@ -291,6 +292,14 @@ def _outcome(done: Any) -> Outcome:
     if world() is not None and isinstance(found, Exception):
         raise found
     return Outcome(fault=f"{type(found).__name__}: {found}", status=EXIT_BUG)
+
+
+def _leave_group() -> None:
+    """Let the next trial start its own ranks; those of one that failed end by themselves."""
+    from torch import distributed
+
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _without_hydra(config: DictConfig) -> DictConfig:

@@ -12,6 +12,10 @@ from tests.train.studies import curve
 ROOT = Path(__file__).parents[3]
 LAUNCHERS = {
     "basic": (),
+    "basic, two ranks": (
+        *("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu", "rows.micro_batch=2"),
+        "trainer.precision=32-true",
+    ),
     "joblib": ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"),
     "submitit_local": ("hydra/launcher=submitit_local", "hydra.launcher.timeout_min=5"),
 }
@@ -81,7 +85,7 @@ def start(*words, data, out, **environ):
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_trial_that_fails_is_named_and_the_others_are_trained(launcher, data, tmp_path):
     """Its loss diverges, which is not known before it runs."""
-    swept = ("optimizer.lr=1e-3,1e30", "steps=3", "patience=1", "clip=null")
+    swept = ("optimizer.lr=1e30,1e-3", "steps=3", "patience=1", "clip=null")
     status, err = start(*LAUNCHERS[launcher], *swept, data=data, out=tmp_path)
     assert status == 2, err
     assert "bipe: optimizer.lr=1e+30: loss or gradient was not finite for 1 steps" in err
