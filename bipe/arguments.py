@@ -102,7 +102,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _mapping_fits(value: Mapping[Any, Any], kind: Any, parts: tuple[Any, ...]) -> bool:
     if TARGET in value:
-        return kind not in (int, float, str, bool, list, tuple)
+        return kind not in (int, float, str, bool, list, tuple, None, type(None))
     if not _is(kind, collections.abc.Mapping):
         return dataclasses.is_dataclass(kind)
     return len(parts) < 2 or all(fits(item, parts[1]) for item in value.values())

@@ -103,6 +103,15 @@ def test_nothing_that_a_model_names_is_run(encoding, model, trap):
     assert trap.untouched()
 
 
+@pytest.mark.parametrize("size", ["vocab_size", "n_kv_head", "norm_eps", "tied_head"])
+@pytest.mark.parametrize("named", ["segmenters.Sentences", "bipe.encodings.Encoding", "os.system"])
+def test_a_size_takes_no_description(size, named, model, trap):
+    with rewritten(model) as held:
+        held["decoder"][size] = {"_target_": named}
+    with pytest.raises(CheckpointError, match=f"{size} must be"):
+        load_model(model)
+
+
 def nested(value, depth):
     for _ in range(depth):
         value = {"_target_": "bipe.encodings.Chain", "links": [value]}
