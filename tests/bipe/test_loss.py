@@ -75,7 +75,7 @@ def plain_loss(hidden, head, targets, *, z_loss, label_smoothing):
 @pytest.mark.parametrize("options", [(0.1, 0.0), (0.0, 0.2), (0.01, 0.1)], ids=str)
 @pytest.mark.parametrize("block", [1 << 6, 1 << 18])
 def test_z_loss_and_smoothing_equal_their_definitions(seed, options, block, monkeypatch):
-    monkeypatch.setattr("bipe.loss._BLOCK_NUMBERS", block)
+    monkeypatch.setattr("bipe.loss.BLOCK_NUMBERS", block)
     hidden, head, targets = make(seed, torch.float64)
     options = dict(zip(("z_loss", "label_smoothing"), options, strict=True))
     plain = plain_loss(hidden, head, targets, **options)

@@ -46,7 +46,7 @@ def show(config: Config, *, command: str, notes: Sequence[str], as_json: bool) -
     wide = Console(highlight=False)
     if not wide.is_terminal:
         wide.width = _WIDTH
-    wide.print(*lines(plan, title=title), sep="\n")
+    wide.print(*lines(plan, title=title), sep="\n", soft_wrap=True)
 
 
 def plan_of(
