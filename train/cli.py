@@ -12,7 +12,7 @@ from importlib import import_module
 
 from train import stop
 from train.errors import ConfigError, is_mendable, nearest
-from train.launch.composition import explained
+from train.launch.composition import SHORT_ERRORS, explained
 from train.ranks import rank
 
 COMMANDS = {
@@ -78,8 +78,10 @@ def _main(words: list[str]) -> int:
 
 def _guarded(run: Callable[[], int]) -> int:
     """Turn errors that the user can fix into one message; others keep their traceback."""
-    full = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    full = os.environ.get("HYDRA_FULL_ERROR") == "1" and SHORT_ERRORS not in os.environ
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing and exiting
+    if not full:  # the processes of other devices inherit both
+        os.environ[SHORT_ERRORS] = "1"
     try:
         return run()
     except Exception as error:
@@ -90,6 +92,7 @@ def _guarded(run: Callable[[], int]) -> int:
         return _fault(explained(error))
     finally:
         os.environ["HYDRA_FULL_ERROR"] = "1" if full else "0"
+        os.environ.pop(SHORT_ERRORS, None)
 
 
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:

@@ -10,6 +10,7 @@ command line asks before it prints.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from train.errors import ConfigError
 
@@ -61,6 +62,16 @@ def world(environ: Mapping[str, str] = os.environ) -> World | None:
 def in_slurm(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether this process is a task of a Slurm job, and not of a shell inside one."""
     return "SLURM_NTASKS" in environ and environ.get("SLURM_JOB_NAME") not in _INTERACTIVE
+
+
+def several(trainer: Mapping[str, Any]) -> bool:
+    """Return whether a trainer's section asks for several processes."""
+    devices = trainer.get("devices", 1)
+    if devices in (-1, "-1", "auto"):
+        import torch
+
+        return torch.accelerator.device_count() > 1 and trainer.get("accelerator") != "cpu"
+    return str(devices) != "1" or trainer.get("num_nodes", 1) != 1
 
 
 def rank(environ: Mapping[str, str] = os.environ) -> int:

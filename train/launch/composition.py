@@ -25,6 +25,8 @@ _FUNCTIONS = {
 TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
 LAUNCHED = (*TRAINS, "evaluate")  # may be jobs of Slurm
 GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
+# Set where HYDRA_FULL_ERROR=1 is ours and not the user's.
+SHORT_ERRORS = "BIPE_SHORT_ERRORS"
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")

@@ -25,6 +25,7 @@ from train import stop
 from train.commands.before.needs import program
 from train.data.preparing.engines import queued
 from train.errors import ConfigError, MissingPackage, RunError, require_package
+from train.launch.composition import SHORT_ERRORS
 
 if TYPE_CHECKING:
     from train.launch.names import Trial
@@ -125,7 +126,7 @@ class Slurm:
             srun_args=list(self.srun),
             stderr_to_stdout=True,
             wckey=None,
-            setup=[*self.setup, *_choose(trials)],
+            setup=[f"unset HYDRA_FULL_ERROR {SHORT_ERRORS}", *self.setup, *_choose(trials)],
             teardown=self._end(),
         )
         if len(trials) > 1:
@@ -197,8 +198,7 @@ def _program(command: str) -> str:
 
 def _choose(trials: Sequence[Trial]) -> list[str]:
     """Return lines that set the words of the task of the array, or of the only one."""
-    lines = ["export HYDRA_FULL_ERROR=0  # this process has set it for itself"]
-    lines.append("trap : TERM USR1  # srun's processes receive them too: wait for these")
+    lines = ["trap : TERM USR1  # srun's processes receive them too: wait for these"]
     lines.append('case "${SLURM_ARRAY_TASK_ID:-0}" in')
     for number, trial in enumerate(trials):
         words = [word for word in trial.words if not _DROPPED.match(word)]

@@ -8,6 +8,8 @@ it in another process.
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -28,7 +30,7 @@ from train.launch.composition import (
     resolved,
     run_composed,
 )
-from train.ranks import rank, world
+from train.ranks import rank, several, world
 
 if TYPE_CHECKING:
     from hydra.types import HydraContext
@@ -136,11 +138,12 @@ class Task:
         log_to_stderr()
         try:
             with stop.stopping():
+                if self.command in TRAINS and world() is None and several(config.trainer):
+                    return self._apart(config)
                 return Outcome(loss=_loss(run_composed(self.command, config, self.words)))
         except Exception as error:
             if world() is not None:  # the others may be waiting for this process
                 raise
-            _leave_group()
             if is_mendable(error):
                 return Outcome(fault=explained(error), status=EXIT_FAULT)
             return Outcome(fault=traceback.format_exc(), status=EXIT_BUG)
@@ -149,6 +152,23 @@ class Task:
                 raise
             fault = f"{type(error).__name__}: {error}"
             return Outcome(fault=fault, status=getattr(error, "status", EXIT_BUG))
+
+    def _apart(self, config: DictConfig) -> Outcome:
+        """Run a trial of several ranks in processes of its own: they end together on a fault."""
+        from hydra.core.hydra_config import HydraConfig
+
+        words = [w for w in HydraConfig.get().overrides.task if not w.startswith("command=")]
+        program = [sys.executable, "-m", "train.cli", self.command, *words]
+        with subprocess.Popen(program) as ranks:
+            try:
+                status = ranks.wait()
+            except BaseException as asked:
+                ranks.send_signal(getattr(asked, "signal", signal.SIGTERM))
+                raise
+        if status == 0:
+            return Outcome(loss=_loss(Path(config.out) / str(config.name)))
+        fault = f"its ranks ended with exit status {status}; their messages are above"
+        return Outcome(fault=fault, status=status if status > 0 else EXIT_BUG)
 
 
 def sweep(command: str, words: list[str]) -> int:
@@ -292,14 +312,6 @@ def _outcome(done: Any) -> Outcome:
     if world() is not None and isinstance(found, Exception):
         raise found
     return Outcome(fault=f"{type(found).__name__}: {found}", status=EXIT_BUG)
-
-
-def _leave_group() -> None:
-    """Let the next trial start its own ranks; those of one that failed end by themselves."""
-    from torch import distributed
-
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
 
 
 def _without_hydra(config: DictConfig) -> DictConfig:

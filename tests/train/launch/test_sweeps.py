@@ -88,7 +88,8 @@ def test_a_trial_that_fails_is_named_and_the_others_are_trained(launcher, data, 
     swept = ("optimizer.lr=1e30,1e-3", "steps=3", "patience=1", "clip=null")
     status, err = start(*LAUNCHERS[launcher], *swept, data=data, out=tmp_path)
     assert status == 2, err
-    assert "bipe: optimizer.lr=1e+30: loss or gradient was not finite for 1 steps" in err
+    assert "bipe: optimizer.lr=1e+30: " in err
+    assert "loss or gradient was not finite for 1 steps" in err
     assert "bipe: 1 of 2 trials failed" in err
     assert "Traceback" not in err
     assert (tmp_path / "bipe_rope_lr0.001" / "model").exists()
