@@ -1,8 +1,10 @@
 """Shared by all tests: shapes in the types are checked, golden data is found."""
 
 import os
+import sys
 from pathlib import Path
 
+import absl.logging
 import hypothesis
 import pytest
 import torch
@@ -14,6 +16,9 @@ install_import_hook("bipe", "beartype.beartype")
 # No limit on the time of an example: machines are shared.
 hypothesis.settings.register_profile("bipe", deadline=None)
 hypothesis.settings.load_profile("bipe")
+# absl (of rouge_score and TensorBoard) keeps the stderr of its import, and closes it when anybody
+# configures logging (submitit does): here that would be the file of pytest's capture.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 
 @pytest.fixture(scope="session", autouse=True)
