@@ -96,13 +96,17 @@ def test_a_signal_that_is_delivered_twice_is_one():
         send()
         send()
         wait_for(stop.requested)
+        assert stop.requested() == signal.SIGTERM  # a second request would have ended the process
 
 
 def test_one_of_several_ranks_waits_for_the_others(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with stop.stopping():
-        send()
+        send()  # raises nothing here
         wait_for(stop.requested)
+        assert stop.requested() == signal.SIGTERM
+        with pytest.raises(stop.Stopped):
+            stop.check()
 
 
 def test_the_end_of_a_slurm_job_is_a_signal(monkeypatch):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bipe.checkpoint import CheckpointError, load_model, save_model, seal_model
+from bipe.checkpoint import CheckpointError, load_model, read_config, save_model, seal_model
 from bipe.sealing import sealed
 from tests.bipe.conftest import small_decoder
 from tests.trust.conftest import rewritten
@@ -81,7 +81,8 @@ def test_a_file_that_is_not_listed_or_has_another_name_is_named(model, name):
 def test_what_says_what_a_model_is_may_lie_beside_it(model):
     for name in ("README.md", "LICENSE", ".gitattributes"):
         (model / name).write_text("x")
-    load_model(model)
+    _, notes = load_model(model)
+    assert notes == read_config(model)["notes"]
 
 
 def test_weights_of_another_model_are_refused(model, tmp_path):

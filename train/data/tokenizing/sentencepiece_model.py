@@ -143,8 +143,8 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
         )
         if user:
             # ignore_merges takes a pre-token that is a piece whole, so the symbols stay untouched.
-            symbols = Regex("|".join(re.sub(r"([^\w\s])", r"\\\1", text) for text in user))
-            fast.pre_tokenizer = pre_tokenizers.Split(symbols, behavior="isolated")
+            cuts = Regex(_cuts(model, user))
+            fast.pre_tokenizer = pre_tokenizers.Split(cuts, behavior="isolated")
     else:
         scored = [(piece.text, piece.score) for piece in model.pieces]
         place = [piece.kind for piece in model.pieces].index(_UNKNOWN)
@@ -159,6 +159,28 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
     special = model.of_kind(_UNKNOWN, _CONTROL)
     fast.add_special_tokens([AddedToken(p, special=True, normalized=False) for p in special])
     return fast
+
+
+def _cuts(model: Model, user: Sequence[str]) -> str:
+    """Return a pattern of the symbols, and of spellings that are no pieces in a text.
+
+    Text between symbols that spells the unknown piece, a control or a byte ("<0x41>") would be
+    taken for that. It is cut behind its first piece, which leaves its pieces what they are.
+    """
+    symbols = "|".join(map(_escaped, user))
+    ends: dict[str, list[str]] = {}
+    for text in model.of_kind(_UNKNOWN, _CONTROL, _BYTE):
+        first = merge(model, text)[0]
+        ends.setdefault(first, []).append(_escaped(text.removeprefix(first)))
+    spelled = [
+        f"(?<=\\A|{symbols}){_escaped(first)}(?=(?:{'|'.join(rest)})(?:\\z|{symbols}))"
+        for first, rest in ends.items()
+    ]
+    return "|".join([symbols, *spelled])
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", text)
 
 
 def _normaliser(model: Model) -> normalizers.Normalizer:

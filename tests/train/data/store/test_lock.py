@@ -65,14 +65,16 @@ def test_a_dead_process_whose_parent_does_not_look_holds_nothing(tmp_path, other
     limit = time.monotonic() + 60
     while holder(tmp_path / "lock").alive and time.monotonic() < limit:
         time.sleep(0.01)
+    assert not holder(tmp_path / "lock").alive
     with locked(tmp_path / "lock", what="it"):
-        pass
+        assert holder(tmp_path / "lock").pid == os.getpid()
 
 
 def test_a_process_number_that_was_used_again_holds_nothing(tmp_path):
     (tmp_path / "lock").write_text(marker(os.getppid(), HERE) + "start=1\n")
+    assert not holder(tmp_path / "lock").alive
     with locked(tmp_path / "lock", what=""):
-        pass
+        assert holder(tmp_path / "lock").pid == os.getpid()
 
 
 def test_a_holder_on_another_host_counts_while_it_renews_its_lock(tmp_path, monkeypatch, capsys):

@@ -22,7 +22,9 @@ from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 
-texts = st.lists(st.sampled_from([*FRAGMENTS, "</s>", "<unk>", "aaa", "    "]), max_size=14)
+texts = st.lists(
+    st.sampled_from([*FRAGMENTS, "</s>", "<unk>", "<0x41>", "<tag>", "aaa", "    "]), max_size=14
+)
 MODELS = {
     "bpe": {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False},
     "bpe_nfkc": {"model_type": "bpe", "normalization_rule_name": "nmt_nfkc"},
@@ -66,6 +68,16 @@ def in_small_parts(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1)
 
 
+@pytest.mark.parametrize("spelled", ["<unk>", "<s>", "</s>", "<0x41>", "<0x0A>"])
+def test_between_symbols_the_spelling_of_a_piece_is_text(spelled, model_bytes, tmp_path):
+    (tmp_path / "own.model").write_bytes(model_bytes("bpe_symbols"))
+    tokenizer = LoadTokenizer(path=tmp_path).build()
+    original = sentencepiece.SentencePieceProcessor(model_proto=model_bytes("bpe_symbols"))
+    for text in (f"<tag>{spelled}", f"{spelled}[x]", f"a\n\n{spelled}[x]{spelled}<tag>b"):
+        ((ids, _),) = tokenizer.encode_batch([text])
+        assert ids.tolist() == original.encode(text)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in_small_parts):
     (tmp_path / "own.model").write_bytes(model_bytes(name))
@@ -77,7 +89,7 @@ def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in
     @given(parts=texts)
     def law(parts):
         if name.startswith("unigram"):
-            parts = [part for part in parts if part not in ("</s>", "<unk>")]
+            parts = [part for part in parts if part not in ("</s>", "<unk>", "<0x41>")]
         text = "".join(parts)
         ((ids, anchors),) = tokenizer.encode_batch([text])
         assert ids.tolist() == original.encode(text)
