@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import LeaseCompromise, SoftFileLease, Timeout
+from filelock._identity import process_start_token
 
 from train.disk.files import writing
 from train.errors import DataError
@@ -28,9 +29,14 @@ _NAMESPACE = "?pidns-"  # filelock adds the namespace of process numbers to a ho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lock; seen: seconds since the epoch of the last renewal."""
+    """Who holds a lock; seen: seconds since the epoch of the last renewal.
+
+    start: filelock's token of the moment when the process began, which tells a number that was used
+    again; None where a system has none.
+    """
 
     pid: int
+    start: int | None
     host: str
     since: str
     command: str
@@ -45,7 +51,8 @@ class Holder:
     def alive(self) -> bool:
         """Whether the holder runs, as far as can be told without waiting."""
         if self.here:
-            return _runs(self.pid)
+            began = None if self.start is None else process_start_token(self.pid)
+            return _runs(self.pid) and began in (None, self.start)
         return time.time() - self.seen < 2 * LEASE
 
     def __str__(self) -> str:
@@ -78,8 +85,14 @@ def holder(path: Path) -> Holder | None:
         host, _, namespace = found["host"].partition(_NAMESPACE)
         if namespace and namespace != _own_namespace():
             host = f"{host} (in a container)"
-        since, command = found.get("since", ""), found.get("command", "")
-        return Holder(pid=int(found["pid"]), host=host, since=since, command=command, seen=seen)
+        return Holder(
+            pid=int(found["pid"]),
+            start=int(found["start"]) if "start" in found else None,
+            host=host,
+            since=found.get("since", ""),
+            command=found.get("command", ""),
+            seen=seen,
+        )
     except (OSError, ValueError, KeyError):  # gone, or killed while writing
         return None
 
