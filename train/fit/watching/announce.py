@@ -90,7 +90,7 @@ def end_lines(
     lines.append(f"model      {model}")
     out, data = str(config.get("out", folder.parent)), config.get("data")
     words = [f"out={out}"] if folder.parent == Path(out) else [f"evaluate.runs={folder}"]
-    if isinstance(data, str) and (Path(data) != Path(out) / "data" or len(words[0]) == 0):
+    if isinstance(data, str) and Path(data) != Path(out) / "data":
         words.append(f"data={data}")
     lines.append(f"next       bipe evaluate {shlex.join(words)}")
     run = shlex.join([f"generate.run={folder}"])
