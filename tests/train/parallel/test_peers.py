@@ -2,11 +2,14 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from train.fit.parallel import peers
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 60
@@ -112,3 +115,29 @@ def test_a_busy_rank_and_a_halted_one_are_not_taken_for_dead(ranks):
     assert ended(ranks[1]) == (0, "")
     ranks[2].send_signal(signal.SIGCONT)
     assert [ended(ranks[0]), ended(ranks[2])] == [(0, ""), (0, "")]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET / HTTP/1.1\n", b"\xff\x00\n", b"[1]\n", b'{"key": "other"}\n', b"[" * 5000, b"{}"],
+)
+def test_a_stranger_at_the_door_is_no_rank(sent):
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(sent)
+        there.shutdown(socket.SHUT_WR)
+        assert peers._greeting(here, "key") is None
+
+
+def test_a_stranger_that_says_nothing_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(peers, "_GREETING", 0.05)
+    here, there = socket.socketpair()
+    with here, there:
+        assert peers._greeting(here, "key") is None
+
+
+def test_a_rank_says_who_it_is():
+    here, there = socket.socketpair()
+    with here, there:
+        peers._send(there, {"rank": 1, "key": "key"})
+        assert peers._greeting(here, "key") == {"rank": 1}

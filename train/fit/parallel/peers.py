@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 EXIT_LOST = 75  # EX_TEMPFAIL: run it again
 _JOIN = 120.0  # seconds for all ranks to connect
+_GREETING, _LONGEST = 10.0, 4096  # seconds, and characters, for a rank to say who it is
 _PATIENCE = 10.0  # seconds in which the death of a rank follows the error that it causes
 _PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
 
@@ -90,9 +91,9 @@ class Peers:
             while len(self._links) < world - 1:
                 server.settimeout(max(0.1, limit - time.monotonic()))
                 link, _ = server.accept()
-                link.settimeout(_JOIN)
-                hello = json.loads(link.makefile().readline() or "{}")
-                if hello.pop("key", None) == key:  # else a stranger
+                if (hello := _greeting(link, key)) is None:
+                    link.close()
+                else:
                     self._links[_probed(link)] = hello
 
     def _join(self, host: str, port: int, key: str, who: Mapping[str, Any]) -> None:
@@ -142,6 +143,16 @@ def _described(found: Mapping[str, Any]) -> str:
         f"rank {of['rank']} ({of['host']}, pid {of['pid']}) {how}; the other ranks end "
         "too. Run the same command again to go on from the last checkpoint"
     )
+
+
+def _greeting(link: socket.socket, key: str) -> dict[str, Any] | None:
+    """Return who a rank says it is; None for a stranger, such as a scanner of ports."""
+    link.settimeout(_GREETING)
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        hello = json.loads(link.makefile().readline(_LONGEST))
+        if isinstance(hello, dict) and hello.pop("key", None) == key:
+            return hello
+    return None
 
 
 def _probed(link: socket.socket) -> socket.socket:
