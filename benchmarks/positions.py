@@ -67,10 +67,10 @@ def marks() -> None:
 
 
 def report(name: str, texts: list[str], segmenter: Segmenter, tokenizer: Tokenizer) -> None:
-    levels = [segmenter.levels(text) for text in texts]
+    levels = [[segmenter.cut(text)] for text in texts]
     fast = tokenizer.fast
     encode = median(lambda: fast.encode_batch(texts, add_special_tokens=False), 3)
-    cut = median(lambda: [segmenter.levels(text) for text in texts], 3)
+    cut = median(lambda: [segmenter.cut(text) for text in texts], 3)
     size = sum(len(text.encode()) for text in texts) / 1e6
     print(
         f"{name}: cut {size / cut:.1f} MB/s ({100 * cut / encode:.1f}% of encode_batch), "

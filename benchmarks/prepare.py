@@ -281,7 +281,7 @@ def _map_batch(batch: dict[str, list[str]], tokenizer: Tokenizer, segmenter: Seg
     encoded = tokenizer.encode_batch(batch["text"])
     for text, (ids, anchors) in zip(batch["text"], encoded, strict=True):
         made["ids"].append(np.append(ids, tokenizer.eos_id))
-        made["marks"].append(np.append(mark(anchors, segmenter.levels(text)), np.uint8(0)))
+        made["marks"].append(np.append(mark(anchors, [segmenter.cut(text)]), np.uint8(0)))
         made["size"].append(len(text.encode()))
     return made
 

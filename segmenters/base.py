@@ -3,6 +3,10 @@
 Cuts are character offsets 0 = c_0 < c_1 < ... < c_n = len(text) (the empty text: [0]), so the
 segments text[c_i:c_i+1] always join back to the text. However a text is split into pieces, a
 machine gives the cuts of its segmenter.
+
+A segmenter may cut on several levels, finest first (sentences, paragraphs, sections): it names them
+in `level_names` and gives the ends of each in `_levels`; every cut of a level is one of the finer
+level too (`nested`).
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import copy
 import dataclasses
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -61,9 +65,28 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     return np.concatenate(([0], inner, [length] if length else [])).astype(np.int64)
 
 
+def nested(ends: Sequence[Iterable[int] | Cuts], length: int, *, count: int) -> tuple[Cuts, ...]:
+    """Return the cuts of `count` levels from the ends of each, finest first; missing ones cut none.
+
+    An end that is no cut of the finer level moves to the next one that is, so that a segment
+    belongs to the coarser one in which it begins.
+    """
+    levels: list[Cuts] = []
+    for level in range(count):
+        cuts = cuts_from_ends(ends[level] if level < len(ends) else (), length)
+        if levels:
+            finer = levels[-1]
+            cuts = np.unique(finer[np.searchsorted(finer, cuts)])
+        levels.append(cuts)
+    return tuple(levels)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Segmenter(ABC):
-    """Cuts text; subclasses, frozen keyword-only dataclasses, define `lookahead` and `_ends`."""
+    """Cuts text; subclasses, frozen keyword-only dataclasses, define `lookahead` and `_ends`.
+
+    One that knows coarser levels also defines `level_names` and `_levels`.
+    """
 
     # Raise it in a subclass whose rule changes: shards made by the old rule no longer match.
     version: ClassVar[int] = 1
@@ -91,9 +114,30 @@ class Segmenter(ABC):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
         return cuts_from_ends(self._ends(text), len(text))
 
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Return the names of the levels, finest first: ("sentence", "paragraph"), for example."""
+        return ("segment",)
+
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Return the cuts of each level, finest first: segments, then for example paragraphs."""
-        return (self.cut(text),)
+        """Return the cuts of each of `level_names`; those of the first are `cut(text)`.
+
+        Every cut of a level is a cut of the one before. A level that the text does not have is one
+        segment. Raises TypeError if `text` is not a string.
+        """
+        if len(self.level_names) == 1:
+            return (self.cut(text),)
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        return nested(self._levels(text), len(text), count=len(self.level_names))
+
+    def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
+        """Return the ends of each level, finest first and as in `_ends`; the last may be missing.
+
+        The finest are those of `_ends`; a coarser end that is not among the finer ones counts at
+        the next that is.
+        """
+        return (self._ends(text),)
 
     def machine(self) -> Machine:
         """Return a machine that cuts a text as it arrives; raise ValueError if there is none."""

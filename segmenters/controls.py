@@ -222,8 +222,19 @@ class Clauses(_Derived):
         inner = self.of.lookahead
         return None if inner is None else max(1, inner)
 
-    def _ends(self, text: str) -> Iterable[int]:
-        return np.concatenate((self.of.cut(text), [m.end() for m in _CLAUSE.finditer(text)]))
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return ("clause", *self.of.level_names)
+
+    def _ends(self, text: str) -> Cuts:
+        return self._clauses(text, self.of.cut(text))
+
+    def _levels(self, text: str) -> tuple[Cuts, ...]:
+        inner = self.of.levels(text)
+        return (self._clauses(text, inner[0]), *inner)
+
+    def _clauses(self, text: str, cuts: Cuts) -> Cuts:
+        return np.concatenate((cuts, [m.end() for m in _CLAUSE.finditer(text)]))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,6 +38,7 @@ from segmenters.places import character_ends
 from segmenters.registry import known_language, language_named, language_of, language_of_script
 
 GRANULARITIES = ("physical", "logical", "block")
+_LEVELS = {"physical": ("line",), "logical": ("statement",), "block": ("statement", "class")}
 # Languages with a reader of their own, which need no grammar.
 _MACHINES = ("haskell", "python")
 # How a logical line at the left margin starts; other lines are inside of something.
@@ -103,17 +104,16 @@ class Lines(Segmenter):
             return 1
         return python_lines.LOOKAHEAD if self.language == "python" else None
 
-    def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Return the cuts of lines and, for "block", of definitions, a subset of the former."""
-        if self.granularity != "block":
-            return (self.cut(text),)
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return _LEVELS[self.granularity]
+
+    def _levels(self, text: str) -> tuple[Cuts, ...]:
         language = self._language_for(text)
-        if isinstance(text, str) and language is not None and language not in _MACHINES:
+        if language is not None and language not in _MACHINES:
             return parsed.levels(text, language)
         cuts = self.cut(text)
-        if language is None:
-            return (cuts, np.unique(cuts[[0, -1]]))
-        return (cuts, _definitions(text, cuts, language))
+        return (cuts,) if language is None else (cuts, _definitions(text, cuts, language))
 
     def versions(self) -> dict[str, str]:
         """Return the versions of tree-sitter and of the grammar of a language that is named."""

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from segmenters import registry
-from segmenters.base import Machine, Meta, Segmenter, require_choice
+from segmenters.base import Cuts, Machine, Meta, Segmenter, require_choice
 from segmenters.code.lines import Lines
 from segmenters.documents.looks import kind_of_paper, looks_like
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
@@ -48,11 +48,15 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Auto(Segmenter):
-    """Cuts each document by the segmenter of its kind; `granularity` of code as in `Mixed`."""
+    """Cuts each document by the segmenter of its kind; `granularity` of code as in `Mixed`.
+
+    Levels are those of the chosen segmenter by rank, whatever it calls them.
+    """
 
     granularity: str = "physical"
     version: ClassVar[int] = 2
     lookahead = None
+    level_names = ("segment", "block", "part")
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)
@@ -82,6 +86,9 @@ class Auto(Segmenter):
 
     def _ends(self, text: str) -> Iterable[int]:
         return self.choose(text=text).cut(text)
+
+    def _levels(self, text: str) -> tuple[Cuts, ...]:
+        return self.choose(text=text).levels(text)
 
 
 def route(

@@ -1,6 +1,7 @@
 """Laws that every segmenter obeys, whatever the text."""
 
 import copy
+import itertools
 import json
 import pickle
 
@@ -32,7 +33,7 @@ from segmenters import (
     Sentences,
     Stride,
 )
-from segmenters.base import cuts_from_ends
+from segmenters.base import cuts_from_ends, nested
 from tests.segmenters.texts import any_text
 
 SEGMENTERS = [
@@ -102,15 +103,22 @@ def test_the_same_text_is_cut_in_the_same_way(segmenter, text):
 
 
 @each
-def test_levels_are_the_cuts_alone(segmenter):
-    (level,) = segmenter.levels("a = b\nc. D")
-    assert level.tolist() == segmenter.cut("a = b\nc. D").tolist()
+@given(text=any_text)
+def test_every_cut_of_a_level_is_one_of_the_finer_level(segmenter, text):
+    levels = segmenter.levels(text)
+    assert len(levels) == len(segmenter.level_names) == len(set(segmenter.level_names))
+    assert levels[0].tolist() == segmenter.cut(text).tolist()
+    for finer, coarser in itertools.pairwise(levels):
+        assert set(coarser.tolist()) <= set(finer.tolist())
+        assert coarser[0] == 0 and coarser[-1] == len(text) and (np.diff(coarser) > 0).all()
 
 
 @each
 def test_a_text_that_is_no_string_is_refused(segmenter):
     with pytest.raises(TypeError, match="text must be a str, was: bytes"):
         segmenter.cut(b"bytes")
+    with pytest.raises(TypeError, match="text must be a str, was: bytes"):
+        segmenter.levels(b"bytes")
 
 
 @each
@@ -136,6 +144,11 @@ def test_the_fingerprint_names_class_parameters_and_version():
         "parameters": {"length": 7},
         "versions": {},
     }
+
+
+def test_an_end_inside_of_a_finer_segment_moves_to_the_next_cut():
+    levels = nested(([3, 6], [1, 6, 7], []), 9, count=4)
+    assert [level.tolist() for level in levels] == [[0, 3, 6, 9], [0, 3, 6, 9], [0, 9], [0, 9]]
 
 
 def test_cuts_are_made_of_ends_in_any_order():

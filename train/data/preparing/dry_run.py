@@ -67,7 +67,7 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
     tokens = segments = 0
     began = time.process_time()
     for document, (ids, anchors) in zip(sample, tokenizer.encode_batch(texts), strict=True):
-        marks = mark(anchors, source.segmenter_of(document).levels(document.text))
+        marks = mark(anchors, [source.segmenter_of(document).cut(document.text)])
         tokens += len(ids) + 1
         segments += int(np.count_nonzero(marks & 2))
     seconds = time.process_time() - began

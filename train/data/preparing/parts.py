@@ -36,7 +36,7 @@ class PartWriter(ExitStack):
         self.source, self.tokenizer = work.sources[name], work.tokenizer
         assert self.source.split is not None
         self.split = self.source.split
-        self.levels = len(self.source.segmenter.levels(""))
+        self.levels = 1
         self.seen: set[str] = set()
         self.empty = 0
         self.chosen: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class PartWriter(ExitStack):
             chosen = self.source.segmenter_of(document)
             if chosen is not self.source.segmenter:
                 self.chosen[repr(chosen)] += 1
-            levels = chosen.levels(document.text)
+            levels = (chosen.cut(document.text),)
         except SegmenterError as fault:
             raise fault.in_document(document.id) from fault
         tiled = all(

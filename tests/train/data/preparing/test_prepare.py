@@ -87,7 +87,7 @@ def test_marks_on_disk_equal_marks_recomputed_from_offsets(corpus, tmp_path):
             encoding = tokenizer.fast.encode(texts[id])
             assert tokens.tolist() == [*encoding.ids, tokenizer.eos_id]
             anchors = anchors_from_offsets(texts[id], encoding.offsets)
-            assert np.array_equal(marks[:-1], mark(anchors, Newline().levels(texts[id])))
+            assert np.array_equal(marks[:-1], mark(anchors, [Newline().cut(texts[id])]))
             assert marks[-1] == 0
             assert data.document_bytes[index] == len(texts[id].encode())
             assert SPLIT.of(id) == split
