@@ -5,8 +5,8 @@ piece may be merged from any two pieces that spell it, best score first. Unigram
 scores. The conversion is checked on a sample against the `sentencepiece` package or, if that is not
 installed, for BPE against a slow implementation (`merge`). A model whose ids differ, or that has no
 exact fast form, is refused. Known differences: with a compiled normalisation (nmt_nfkc), several
-combining marks on one letter; with Unigram, spellings of special tokens ("</s>") inside a text,
-which may become other pieces of the same text.
+combining marks on one letter; with Unigram, spellings of special tokens ("</s>") inside a text, if
+the vocabulary joins every two neighbours in them.
 
 Sources: sentencepiece_model.proto; Kudo and Richardson 2018.
 """
@@ -151,8 +151,12 @@ def _fast(model: Model) -> tokenizers.Tokenizer:
         fast = tokenizers.Tokenizer(
             models.Unigram(scored, unk_id=place, byte_fallback=model.bytes_for_unknown)
         )
+        splitters: list[pre_tokenizers.PreTokenizer] = []
         if not any(SPACE_MARK in piece.text[1:] for piece in model.pieces):
-            fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
+            splitters.append(pre_tokenizers.Metaspace(prepend_scheme="never", split=True))
+        if inside := _inside_spellings(model):
+            splitters.append(pre_tokenizers.Split(Regex(inside), behavior="merged_with_previous"))
+        fast.pre_tokenizer = pre_tokenizers.Sequence(splitters) if splitters else None
     fast.normalizer = _normaliser(model)
     steps = [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
     fast.decoder = decoders.Sequence(steps + [decoders.Strip(" ", 1, 0)] * model.dummy_prefix)
@@ -177,6 +181,25 @@ def _cuts(model: Model, user: Sequence[str]) -> str:
         for first, rest in ends.items()
     ]
     return "|".join([symbols, *spelled])
+
+
+def _inside_spellings(model: Model) -> str:
+    """Return a pattern of what to cut behind, where a text spells a piece that is none in a text.
+
+    The cut is between two characters that no other piece joins, so it changes no other piece.
+    """
+    normal = model.of_kind(_NORMAL)
+    joined = {text[i : i + 2] for text in normal for i in range(len(text) - 1)}
+    known = {text for text in normal if len(text) == 1}
+    ends: dict[str, list[str]] = {}
+    for text in model.of_kind(_UNKNOWN, _CONTROL, _BYTE):
+        for place in range(1, len(text)):
+            pair = text[place - 1 : place + 1]
+            # Unknown neighbours would become one unknown piece.
+            if pair not in joined and (model.bytes_for_unknown or known & {*pair}):
+                ends.setdefault(text[:place], []).append(_escaped(text[place:]))
+                break
+    return "|".join(f"{_escaped(first)}(?={'|'.join(rest)})" for first, rest in ends.items())
 
 
 def _escaped(text: str) -> str:

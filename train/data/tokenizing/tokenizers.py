@@ -238,8 +238,11 @@ class Tokenizer:
             if token.special and token.content != unknown:
                 marked[index] = True
                 spelled.append(token.content)
-        # A Unigram model holds the spelling of the unknown piece like any other.
-        self._blank = unknown if self._definition["model"]["type"] == "Unigram" else None
+        # A Unigram model may hold the spelling of the unknown piece like any other.
+        self._blank = None
+        if unknown and self._definition["model"]["type"] == "Unigram":
+            taken = unknown in self.fast.encode(unknown, add_special_tokens=False).tokens
+            self._blank = unknown if taken else None
         spelled += filter(None, [self._blank])
         longest = sorted((content for content in spelled if len(content) > 1), key=len)[::-1]
         return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
