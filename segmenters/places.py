@@ -6,6 +6,7 @@ A physical line ends only with "\n", "\r\n" or "\r".
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,37 @@ def past(pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.max
     match = pattern.match(text, place, end)
     assert match is not None
     return match.end()
+
+
+class Walk:
+    """Iterate over the matches of a pattern; the place from which it searches only grows.
+
+    So whatever reads a text by a walk ends, however little a match or a skip may cover.
+    """
+
+    __slots__ = ("end", "pattern", "place", "text")
+
+    def __init__(
+        self, pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.maxsize
+    ) -> None:
+        self.pattern, self.text, self.place = pattern, text, place
+        self.end = min(end, len(text))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> re.Match[str]:
+        """Return the next match, unless nothing is left to read."""
+        match = self.pattern.search(self.text, self.place, self.end)
+        if match is None or self.place >= self.end:
+            raise StopIteration
+        self.place = max(match.end(), match.start() + 1)
+        return match
+
+    def skip(self, place: int) -> None:
+        """Continue at `place`, unless the walk is past it."""
+        if place > self.place:
+            self.place = place
 
 
 def after_space(text: str, places: Iterable[int]) -> Iterator[int]:

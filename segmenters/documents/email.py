@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.parts import Part, spliced
-from segmenters.places import BLANK_LINES, past
+from segmenters.places import BLANK_LINES, Walk, past
 
 _HEADER = r"[A-Za-z][A-Za-z0-9-]*+:(?:[ \t][^\n]*+)?(?:\n|\Z)(?:[ \t]+[^\s][^\n]*+(?:\n|\Z))*+"
 _ENVELOPE = r"From [^\n]{1,200}\d{4}[^\n]*+\n"
@@ -49,10 +49,9 @@ def _message(text: str, start: int, end: int) -> Iterator[Part]:
     headers = _HEADERS.match(text, start, end)
     place, body = start, "letter"
     if headers:
-        while place < headers.end() and (one := _ONE_HEADER.match(text, place, headers.end())):
-            place = one.end()
-            if place < headers.end():
-                yield Part(end=place, kind="line")
+        for one in Walk(_ONE_HEADER, text, start, headers.end()):
+            if one.end() < headers.end():
+                yield Part(end=one.end(), kind="line")
         place = past(BLANK_LINES, text, headers.end(), end)
         yield Part(end=place, kind="line")
         if found := _TYPE.search(headers.group()):

@@ -16,7 +16,7 @@ import numpy as np
 
 from segmenters.base import Segmenter
 from segmenters.documents.parts import Part, View
-from segmenters.places import SPACE, past
+from segmenters.places import SPACE, Walk, past
 from segmenters.prose import rules
 
 _RAW = re.compile(
@@ -28,6 +28,8 @@ _CLASS = re.compile(
     r"(?:\b(?:lang|language|highlight(?:-source)?)[-:]|\bbrush:\s?|\bsourceCode )"
     r"([A-Za-z][\w+#]{0,20})"
 )
+# Tags without text; they stay with what follows.
+_TAGS = re.compile(r"(?:\s++|<[^<>]*+>)*+")
 _CODE_TAG = re.compile(r"(?:\s|<(?:span|div|code|samp)[^<>]*+>)*+")
 _PIECE = re.compile(r"<[^<>]*+>|(?P<entity>&#?\w{1,31};)|[^<&]++|[<&]")
 _ENTITY = re.compile(r"&#?\w{1,31};")
@@ -53,23 +55,24 @@ _MASK = "*"  # how the rules see a tag: it closes after a terminator and opens b
 
 def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a document in HTML, in order."""
-    place = end = 0
+    end = 0
     missing: set[str] = set()  # names whose closing tag is not in the rest of the text
-    while opening := _RAW.search(text, place):
-        place = opening.end()
+    openings = Walk(_RAW, text)
+    for opening in openings:
         name = (opening["name"] or "--").lower()
         if name in missing:
             continue
         pattern = rf"</{name}\s*+>" if opening["name"] else "-->"
-        closing = re.compile(pattern, re.IGNORECASE).search(text, place)
+        closing = re.compile(pattern, re.IGNORECASE).search(text, opening.end())
         if closing is None:
             missing.add(name)
             continue
-        place = closing.end()
+        openings.skip(closing.end())
         if opening["name"]:
-            if opening.start() > end:
+            if not _TAGS.fullmatch(text, end, opening.start()):
                 yield Part(end=opening.start(), kind="tagged")
-            end = place = past(SPACE, text, place)
+            end = past(SPACE, text, closing.end())
+            openings.skip(end)
             yield from _raw(text, opening, closing.start(), end)
     if end < len(text):
         yield Part(end=len(text), kind="tagged")
@@ -135,14 +138,16 @@ class Tagged(Segmenter):
     def _ends(self, text: str) -> Iterable[int]:
         shadow: list[str] = []
         ends: list[int] = []
-        place = copied = 0
+        copied = 0
         has_text = closed = unclosed = False
-        while match := _TAG.search(text, place):
+        tags = Walk(_TAG, text)
+        for match in tags:
             start, place = match.span()
             if match.group() == "<!--":
                 end = -1 if unclosed else text.find("-->", place)
                 unclosed = end < 0
                 place = end + 3 if end >= 0 else place
+                tags.skip(place)
             name = (match["name"] or "").lower()
             is_block = name in BLOCKS
             is_text = match["text"] is not None or match.group() == "<"
@@ -151,7 +156,8 @@ class Tagged(Segmenter):
                 ends.append(start)
                 has_text = closed = False
             has_text = has_text or is_text
-            closed = closed or (is_block and not opens)
+            # What closes before there is text ends nothing.
+            closed = has_text and (closed or (is_block and not opens))
             if not is_text:
                 shadow += [text[copied:start], _MASK * (place - start)]
                 copied = place

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.parts import Part
-from segmenters.places import past
+from segmenters.places import Walk, past
 
 _CLASS = re.compile(r"^[ \t]*\\document(?:class|style)\b", re.MULTILINE)
 _DOCUMENT = re.compile(r"^[ \t]*\\begin[ \t]*\{document\}", re.MULTILINE)
@@ -26,12 +26,12 @@ def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a paper, in order."""
     opening = _CLASS.search(text)
     start = _DOCUMENT.search(text, opening.end()) if opening else None
-    place = start.start() if start is not None else 0
-    if place:
-        yield Part(end=place, kind="code", language="latex")
+    end = start.start() if start is not None else 0
+    if end:
+        yield Part(end=end, kind="code", language="latex")
     missing: set[str] = set()
-    end = place
-    while listing := _LISTING.search(text, place):
+    listings = Walk(_LISTING, text, end)
+    for listing in listings:
         place = listing.end()
         name = listing["name"] + listing["star"]
         closing = -1 if name in missing else text.find(f"\\end{{{name}}}", place)
@@ -45,7 +45,8 @@ def parts(text: str) -> Iterator[Part]:
         yield Part(end=place, kind="line")
         if closing > place:
             yield Part(end=closing, kind="code", language=_language(listing))
-        end = place = past(_REST, text, closing)
+        end = past(_REST, text, closing)
+        listings.skip(end)
         yield Part(end=end, kind="line")
     if end < len(text):
         yield Part(end=len(text), kind="tex")

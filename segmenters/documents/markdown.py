@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from segmenters.documents.html import BLOCKS
 from segmenters.documents.parts import Part, View, spliced
-from segmenters.places import BLANK_LINES, past
+from segmenters.places import BLANK_LINES, Walk, past
 
 _EOL = r"(?:\r\n?|\n|\Z)"
 _FENCE = r"(?P<fence>`{3,}(?=[^`\r\n]*+(?:[\r\n]|\Z))|~{3,})(?P<info>[^\r\n]*+)"
@@ -28,7 +28,7 @@ _LINE = re.compile(
     rf"[^\r\n]*+{_EOL}"
 )
 _FENCE_IN_ITEM = re.compile(_FENCE + _EOL)
-_QUOTE_LINE = re.compile(rf" {{0,3}}>[ \t]?(?P<content>[^\r\n]*+{_EOL})")
+_QUOTED = re.compile(r"[ \t]*+>[ \t]?")
 _REST = re.compile(rf"[^\r\n]*+{_EOL}")
 _INDENT = re.compile(r"[ \t]*+")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
@@ -61,16 +61,15 @@ class _Blocks:
         self.missing: dict[str, int] = {}
 
     def parts(self) -> Iterator[Part]:
-        place = end = 0
+        end = 0
         if matter := _MATTER.match(self.text):
             language = "toml" if matter["toml"] else "yaml"
             closing = self.text.rfind("\n", 0, matter.end() - 1) + 1
             yield Part(end=closing, kind="code", language=language)
-            place = end = self.after_blank_lines(matter.end())
+            end = self.after_blank_lines(matter.end())
             yield Part(end=end, kind="line")
-        while place < len(self.text):
-            line = _LINE.match(self.text, place)
-            assert line is not None
+        lines = Walk(_LINE, self.text, end)
+        for line in lines:
             start = line.start()
             block = self.block(line)
             if block:
@@ -78,13 +77,14 @@ class _Blocks:
                 if self.prose and block[0].kind != "marked":
                     yield Part(end=start, kind="marked")
                 yield from block
-                place = end = block[-1].end
+                end = block[-1].end
+                lines.skip(end)
                 self.prose, self.blank = False, True
                 continue
             if line.lastgroup == "item" and self.prose:
                 yield Part(end=start, kind="marked")
                 end = start
-            place = self.paragraph(line)
+            lines.skip(self.paragraph(line))
         if end < len(self.text):
             yield Part(end=len(self.text), kind="marked")
 
@@ -169,26 +169,22 @@ class _Blocks:
 
     def indented(self, place: int, width: int) -> int:
         """Return the end of the lines that are blank or indented by at least `width`."""
-        while place < len(self.text):
-            indent = self.text[place : past(_INDENT, self.text, place)]
-            if not _BLANK.match(self.text, place) and _width(indent) < width:
-                break
-            place = self.line_end(place)
-        return place
+        for line in Walk(_REST, self.text, place):
+            indent = self.text[line.start() : past(_INDENT, self.text, line.start())]
+            if not _BLANK.match(self.text, line.start()) and _width(indent) < width:
+                return line.start()
+        return len(self.text)
 
     def quotation(self, place: int) -> tuple[int, View]:
         """Return the end and the view of lines with ">" and of text that continues them."""
-        pieces = []
-        while place < len(self.text):
-            quoted = _QUOTE_LINE.match(self.text, place)
-            if quoted is None:
-                line = _LINE.match(self.text, place)
-                if line is None or line.lastgroup != "text" or line["indent"]:
-                    break
-            start, end = quoted.span("content") if quoted else (place, self.line_end(place))
-            pieces.append((place, start, end))
-            place = end
-        return place, spliced(self.text, pieces)
+        pieces: list[tuple[int, int, int]] = []
+        for line in Walk(_LINE, self.text, place):
+            quoted = _QUOTED.match(self.text, line.start())
+            if quoted is None and pieces and (line.lastgroup != "text" or line["indent"]):
+                return line.start(), spliced(self.text, pieces)
+            start = quoted.end() if quoted else line.start()
+            pieces.append((line.start(), start, line.end()))
+        return len(self.text), spliced(self.text, pieces)
 
     def table(self, line: re.Match[str]) -> list[Part]:
         """Return the rows of a table whose head is this line, if the line below shows one."""
@@ -196,11 +192,10 @@ class _Blocks:
         if delimiters is None or "|" not in line.group():
             return []
         places = [line.end(), delimiters.end()]
-        while places[-1] < len(self.text) and not _BLANK.match(self.text, places[-1]):
-            end = self.line_end(places[-1])
-            if "|" not in self.text[places[-1] : end]:
+        for row in Walk(_REST, self.text, delimiters.end()):
+            if "|" not in row.group():
                 break
-            places.append(end)
+            places.append(row.end())
         places[-1] = self.after_blank_lines(places[-1])
         return [Part(end=end, kind="line") for end in places]
 

@@ -47,7 +47,7 @@ class Mixed(Segmenter):
 
     format: str = "markdown"
     granularity: str = "physical"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     # Where a part ends depends on what closes it.
     lookahead = None
 

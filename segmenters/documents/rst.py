@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.parts import Part
-from segmenters.places import BLANK_LINES, past
+from segmenters.places import BLANK_LINES, Walk, past
 
 _EOL = r"(?:\r\n?|\n|\Z)"
 _LINE = re.compile(
@@ -39,18 +39,18 @@ _TAB = 8
 
 def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a document in reStructuredText, in order."""
-    place = end = 0
+    end = 0
     prose = False
     opened: int | None = None  # indentation of the last paragraph, if it ends with "::"
-    while place < len(text):
-        line = _LINE.match(text, place)
-        assert line is not None
-        kind, start, place = line.lastgroup, place, line.end()
+    lines = Walk(_LINE, text)
+    for line in lines:
+        kind, start = line.lastgroup, line.start()
         kind = None if kind == "indent" else kind  # a blank line
         if opened is not None and kind is not None and _width(line) > opened:
             if prose and end < start:
                 yield Part(end=start, kind="marked")
-            place = end = _body_end(text, start, line)
+            end = _body_end(text, start, line)
+            lines.skip(end)
             yield Part(end=end, kind="code")
             opened, prose = None, False
             continue
@@ -60,7 +60,8 @@ def parts(text: str) -> Iterator[Part]:
             end, prose = start, False
         if block:
             yield from block
-            place = end = block[-1].end
+            end = block[-1].end
+            lines.skip(end)
             opened = None
             continue
         prose = prose or kind is not None
@@ -76,9 +77,10 @@ def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
     if kind == "argument":
         return _directive(text, line)
     if kind == "doctest":
-        while place < len(text) and not _BLANK.match(text, place):
-            place = past(_LINE, text, place)
-        return [Part(end=past(BLANK_LINES, text, place), kind="lines")]
+        lines = Walk(_LINE, text, place)
+        blank = next((below for below in lines if _BLANK.match(text, below.start())), None)
+        end = past(BLANK_LINES, text, blank.start()) if blank else len(text)
+        return [Part(end=end, kind="lines")]
     if kind in ("row", "target"):
         return [Part(end=past(BLANK_LINES, text, place), kind="line")]
     if kind == "rule":
@@ -95,8 +97,10 @@ def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
 def _directive(text: str, line: re.Match[str]) -> list[Part]:
     """Return the lines of a directive and of its options, and its body if that is code."""
     places = [line.end()]
-    while option := _OPTION.match(text, places[-1]):
-        places.append(option.end())
+    for below in Walk(_LINE, text, places[0]):
+        if not _OPTION.match(text, below.start()):
+            break
+        places.append(below.end())
     places[-1] = past(BLANK_LINES, text, places[-1])
     found = [Part(end=place, kind="line") for place in places]
     name = line["directive"].rpartition(":")[2]
@@ -111,14 +115,11 @@ def _directive(text: str, line: re.Match[str]) -> list[Part]:
 def _body_end(text: str, place: int, line: re.Match[str], *, of_directive: bool = False) -> int:
     """Return the end of a body: that of the directive in the line, or one that begins there."""
     width = _width(line)
-    while place < len(text):
-        if not _BLANK.match(text, place):
-            found = _LINE.match(text, place)
-            assert found is not None
-            if _width(found) < width or (of_directive and _width(found) == width):
-                break
-        place = past(_LINE, text, place)
-    return place
+    for below in Walk(_LINE, text, place):
+        outside = _width(below) < width or (of_directive and _width(below) == width)
+        if outside and not _BLANK.match(text, below.start()):
+            return below.start()
+    return len(text)
 
 
 def _width(line: re.Match[str]) -> int:

@@ -1,15 +1,20 @@
 """Documents of several kinds of text. In a marked text, '@@' stands where a segment ends."""
 
+import ast
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import segmenters
 from segmenters import Lines, Mixed, Sentences
 from segmenters.documents.mixed import FORMATS
+from segmenters.places import Walk
 from tests.segmenters.texts import any_text, grows_too_fast
 
 _PIECES = [
@@ -42,6 +47,23 @@ def test_segments_tile_the_document(format, text):
     assert (np.diff(cuts) > 0).all()
 
 
+def test_formats_read_by_loops_that_end():
+    """A walk moves forward whatever is matched; `while` promises nothing."""
+    for path in (Path(segmenters.__file__).parent / "documents").glob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        assert not [node.lineno for node in nodes if isinstance(node, ast.While)], path.name
+
+
+def test_a_walk_moves_forward_whatever_is_matched_or_skipped():
+    walk = Walk(re.compile("a?"), "baab")
+    seen = []
+    for match in walk:
+        walk.skip(0)
+        seen.append(match.span())
+    assert seen == [(0, 0), (1, 2), (2, 3), (3, 3)]
+    assert [match.start() for match in Walk(re.compile("b"), "bb", 0, 1)] == [0]
+
+
 @pytest.mark.parametrize(
     "marked",
     [
@@ -51,6 +73,7 @@ def test_segments_tile_the_document(format, text):
         "Say:\n\n@@```python\n@@x = 1\n@@\n@@y = 2. Z\n@@```\n\n@@Done. @@Yes",
         "~~~\n@@```\n@@a. B\n@@~~~~ \n@@After. @@End",
         "````c++ {x}\n@@```\n@@int a;\n@@never closed. Never",
+        "1. \n@@    > One. @@Two\n    > goes on.\n@@2. Three",
         "- item\n\n@@  ```sh\n@@  ls. A\n@@  ```\n@@",
         "Not ```a fence``` at all. @@Yes\n\n@@    ```\n@@    indented. Code\n@@\n@@After. @@End",
         "---\n@@title: A. B\n@@---\n@@Text. @@More",
@@ -69,6 +92,8 @@ def test_markdown_fences_are_lines_and_the_rest_sentences(marked):
         "Text. @@More\n@@<pre>\n@@a. B\n@@c</pre>\n@@Then. @@End",
         "<script>\n@@let a = '<p>. B';\n@@</script>\n@@One a < two. @@Two",
         "<pre>never closed. @@Yes",
+        "<div></div><p>Hello big world.</p>@@<p><i>So</i> it is.</p>",
+        "<hr><pre>\n@@a\n@@</pre>\n@@</div> <p>Hello big world.</p>",
     ],
 )
 def test_tags_stay_with_their_text(marked):
