@@ -33,7 +33,7 @@ _BLANK_LINES = re.compile(r"\n[^\S\n]*+\n\s*+")
 Cutter = Callable[[str], Iterable[int]]
 SHORT = {
     "sentences": Sentences(),
-    "rules": Sentences(backend="rules"),
+    "spacy": Sentences(backend="spacy"),
     "sentencizer": Sentences(backend="sentencizer", language="en"),
 }
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from segmenters.base import Segmenter
 
-_RULES: Final = {"backend": "rules"}  # the same cuts as by spaCy, which starts slowly
 # Class and parameters of each name: the names of conf/segmenter and some more.
 SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
@@ -37,11 +36,11 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "mixed": ("Mixed", {}),
     "mizar": ("Mizar", {}),
     "newline": ("Newline", {}),
-    "next_word": ("Sentences", {**_RULES, "next_word": True}),
+    "next_word": ("Sentences", {"next_word": True}),
     "official": ("Official", {}),
     "pattern": ("Pattern", {}),
     "random": ("RandomCuts", {"mean": 100, "seed": 0}),
-    "sentences": ("Sentences", _RULES),
+    "sentences": ("Sentences", {}),
     "spacy": ("Sentences", {"backend": "spacy"}),
     "stride": ("Stride", {"length": 100}),
 }

@@ -188,7 +188,7 @@ def test_the_commands_are_frozen():
     ("program", "unwanted"),
     [
         (
-            "import segmenters as s; s.Sentences(backend='rules').cut('A. B')",
+            "import segmenters as s; s.Sentences().cut('A. B')",
             {"spacy", "tree_sitter", "torch", "datasets", "tokenizers"},
         ),
         ("import bipe", HEAVY | {"segmenters", "spacy", "tokenizers"}),

@@ -1,7 +1,8 @@
-"""Sentences of prose as segments, by spaCy or by our causal rules.
+"""Sentences of prose as segments, by our causal rules or by spaCy.
 
-By default spaCy runs the causal rules of `rules` as its only component. Trailing white space stays
-with the sentence before, and a blank line is always a boundary. No model is trained or downloaded.
+By default the causal rules of `rules` cut; spaCy is imported only for a back end of its own.
+Trailing white space stays with the sentence before, and a blank line is always a boundary. No model
+is trained or downloaded.
 """
 
 import logging
@@ -60,10 +61,10 @@ _ONE_KIND = re.compile(rf"\s++|[{_RUN}]++|[{_WEAK_RUN}]++|[{EMOJI}]++|[{_DIVIDER
 class Sentences(Segmenter):
     """Ends a segment where a sentence ends.
 
-    `backend`: "spacy" (the causal rules as a spaCy component), "rules" (the same cuts without
-    spaCy, faster), "sentencizer", "senter" or "parser" (spaCy's own, which read ahead; the last two
-    need the small model of `language`), or the name or path of an installed spaCy model. A model
-    reads paragraph by paragraph, and very long ones in pieces. `language`: a code of spaCy ("en";
+    `backend`: "rules" (the causal rules), "spacy" (the same cuts by the rules as a spaCy component,
+    slower), "sentencizer", "senter" or "parser" (spaCy's own, which read ahead; the last two need
+    the small model of `language`), or the name or path of an installed spaCy model. A model reads
+    paragraph by paragraph, and very long ones in pieces. `language`: a code of spaCy ("en";
     "xx" for any), read only by spaCy's own back ends. `next_word`: the rules read the next word
     where the next character leaves a doubt (after "U.S.", at "2)" inside of a line): more exact,
     but not while text is written. `fallback`: the rules cut if spaCy or the model is not installed;
@@ -71,7 +72,7 @@ class Sentences(Segmenter):
     or the model is not installed or the model does not find sentences.
     """
 
-    backend: str = "spacy"
+    backend: str = "rules"
     language: str = "xx"
     next_word: bool = False
     fallback: bool = False
