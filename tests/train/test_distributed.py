@@ -14,7 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.train.evals.test_live import EVERY_2
+from tests.train.evals.test_live import live as measured_live
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
+from train.evals.rows import FILE
 from train.fit.checkpoints import AtomicCheckpointIO, checkpoints
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
 from train.fit.watching.metrics import read_metrics
@@ -149,6 +152,24 @@ def test_two_processes_that_share_each_row_have_the_losses_of_one(trainer, data,
     assert_same(run, alone["bipe_rope"])
     validations = [[row["validation_loss"] for row in curve(x)] for x in (run, alone["bipe_rope"])]
     assert validations[0] == pytest.approx(validations[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
+def test_what_two_processes_measure_while_they_train_is_what_one_does(trainer, data, tmp_path):
+    words = (f"data={data}", "encoding=bipe_rope", *EVERY_2)
+    one = pretrain(*words, f"out={tmp_path}/one")
+    pair = (*words, f"out={tmp_path}/two", "rows.micro_batch=2", f"trainer={trainer}", *TWO)
+    finish(start(*pair, cwd=tmp_path))
+    run = tmp_path / "two" / "bipe_rope"
+    assert_same(run, one)
+    measured, expected = measured_live(run), measured_live(one)
+    assert measured == pytest.approx(expected, rel=1e-4)
+    assert {step for step, _ in measured} == {2, 4, 6}
+    lines = (run / FILE).read_text()
+    go_back(run, step=4)
+    finish(start(*pair, "if_exists=resume", cwd=tmp_path))
+    assert (run / FILE).read_text() == lines
+    assert_same(run, one)
 
 
 def go_back(run, *, step):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bipe.sealing import sealed
 from tests.train.studies import curve, pretrain, same_weights
 from tests.train.test_resume import Crash
 from train.errors import DataError, RunError
@@ -101,7 +102,7 @@ def other_data(run):
     path = run / runs.MODEL / "config.json"
     described = json.loads(path.read_text())
     described["notes"]["data"] = "other"
-    path.write_text(json.dumps(described))
+    path.write_text(sealed(described))
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def write_whole(path: Path, text: str) -> None:
         output.discard(committed=False)
         raise
     with writing(path):
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def write_changed(path: Path, text: str) -> None:
@@ -213,11 +213,11 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power failure, on systems that can."""
+def sync(path: Path) -> None:
+    """Make a file, or the renames in a folder, survive a power failure, on systems that can."""
     if os.name != "posix" or not _synced.get():
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

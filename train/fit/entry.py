@@ -4,7 +4,6 @@ Rank 0 holds the folder's lock until the run ends. Ranks that torchrun or srun s
 decision when all of them are there; those that rank 0 starts itself find it in their environment.
 """
 
-import json
 import os
 import sys
 import time
@@ -16,10 +15,9 @@ from typing import Any
 
 import lightning
 import torch
-from safetensors import SafetensorError, safe_open
 
-from bipe.checkpoint import CONFIG as MODEL_CONFIG
-from bipe.checkpoint import WEIGHTS
+from bipe.checkpoint import CheckpointError
+from bipe.checkpoint import read_config as read_model_config
 from train.config import IfExists
 from train.disk.files import write_whole
 from train.errors import RunError
@@ -181,13 +179,15 @@ def _told(folder: Path) -> Entry:
 
 
 def _finished(folder: Path) -> Mapping[str, Any] | None:
-    """Return the notes of the trained model; None if there is no whole one."""
+    """Return the notes of the trained model; None if there is none of the sizes that it had.
+
+    Its sha256 takes long for a large model: `load_model` and `bipe status --verify` compare it.
+    """
     if not (folder / MODEL).is_dir():
         return None
     try:
-        notes: Mapping[str, Any] = json.loads((folder / MODEL / MODEL_CONFIG).read_text())["notes"]
-        with safe_open(folder / MODEL / WEIGHTS, framework="pt"):
-            return notes
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
-        print(f"{folder / MODEL}: {fault}; it is written again", file=sys.stderr, flush=True)
+        notes: Mapping[str, Any] = read_model_config(folder / MODEL)["notes"]
+        return notes
+    except CheckpointError as fault:
+        print(f"{fault}; it is written again", file=sys.stderr, flush=True)
         return None

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.train.studies import curve, losses, pretrain, same_weights
+from tests.train.watching.wandb_files import wandb_id, wandb_steps
 from train.fit import runs
 from train.fit.watching.metrics import read_metrics
 
@@ -125,6 +126,7 @@ def test_three_nodes_preempted_twice_and_one_lost_train_the_undisturbed_run(
     words = ("steps=60", "checkpoint_every=5", "rows.global_batch=6", "rows.micro_batch=2")
     alone = pretrain(f"data={data}", f"out={tmp_path / 'alone'}", "encoding=bipe_rope", *words)
     job = ("launch=slurm", "launch.nodes=3", "launch.gres=none", "launch.logs=logs")
+    job = (*job, "logger=wandb", "logger.wandb.offline=true")
     status, out, _ = bipe("pretrain", *words, *job, "if_exists=overwrite")
     assert status == 0
     assert out.startswith("job 100 of Slurm, logs in logs\n")
@@ -156,6 +158,11 @@ def test_three_nodes_preempted_twice_and_one_lost_train_the_undisturbed_run(
     }
     assert [row["step"] for row in curve(run)] == list(range(1, 61))
     assert losses(run) == pytest.approx(losses(alone), abs=1e-5)
+    # Each start leaves a folder of the one run, and each step is in one of them.
+    folders = [path.name for path in run.glob("wandb/offline-run-*")]
+    assert len(folders) == 4
+    assert {name.rpartition("-")[2] for name in folders} == {wandb_id(run)}
+    assert wandb_steps(run) == list(range(1, 61))
 
 
 @pytest.mark.slow

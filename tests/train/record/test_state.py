@@ -7,6 +7,7 @@ import random
 import pytest
 import yaml
 
+from bipe.checkpoint import write_config
 from train.cli import main
 from train.disk.lock import locked
 from train.fit import runs
@@ -39,8 +40,8 @@ def record(folder, **line):
 
 def finish(folder):
     (folder / runs.MODEL).mkdir()
-    (folder / runs.MODEL / "model.safetensors").write_text("")
-    (folder / runs.MODEL / "config.json").write_text('{"notes": {}}')
+    (folder / runs.MODEL / "model.safetensors").write_text("weights")
+    write_config(folder / runs.MODEL, {"decoder": {}, "notes": {}})
 
 
 def test_a_stopped_run_is_described_in_numbers(run):
@@ -72,6 +73,24 @@ def test_a_run_that_is_finished_or_held_by_a_process(run):
         found = state_of(run)
     assert found.state.startswith(f"running (bipe extend (process {os.getpid()} on ")
     assert found.next == "wait"
+
+
+def test_a_model_that_was_changed_is_damaged(run, capsys):
+    finish(run)
+    model = run / runs.MODEL
+    (model / "model.safetensors").write_text("Weights")
+    assert state_of(run).state == "finished"
+    changed = "damaged: model/model.safetensors is not as it was written: its sha256 is another"
+    assert state_of(run, verify=True).state == changed
+    assert main(["status", "--verify", "--json", str(run)]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["state"] == changed
+    (model / "model.safetensors").write_text("weight")
+    assert state_of(run).state == "damaged: model/model.safetensors must have 7 bytes"
+    (model / "model.safetensors").unlink()
+    assert state_of(run).state == "damaged: model/model.safetensors cannot be read"
+    config = model / "config.json"
+    config.write_text(config.read_text().replace("7", "6"))
+    assert "its seal does not fit" in state_of(run).state
 
 
 def test_a_claim_alone_has_begun_nothing(tmp_path):

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import signal
-import struct
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.train.studies import back_to, curve, pretrain, same_weights
+from tests.train.watching.wandb_files import wandb_id, wandb_records, wandb_steps
 from train.cli import main
 from train.errors import MissingPackage
 from train.fit.runs import CONFIG
@@ -43,39 +43,6 @@ def told(caplog, label="logger.", level=logging.WARNING):
     return [text for text in found if text.startswith(label)]
 
 
-def wandb_records(folder):
-    """What the offline runs of a folder hold, in the order of their starts."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    for file in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
-        yield from map(Record.FromString, _journal(file.read_bytes()))
-
-
-def wandb_id(run):
-    return json.loads((run / "loggers" / "wandb.json").read_text())["id"]
-
-
-def _journal(data):
-    """The records of a file in LevelDB's log format, after wandb's header of 7 bytes."""
-    place, held = 7, b""
-    while place + 7 <= len(data):
-        if (left := 32768 - place % 32768) < 7:
-            place += left
-            continue
-        _, size, kind = struct.unpack("<IHB", data[place : place + 7])
-        held += data[place + 7 : place + 7 + size]
-        place += 7 + size
-        if kind in (1, 4):
-            yield held
-            held = b""
-
-
-def wandb_steps(folder):
-    found = [r.history for r in wandb_records(folder) if r.WhichOneof("record_type") == "history"]
-    names = [[item.key or "/".join(item.nested_key) for item in each.item] for each in found]
-    return [each.step.num for each, own in zip(found, names, strict=True) if "train/loss" in own]
-
-
 def events(run):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -92,9 +59,7 @@ def test_a_resumed_run_is_one_run_of_wandb_with_each_step_once(smoke, keyless, c
     pretrain(*words, "if_exists=resume")
     begun = [r.run for r in wandb_records(run) if r.WhichOneof("record_type") == "run"]
     assert len(begun) == 2
-    assert {each.run_id for each in begun} == {
-        json.loads((run / "loggers" / "wandb.json").read_text())["id"]
-    }
+    assert {each.run_id for each in begun} == {wandb_id(run)}
     sent = {item.key: item.value_json for item in begun[0].config.update}
     assert json.loads(sent["row_length"]) == 64
     assert {"commit", "changed", "torch", "python"} <= json.loads(sent["bipe"]).keys()

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -120,6 +121,15 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path, cut):
     Run(MetricsFile(path=path, every=1)).train(4)
     path.write_text(path.read_text()[:-cut])
     assert [row["step"] for row in read_metrics(path)] == [1, 2, 3]
+
+
+def test_lines_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    run = Run(MetricsFile(path=tmp_path / "metrics.csv", every=1)).train(until=3)
+    assert (tmp_path / "metrics.csv").stat().st_ino not in synced[-1:]
+    run.call("on_save_checkpoint", {})
+    assert (tmp_path / "metrics.csv").stat().st_ino == synced[-1]
 
 
 def test_no_file_no_lines(tmp_path):

@@ -1,4 +1,4 @@
-"""`bipe status [FOLDER ...] [--json]`: what runs and prepared data are doing, one line each.
+"""`bipe status [FOLDER ...] [--json] [--verify]`: what runs and prepared data do, one line each.
 
 Takes runs, data, or folders of them, also as out=FOLDER; by default all in runs/. Reads files only,
 also while they are written, and loads no torch. Exit status: 0, or 2 if there is no such folder.
@@ -25,6 +25,7 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help=f"default: {_DEFAULT}")
     parser.add_argument("--json", action="store_true", help="all numbers, as a JSON list")
+    parser.add_argument("--verify", action="store_true", help="compare the sha256 of models")
     given = parser.parse_args(words)
     folders = [word.removeprefix("out=") for word in given.folders] or [_DEFAULT]
     places = list(map(Path, folders))
@@ -32,7 +33,7 @@ def main(words: list[str]) -> int:
         if not place.is_dir():
             print(f"bipe: status: {place}: there is no such folder", file=sys.stderr)
             return EXIT_FAULT
-    states = [state for place in places for state in find_states(place)]
+    states = [state for place in places for state in find_states(place, verify=given.verify)]
     try:
         if given.json:
             print(as_json(states))

@@ -39,7 +39,7 @@ import pyarrow.parquet as pq
 
 from train.data.store.folder import TOKENIZER, clear, read_top
 from train.data.store.shards import DataSet, Shard, open_dataset
-from train.disk.files import Output, sync_folder, write_whole, writing
+from train.disk.files import Output, sync, write_whole, writing
 from train.errors import DataError, nearest
 
 FORMATS = ("megatron", "parquet")
@@ -108,7 +108,7 @@ def _write(data: DataSet, stem: Path, format: str, sequences: str) -> list[Path]
         for output in created:
             output.commit()
     with writing(stem.parent):
-        sync_folder(stem.parent)
+        sync(stem.parent)
     return [output.path for output in created]
 
 

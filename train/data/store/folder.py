@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from train.data.reading.split import SPLITS
-from train.disk.files import checksum, is_name, remove, sync_folder, write_whole, writing
+from train.disk.files import checksum, is_name, remove, sync, write_whole, writing
 from train.disk.lock import locked
 from train.disk.manifest import load, store
 from train.errors import DataError
@@ -144,11 +144,11 @@ def _go_on(part: Path, out: Path, new: list[str]) -> None:
             standing = entry.name not in new or (whole / entry.name).exists()
             if entry != part and standing:
                 entry.replace(old / entry.name)
-        sync_folder(out)
+        sync(out)
         for name in sorted(new, key=lambda name: name == MANIFEST):
             if (whole / name).exists():
                 (whole / name).replace(out / name)
-        sync_folder(out)
+        sync(out)
     shutil.rmtree(old, ignore_errors=True)
     clear(part)
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
-from train.disk.files import Output, remove, sync_folder, writing
+from train.disk.files import Output, remove, sync, writing
 from train.disk.manifest import store
 from train.errors import DataError
 
@@ -111,7 +111,7 @@ class ShardWriter:
         """Move all files into place, the manifest last; return the manifest."""
         self._files |= self._shards[-1].commit()
         with writing(self.folder):
-            sync_folder(self.folder)
+            sync(self.folder)
         manifest = {
             "format": FORMAT,
             "version": VERSION,

@@ -36,7 +36,7 @@ from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from train.disk import manifest
-from train.disk.files import Output, sha256, sync_folder
+from train.disk.files import Output, sha256, sync
 from train.errors import DataError, RunError
 
 MANIFEST = "manifest.json"
@@ -236,7 +236,7 @@ class _Writer(dcp.FileSystemWriter):
         if self.final.exists():  # of the same step, and damaged: the run went on from an older one
             remove(self.final)
         part.rename(self.final)
-        sync_folder(self.final.parent)
+        sync(self.final.parent)
 
 
 def _chunk(chunk: ChunkStorageMetadata, info: _StorageInfo) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bipe.sealing import is_sealed, read_object
 from train.data.store.folder import INSTALL, MANIFEST, PART
 from train.data.store.folder import LOCK as DATA_LOCK
-from train.disk.files import read_json
+from train.disk.files import read_json, sha256
 from train.disk.lock import Holder, holder
 from train.errors import RunError
 from train.fit.record.sessions import FINISHED, last_metrics, read_sessions
@@ -31,7 +32,7 @@ from train.fit.runs import (
 
 _DEEPEST = 3  # folders between a place and a run in it
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
-_MODEL_FILES = ("config.json", "model.safetensors")
+_MODEL_CONFIG = "config.json"  # of bipe/checkpoint.py, which loads torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +57,18 @@ class State:
     next: str = ""
 
 
-def find_states(place: Path) -> list[State]:
+def find_states(place: Path, *, verify: bool = False) -> list[State]:
     """Return the states of the runs and of the data in a folder, or of the folder itself."""
-    return [state_of(folder) for folder in _found(place, depth=_DEEPEST)]
+    return [state_of(folder, verify=verify) for folder in _found(place, depth=_DEEPEST)]
 
 
-def state_of(folder: Path) -> State:
-    """Return the state of a run or of prepared data, however damaged."""
+def state_of(folder: Path, *, verify: bool = False) -> State:
+    """Return the state of a run or of prepared data, however damaged.
+
+    verify: compare the sha256 of the files of trained models, and not only their sizes.
+    """
     try:
-        return _data(folder) if _is_data(folder) else _run(folder)
+        return _data(folder) if _is_data(folder) else _run(folder, verify=verify)
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as fault:
         return State(folder=str(folder), kind="run", state=f"cannot be read: {fault}")
 
@@ -81,7 +85,7 @@ def _found(folder: Path, *, depth: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    signs = (CONFIG, SESSIONS, METRICS, CHECKPOINTS, LOCK, f"{MODEL}/{_MODEL_FILES[0]}")
+    signs = (CONFIG, SESSIONS, METRICS, CHECKPOINTS, LOCK, f"{MODEL}/{_MODEL_CONFIG}")
     return any((folder / name).exists() for name in signs)
 
 
@@ -89,7 +93,7 @@ def _is_data(folder: Path) -> bool:
     return (folder / MANIFEST).exists() or (folder / PART).is_dir()
 
 
-def _run(folder: Path) -> State:
+def _run(folder: Path, *, verify: bool) -> State:
     fault, config = None, dict[str, Any]()
     try:
         config = read_config(folder)
@@ -101,7 +105,11 @@ def _run(folder: Path) -> State:
     checkpoint, written = _newest(folder / CHECKPOINTS)
     lock = holder(folder / LOCK)
     live = lock if lock is not None and lock.alive else None
-    state = _state(folder, live, last, fault, step=metrics.get("step"))
+    if live is None and fault is None and (folder / MODEL).is_dir():
+        fault = _model_fault(folder / MODEL, verify=verify)
+        state = FINISHED if fault is None else f"damaged: {MODEL}/{fault}"
+    else:
+        state = _state(live, last, fault, step=metrics.get("step"))
     undecoded = _undecoded(folder, config)
     return State(
         folder=str(folder),
@@ -119,19 +127,29 @@ def _run(folder: Path) -> State:
     )
 
 
-def _state(
-    folder: Path, live: Holder | None, last: Mapping[str, Any], fault: str | None, *, step: Any
-) -> str:
-    """Return the state of a run in words, of which the first names its kind."""
+def _model_fault(model: Path, *, verify: bool) -> str | None:
+    """Return which file of a model is not as it was written, by its size or sha256; else None."""
+    name = _MODEL_CONFIG
+    try:
+        text, content = read_object(model / name)
+        if not is_sealed(text, content):
+            return f"{name} is not as it was written: its seal does not fit"
+        for name, entry in content["files"].items():
+            if (model / name).stat().st_size != entry["bytes"]:
+                return f"{name} must have {entry['bytes']} bytes"
+            if verify and sha256(model / name) != entry["sha256"]:
+                return f"{name} is not as it was written: its sha256 is another"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return f"{name} cannot be read"
+    return None
+
+
+def _state(live: Holder | None, last: Mapping[str, Any], fault: str | None, *, step: Any) -> str:
+    """Return the state of a run without a model in words, of which the first names its kind."""
     if live is not None:
         return f"running ({live})"
     if fault is not None:
         return f"damaged: {fault}"
-    if (folder / MODEL).is_dir():
-        missing = [name for name in _MODEL_FILES if not (folder / MODEL / name).is_file()]
-        if missing or "notes" not in (read_json(folder / MODEL / _MODEL_FILES[0]) or {}):
-            return f"damaged: {MODEL}/{(missing or _MODEL_FILES)[0]} cannot be read"
-        return FINISHED
     how = last.get("how")
     if how in ("finished", None):
         return "killed" if last or step is not None else "claimed, not begun"

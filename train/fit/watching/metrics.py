@@ -15,7 +15,7 @@ import lightning
 from torch import Tensor
 
 from bipe import DecoderConfig
-from train.disk.files import full_disk, write_whole
+from train.disk.files import full_disk, sync, write_whole
 from train.fit.watching.speed import Clock, Utilisation, peak_memory_gib
 
 COLUMNS = (
@@ -133,6 +133,11 @@ class MetricsFile(EachStep):
         self._rewrite()
         if self._send is not None:
             self._send(found, step)
+
+    def on_save_checkpoint(self, trainer: lightning.Trainer, module: Any, checkpoint: Any) -> None:
+        """Have the lines before a checkpoint survive what the checkpoint survives."""
+        if trainer.is_global_zero and self.path.exists():
+            sync(self.path)
 
     def _append(self, trainer: lightning.Trainer, module: Any) -> None:
         row = {name: module.metrics.get(name) for name in COLUMNS}
