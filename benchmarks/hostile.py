@@ -2,25 +2,35 @@
 
     python -m benchmarks.hostile [--segmenter NAME ...] [--size 200000] [--json]
     python -m benchmarks.hostile --large [--segmenter NAME ...]
+    python -m benchmarks.hostile --fuzz 10000 [--first 0] [--limit 2] [--segmenter NAME ...]
+    python -m benchmarks.hostile --files FOLDER ... [--limit 60]
 
 For each segmenter and pattern: the CPU time over that of ordinary text of the segmenter's own kind
 (`ratio`), and over that of half of the pattern (`growth`: 2 is linear). A pattern is one unit
 repeated, or a random mix of all units. `--large` cuts one line of 100 MB, and a million empty
 documents, each in a process of its own, and prints seconds and the peak of memory beyond that of
 the process before. Every cut is checked to tile its text.
+
+`--fuzz` cuts so many texts of a grammar (tests/segmenters/grammar.py) on all levels, and `--files`
+all files below the folders, each by its route. They print every text that takes more than `limit`
+seconds of CPU time, fails, or whose segments do not tile it or are not nested; `--fuzz` also
+prints, for the texts that were slowest per character, repeated up to `size`, ratio and growth.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import heapq
 import json
 import multiprocessing
 import random
 import resource
+import signal
 import string
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +58,7 @@ from segmenters import (
 from segmenters.documents.mixed import FORMATS
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
+from tests.segmenters.grammar import document
 
 UNITS = (
     *("'", '"', "\"'", "(", ")", "[", "]", "{", "}", "<", ">", "()", "[]", "{}", "][", "([{"),
@@ -168,7 +179,7 @@ def samples() -> dict[str, Sample]:
 def patterns(size: int) -> Iterator[tuple[str, str]]:
     """Names and texts of `size` characters: each unit repeated, and mixes with fixed seeds."""
     for unit in UNITS:
-        yield ascii(unit), (unit * (size // len(unit) + 1))[:size]
+        yield ascii(unit), _repeated(unit, size)
     for seed in range(3):
         draw = random.Random(seed)
         few = draw.sample(UNITS, 4)
@@ -186,20 +197,28 @@ def seconds(segmenter: Segmenter, text: str) -> float:
         cuts = segmenter.cut(text)
         took.append(time.process_time() - begin)
     assert cuts[0] == 0 and cuts[-1] == len(text) and (np.diff(cuts) > 0).all()
-    return min(took)
+    return min(filter(None, took), default=1e-9)  # some clocks stand still at times
 
 
 def measure(name: str, sample: Sample, size: int) -> list[dict[str, Any]]:
     """One row a pattern: its ratio to ordinary text, and its growth from half of the size."""
     segmenter, unit = sample
     segmenter.cut(unit)  # what is loaded at the first call is no part of the time
-    ordinary = seconds(segmenter, (unit * (size // len(unit) + 1))[:size])
-    rows = []
-    for pattern, text in patterns(size):
-        short, whole = seconds(segmenter, text[: size // 2]), seconds(segmenter, text)
-        row = {"segmenter": name, "pattern": pattern, "ms": round(whole * 1e3, 2)}
-        rows.append({**row, "ratio": whole / ordinary, "growth": whole / max(short, 1e-9)})
-    return rows
+    ordinary = seconds(segmenter, _repeated(unit, size))
+    return [_costs(name, segmenter, ordinary, *item) for item in patterns(size)]
+
+
+def _costs(
+    name: str, segmenter: Segmenter, ordinary: float, pattern: str, text: str
+) -> dict[str, Any]:
+    """One row: the time of the text against that of ordinary text, and of half of it."""
+    short, whole = seconds(segmenter, text[: len(text) // 2]), seconds(segmenter, text)
+    row = {"segmenter": name, "pattern": pattern, "ms": round(whole * 1e3, 2)}
+    return {**row, "ratio": whole / ordinary, "growth": whole / short}
+
+
+def _repeated(text: str, size: int) -> str:
+    return (text * (size // len(text) + 1))[:size]
 
 
 def report(rows: list[dict[str, Any]], *, worst: int = 5) -> None:
@@ -209,6 +228,74 @@ def report(rows: list[dict[str, Any]], *, worst: int = 5) -> None:
         shown = sorted((row for row in rows if row["ms"] > 2), key=lambda row: -row[key])[:worst]
         cells = "  ".join(f"{row[key]:.1f} {row['pattern']} ({row['ms']:.0f} ms)" for row in shown)
         print(f"{rows[0]['segmenter']:18} {key:7} {cells}", flush=True)
+
+
+def examined(segmenter: Segmenter, text: str, limit: float) -> tuple[float, str]:
+    """Seconds of all levels of a text, and what is wrong with them: "" if nothing is."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    begin = time.process_time()
+    try:
+        levels = segmenter.levels(text)
+    except Exception as error:
+        return time.process_time() - begin, f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    took, finer = time.process_time() - begin, np.arange(len(text) + 1)
+    for cuts in levels:
+        if cuts[0] != 0 or cuts[-1] != len(text) or not (np.diff(cuts) > 0).all():
+            return took, f"no tiling: {cuts}"
+        if not np.isin(cuts, finer).all():
+            return took, f"not nested: {cuts} in {finer}"
+        finer = cuts
+    return took, ""
+
+
+def _late(*_: object) -> None:
+    raise TimeoutError("it took too long")
+
+
+def fuzz(known: dict[str, Sample], seeds: Iterable[int], limit: float, size: int) -> None:
+    """Cut the texts of the seeds by all segmenters; print faults, and what the slowest cost."""
+    signal.signal(signal.SIGVTALRM, _late)
+    faults, texts, keep = 0, 0, 10
+    slowest: dict[str, list[tuple[float, int]]] = {name: [] for name in known}
+    for seed in seeds:
+        text, texts = document(seed), texts + 1
+        for name, (segmenter, _) in known.items():
+            took, fault = examined(segmenter, text, limit)
+            if fault:
+                faults += 1
+                print(json.dumps({"segmenter": name, "seed": seed, "text": text, "fault": fault}))
+            elif len(text) > 50:
+                add = heapq.heappush if len(slowest[name]) < keep else heapq.heappushpop
+                add(slowest[name], (took / len(text), seed))
+    print(f"{texts} texts, {len(known)} segmenters, {faults} faults", flush=True)
+    for name, (segmenter, unit) in known.items():
+        ordinary = seconds(segmenter, _repeated(unit, size))
+        texts_of = ((f"seed {seed}", _repeated(document(seed), size)) for _, seed in slowest[name])
+        if rows := [_costs(name, segmenter, ordinary, *item) for item in texts_of]:
+            report(rows, worst=3)
+
+
+def files(folders: list[Path], limit: float) -> None:
+    """Cut all files below the folders by their routes; print faults and the slowest of each."""
+    signal.signal(signal.SIGVTALRM, _late)
+    paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    faults = count = characters = 0
+    slowest: list[tuple[float, str]] = []
+    for path in paths:
+        text = path.read_bytes()[:2_000_000].decode("utf-8", "surrogateescape")
+        chosen = Auto(granularity="logical").choose(text=text, name=path.name)
+        took, fault = examined(chosen, text, limit)
+        count, characters = count + 1, characters + len(text)
+        if fault:
+            faults += 1
+            print(json.dumps({"path": str(path), "segmenter": str(chosen), "fault": fault}))
+        if len(text) > 2000:
+            slowest.append((took / len(text) * 1e6, f"{path} ({len(text)} characters)"))
+    print(f"{count} files, {characters / 1e6:.1f} million characters, {faults} faults")
+    for took, said in heapq.nlargest(10, slowest):
+        print(f"{took:.2f} us per character: {said}")
 
 
 def large(name: str) -> dict[str, Any]:
@@ -246,8 +333,18 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=200_000, help="characters")
     parser.add_argument("--json", action="store_true", help="one line of JSON a pattern")
     parser.add_argument("--large", action="store_true", help="100 MB and a million documents")
+    parser.add_argument("--fuzz", type=int, help="so many texts of a grammar")
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first of them")
+    parser.add_argument("--files", type=Path, nargs="+", help="all files below these folders")
+    parser.add_argument("--limit", type=float, default=2, help="seconds for a text")
     options = parser.parse_args()
-    for name in options.segmenter or known:
+    chosen = {name: known[name] for name in options.segmenter or known}
+    if options.files:
+        files(options.files, options.limit)
+    elif options.fuzz:
+        seeds = range(options.first, options.first + options.fuzz)
+        fuzz(chosen, seeds, options.limit, min(options.size, 50_000))
+    for name in chosen if not (options.files or options.fuzz) else ():
         if options.large:
             row = _in_a_process(functools.partial(large, name))
             print(json.dumps({"segmenter": name, **row}), flush=True)
