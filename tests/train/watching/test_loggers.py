@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import signal
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -66,6 +67,21 @@ def test_a_resumed_run_is_one_run_of_wandb_with_each_step_once(smoke, keyless, c
     assert wandb_steps(run) == [1, 2, 3, 4, 5, 6]
     assert list(run.glob("wandb/offline-run-*/files/media/images/figures/loss_*.png"))
     assert same_weights(run, pretrain(*smoke, "steps=6", "validate_every=2", "name=plain"))
+
+
+@pytest.mark.slow
+def test_trackio_has_each_step_once_in_one_run(smoke, tmp_path, caplog):
+    pytest.importorskip("trackio")
+    words = ("logger=trackio", f"logger.trackio.folder={tmp_path}/kept", "log_every=1", "steps=6")
+    with caplog.at_level(logging.WARNING):
+        run = pretrain(*smoke, *words)
+        back_to(run, step=4)
+        pretrain(*smoke, *words, "if_exists=resume")
+    assert caplog.records == []
+    with sqlite3.connect(tmp_path / "kept" / "bipe.db") as kept:
+        found = kept.execute("SELECT run_name, step FROM metrics ORDER BY step").fetchall()
+    name = json.loads((run / "loggers" / "trackio.json").read_text())["name"]
+    assert found == [(name, step) for step in range(1, 7)]
 
 
 def test_tensorboard_has_the_steps_of_the_training(smoke, caplog):
