@@ -79,7 +79,7 @@ def test_trackio_has_each_step_once_in_one_run(smoke, tmp_path, caplog):
         pretrain(*smoke, *words, "if_exists=resume")
     assert caplog.records == []
     with sqlite3.connect(tmp_path / "kept" / "bipe.db") as kept:
-        trained = "FROM metrics WHERE metrics LIKE '%train/loss%' ORDER BY step"
+        trained = "FROM metrics WHERE CAST(metrics AS TEXT) LIKE '%train/loss%' ORDER BY step"
         found = kept.execute(f"SELECT run_name, step {trained}").fetchall()
     name = json.loads((run / "loggers" / "trackio.json").read_text())["name"]
     assert found == [(name, step) for step in range(1, 7)]
