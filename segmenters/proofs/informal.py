@@ -1,10 +1,13 @@
 """Steps of natural-language proofs, chains of thought and arithmetic derivations.
 
 `ChainOfThought`: a step ends at each line end, with the blank lines after it, and after each
-sentence by the causal rules of `prose.rules`. A label ("Step 2.", "3.", "(b)", "Case 1:") belongs
-to the step that it names. The rule reads only the next visible character, so a step in a line after
-unfinished text ("so x = 2 Step 3: ...") is missed, and formulas over several lines are cut at their
-line ends (`LaTeXProofs` keeps them whole).
+sentence by the causal rules of `prose.rules`. A label ("Step 2.", "**3.**", "(b)", "Case 1:")
+belongs to the step that it names, also over a line end. A display is never cut and stays with its
+sentence: with the text above unless that has ended, and with a small letter or a comma below; of
+two displays in a row each is a step. Lines of code, tables and headings are whole, and so are the
+tags of models that reason (`<think>`). A formula in a line is not cut unless it turns out to be a
+price. What is open is found by `formulas`, and the next visible character is all that is read. So a
+step in a line after unfinished text ("so x = 2 Step 3: ...") is missed.
 
 `ArithmeticSteps`: one reduction of `expr = expr' = ... = answer` per step. '=' ends the step before
 it and belongs to it, as in the arithmetic task of BiPE (He et al., arXiv 2401.16421, after Feng et
@@ -16,10 +19,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from segmenters.base import Machine, Segmenter, Window
+from segmenters.places import SPACE, past
+from segmenters.proofs.formulas import CODE, DISPLAY, PRICE, ROUND, ROW, SENTENCE, Formulas, Span
 from segmenters.prose import rules
 from segmenters.prose.sentences import SentenceMachine
 
@@ -32,6 +38,19 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_LABEL = 48
+# What follows a display in its sentence, what pauses at its end, and what ends a line for good.
+_STOPS = (".", "?", "!", SENTENCE)
+_GOES_ON, _PAUSES, _CLOSED = ",;:.)]}%", ",;:", ".!?*|`\u3002\uff01\uff1f"
+# What starts a section at the start of a line, and how much white space before it is read.
+_SECTION = re.compile(
+    r"#{1,6}[ \t]|\*\*[^*\n]{1,80}\*\*:?[ \t]*(?:\r?\n|\Z)"
+    r"|</?(?:think|thought|reasoning|answer)\w*>"
+    r"|\\(?:sub){0,2}section\b|[*_]{0,3}(?:step|case|part|phase|stage)[ \t]{1,2}\(?(?:\d|[A-Z]\b)",
+    re.IGNORECASE,
+)
+_THOUGHT = re.compile(r"</(?:think|thought|reasoning|answer)\w*>\s*\Z")
+_BLANK = re.compile(r"(?:\n[^\S\n]*\n|\r[^\S\r\n]*\r|\u2029|\r\n[^\S\n]*\r\n)\s*\Z")
+_GAP = 40
 _STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
 
 
@@ -39,62 +58,136 @@ _STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
 class ChainOfThought(Segmenter):
     """Ends a segment at each line end and after each sentence; labels stay with their step."""
 
+    version: ClassVar[int] = 2
     lookahead = 1
 
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return ("step", "paragraph", "section")
+
     def _ends(self, text: str) -> Iterable[int]:
-        return _step_ends(text)
+        return _Steps().read(text, rules.sentence_ends)
+
+    def _levels(self, text: str) -> Sequence[Iterable[int]]:
+        steps = _Steps().read(text, rules.sentence_ends)
+        sections = [step for step in steps if _starts_section(text, step)]
+        paragraphs = [step for step in steps if _BLANK.search(text, max(0, step - _GAP), step)]
+        return steps, sections + paragraphs, sections
 
     def machine(self) -> Machine:
         return _Steps()
 
 
-def _step_ends(text: str) -> Iterator[int]:
-    lines = {match.end() for match in _LINE_END.finditer(text)}
-    first = start = len(text) - len(text.lstrip())  # white space in front starts no step
-    for end in sorted(lines.union(rules.sentence_ends(text))):
-        if end > first and (end in lines or not _is_label(text, start, end)):
-            yield end
-            start = end
-
-
-def _is_label(text: str, start: int, end: int) -> bool:
-    return end - start <= _LONGEST_LABEL and bool(_LABEL.fullmatch(text[start:end].strip()))
-
-
 @dataclass(slots=True, kw_only=True)
 class _Steps(Machine):
     sentences: SentenceMachine = field(default_factory=SentenceMachine)
+    formulas: Formulas = field(default_factory=Formulas)
     tail: str = ""  # the end of the text, as long as a label
     start: int | None = None  # of the current step; None: nothing visible yet
     broken: bool = False  # whether the white space at the end holds a line end
+    ended: str | None = None  # the mark of a display that ended before the white space at the end
+    behind: str = ""  # the last visible character
+    line: str = ""  # the first visible character of the last line
+    lists: int = 0  # open lists of LaTeX
 
     def copy(self) -> _Steps:
         twin = copy.copy(self)
-        twin.sentences = self.sentences.copy()
+        twin.sentences, twin.formulas = self.sentences.copy(), copy.copy(self.formulas)
         return twin
 
     def _read(self, text: str) -> list[int]:
-        lines = self._line_starts(text)
-        ends = sorted(lines.union(self.sentences.push(text)))
+        return self.read(text, self.sentences.push)
+
+    def read(self, text: str, sentence_ends: Callable[[str], Iterable[int]]) -> list[int]:
+        """Read the next piece; `sentence_ends` finds the sentences of its shadow."""
+        shadow, found = self.formulas.read(text)
+        lines, after = self._line_starts(text), self._after(text, found.ends)
+        ends = sorted(lines.union(sentence_ends(shadow), after))
         if self.start is None:
             space = len(text) - len(text.lstrip())
             if space == len(text):
                 return []
-            self.start = self.size + space
-        first = self.start
-        before = self.size - len(self.tail)
+            self.start, self.line = self.size + space, text[space]
+        first, before = self.start, self.size - len(self.tail)
         self.tail += text
         cuts = []
         for end in ends:
-            label = end not in lines and _is_label(self.tail, self.start - before, end - before)
-            if end > first and not label:
+            span = found.open_at(end)
+            self.lists = found.lists_at(end, self.lists)
+            if end > first and self._is_end(end, before, span, end in lines, after.get(end)):
                 cuts.append(end)
                 self.start = end
+            if end in lines and not (span and span.kind == DISPLAY):
+                self.line = self.tail[end - before]
+        self.lists = found.lists_at(self.size + len(text), self.lists)
+        self.behind = text.rstrip()[-1:] or self.behind
         self.tail = self.tail[-_LONGEST_LABEL:]
         return cuts
+
+    def _after(self, text: str, displays: dict[int, str]) -> dict[int, str]:
+        """Return where visible text follows a display or tag, with the mark of the display."""
+        found = {}
+        first = past(SPACE, text)
+        if self.ended is not None and first < len(text):
+            found[self.size + first] = self.ended
+            self.ended = None
+        for end, mark in displays.items():
+            place = past(SPACE, text, end - self.size)
+            if place < len(text):
+                found[self.size + place] = mark
+            else:
+                self.ended = mark
+        return found
+
+    def _is_end(
+        self, end: int, before: int, span: Span | None, line: bool, display: str | None
+    ) -> bool:
+        """Return whether a step ends at `end`, where a line, a sentence or a display does."""
+        assert self.start is not None
+        following = self.tail[end - before]
+        if span and span.kind in (CODE, ROW):
+            return line
+        if span and span.kind in (DISPLAY, ROUND):
+            return False
+        if span and self.start <= span.start:
+            return self._ends_in_formula(end - before, span, line=line)
+        if display == "":
+            return True
+        if display is not None and not (line and display == SENTENCE):
+            goes_on = following.islower() or following in _GOES_ON
+            return not goes_on and (
+                line or display in _STOPS or (display not in _PAUSES and following.isupper())
+            )
+        if _is_label(self.tail, self.start - before, end - before, line=line):
+            return False
+        return not (line and following in "\\$" and self._joins(end, before))
+
+    def _ends_in_formula(self, place: int, span: Span, *, line: bool) -> bool:
+        """Return whether a step ends in what looks like a formula, but holds a sentence."""
+        if line or not self.tail[place].isupper():
+            return False
+        return span.kind == PRICE or self._behind(place) in ".?"
+
+    def _behind(self, place: int) -> str:
+        """Return the last visible character before a place of the tail."""
+        while place and self.tail[place - 1].isspace():
+            place -= 1
+        return self.tail[place - 1] if place else self.behind
+
+    def _joins(self, end: int, before: int) -> bool:
+        """Return whether a line that starts with a formula goes on with the sentence above."""
+        behind = self._behind(end - before)
+        if behind in ":,":
+            return True
+        if self.line in "\\$#|" or behind in _CLOSED or self.lists:
+            return False
+        if self.tail[end - before] == "\\" or self.formulas.known_at(end):
+            return True
+        gap = self.tail[max(0, end - before - _GAP) : end - before]
+        return gap.count("\n", len(gap.rstrip())) > 1  # a line with a price follows its sentence
 
     def _line_starts(self, text: str) -> set[int]:
         """Return where visible text follows a line end, in characters of the whole text."""
@@ -104,6 +197,22 @@ class _Steps(Machine):
         moved = self.size - self.broken
         self.broken = len(found) in starts
         return {moved + start for start in starts if start < len(found)}
+
+
+def _starts_section(text: str, place: int) -> bool:
+    """Return whether a heading, a named step or the thought of a model starts, or has ended."""
+    return bool(
+        _SECTION.match(text, place) or _THOUGHT.search(text, max(0, place - _GAP), place)
+    ) and bool(_LINE_END.search(text, max(0, place - _GAP), place))
+
+
+def _is_label(text: str, start: int, end: int, *, line: bool) -> bool:
+    """Return whether text[start:end] only names a step; a heading that does is a line."""
+    return (
+        end - start <= _LONGEST_LABEL
+        and bool(_LABEL.fullmatch(text[start:end].strip()))
+        and not (line and text[start] == "#")
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

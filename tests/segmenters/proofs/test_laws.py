@@ -24,6 +24,10 @@ PIECES = {
     ChainOfThought(): [
         *"1.:)(*-",
         *("Step ", "Step 2: ", "Case", "(b) ", "1. ", "12", "\u2028", "Mr. "),
+        *("\\[", "\\]", "$$", "$", "\\(", "\\)", "$5", " $", "$ ", "\\\\", "\\$", ".", "?"),
+        *("\\begin{align*}", "\\end{align*}", "\\begin{itemize}", "\\end{itemize}", "\\item"),
+        *("\\begin{", "align", "}", "\\end{", "\\begin{verbatim}", "\\end{verbatim}", ","),
+        *("```", "\n```py", "\n| a", "\n# ", "<think>", "</think>", "<thi", "[asy]", "[/asy]"),
     ],
     Coq(): [*'.-+*{}:()"[]', "(*", "*)", "...", "..", "2: {", "all:", "[x]", "Qed.", "1 - 2 : {"],
     LaTeXProofs(): [

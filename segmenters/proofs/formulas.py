@@ -1,0 +1,234 @@
+r"""Formulas, listings and tags in the text of a chain of thought, found while it is written.
+
+Open for a while are: a display (`\[ .. \]`, `$$ .. $$`, `[asy] .. [/asy]`, an environment that is
+not one of text), a formula in a line (`\( .. \)`, `$ .. $`), a price or a formula that begins with
+a digit (`$5`), a fence of code or a listing, and a line of a table or a heading. What is never
+closed ends at a blank line before a word, or after so many characters. Signs of several characters
+(`\begin{align}`) wait, unread, until they are complete; what is open at a character is known when
+the character is read.
+"""
+
+import re
+import sys
+from dataclasses import dataclass, field
+from typing import Final
+
+SENTENCE = ".$"  # behind a formula in a line that ends with a full stop
+DISPLAY, ROUND, FORMULA, PRICE = "display", "round", "formula", "price"
+CODE, ROW = "code", "row"
+# After so many characters an unclosed one is text.
+_LONGEST: Final = {DISPLAY: 5000, ROUND: 300, FORMULA: 300, PRICE: 300}
+_CONTEXT = 192  # characters of the text before a piece that are kept; no sign is longer
+_LISTS = frozenset(("itemize", "enumerate", "description"))
+_LISTINGS = frozenset(("verbatim", "Verbatim", "lstlisting", "minted", "alltt"))
+_PROSE_ENVIRONMENTS: Final = """
+    document abstract center figure table quote quotation flushleft flushright minipage small
+    proof theorem lemma proposition corollary claim definition remark example exercise problem
+    question solution answer note tasks parts
+"""
+_TEXTS = frozenset(_PROSE_ENVIRONMENTS.split())
+_TAG = r"think|thinking|thought|thoughts|reasoning|reflection|scratchpad|answer|solution|output"
+_ENVIRONMENT = r"(?P<which>begin|end)\{(?P<name>[A-Za-z]{1,20})\*?\}"
+_LINE_END = r"(?:\r\n|\n|\r(?!\n))"
+_BLANK = rf"(?P<blank>{_LINE_END}[^\S\r\n]{{0,80}}{_LINE_END}\s{{0,40}})"
+_TEXT = re.compile(
+    r"[\r\n][ \t]{0,12}(?:(?P<fence>`{3}|~{3})|(?P<row>\||#{1,6}[ \t]))"
+    rf"|\\(?:(?P<round>\()|(?P<square>\[)|{_ENVIRONMENT}|[^A-Za-z(\[])"
+    r"|\$(?:(?P<double>\$)|(?P<single>(?=[^\s\d$<.,;:!?)\]}*]))|(?P<price>(?=[\s\d])))"
+    rf"|<(?P<tag>/?(?:{_TAG}))>|\[(?P<asy>asy)\]"
+)
+# What closes or breaks each; `break` is read again as text.
+_PROSE, _CAPITAL = r"(?=[A-Za-z#*<>-])", r"(?=[A-Z#*<>])"
+_INSIDE: Final = {
+    "square": re.compile(rf"(?P<close>\\\])|\\[^\]]|{_BLANK}{_CAPITAL}"),
+    "double": re.compile(rf"(?P<close>\$\$)|\\.|{_BLANK}{_PROSE}"),
+    "environment": re.compile(rf"\\(?:{_ENVIRONMENT}|[^A-Za-z])|{_BLANK}{_CAPITAL}"),
+    "asy": re.compile(r"(?P<close>\[/asy\])"),
+    "round": re.compile(rf"(?P<close>\\\))|\\[^)]|{_BLANK}(?=\S)"),
+    "single": re.compile(rf"(?P<close>\$)|\\.|{_BLANK}(?=\S)"),
+    "price": re.compile(
+        r"(?P<break>[\r\n]|\$\$|(?<=\s)\$(?=[^\s$<.,;:!?)\]}*]))|(?P<close>\$)(?=\D)|\\."
+    ),
+    "fence": re.compile(r"[\r\n][ \t]{0,12}(?P<close>`{3}|~{3})"),
+    "listing": re.compile(rf"\\{_ENVIRONMENT}"),
+    "row": re.compile(r"(?P<break>[\r\n])"),
+}
+_KINDS: Final = {
+    **dict.fromkeys(("square", "double", "environment", "asy"), DISPLAY),
+    **{
+        "round": ROUND,
+        "single": FORMULA,
+        "price": PRICE,
+        "fence": CODE,
+        "listing": CODE,
+        "row": ROW,
+    },
+}
+# The end of a piece that may begin a sign.
+_UNREAD = re.compile(
+    r"(?:\\(?:[a-z]{0,5}|(?:begin|end)\{[A-Za-z]{0,20}\*?)|\$|<(?:/?[a-z]{0,10})|\[/?[a-z]{0,3}"
+    rf"|[\r\n](?:[ \t]{{0,12}}(?:`{{0,2}}|~{{0,2}}|#{{0,6}})|[^\S\r\n]{{0,80}}(?:{_LINE_END}"
+    r"\s{0,40})?))\Z"
+)
+# What may follow the last mark that a reader sees in a display.
+_BEHIND_MARK = re.compile(
+    r"(?:\s|\\(?:qedhere|nonumber|notag|qquad|quad|right\.?|[,;:! \\])"
+    r"|\\(?:label|tag\*?|end)\{[^{}]{0,40}\}|\})*\Z"
+)
+_MARK = 80
+_GAP = 4  # line ends behind what opens a display
+
+
+_VISIBLE = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is open from `start` to `end`, in characters of the whole text; `body`: its content."""
+
+    start: int
+    body: int
+    end: int
+    kind: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What a piece of a text holds, in order; places are asked for in order, too."""
+
+    spans: list[Span] = field(default_factory=list)
+    # Where displays and tags end, with the last mark of the display; "" for a tag. Formulas
+    # in a line that end a sentence have the mark SENTENCE.
+    ends: dict[int, str] = field(default_factory=dict)
+    lists: list[tuple[int, int]] = field(default_factory=list)  # place, opened or closed
+    place: int = 0
+    listed: int = 0
+
+    def open_at(self, place: int) -> Span | None:
+        """Return the span around a place."""
+        while self.place < len(self.spans) and self.spans[self.place].end <= place:
+            self.place += 1
+        span = self.spans[self.place] if self.place < len(self.spans) else None
+        return span if span and span.start < place else None
+
+    def lists_at(self, place: int, lists: int) -> int:
+        """Return how many lists of LaTeX are open at a place, if `lists` are at the one before."""
+        while self.listed < len(self.lists) and self.lists[self.listed][0] <= place:
+            lists = max(0, lists + self.lists[self.listed][1])
+            self.listed += 1
+        return lists
+
+
+@dataclass(slots=True, kw_only=True)
+class Formulas:
+    """Reads a text in pieces; the state is the same for any pieces."""
+
+    size: int = 0  # characters read or waiting
+    tail: str = "\n"  # the end of the text; a line starts with it
+    waiting: int = 1  # characters at its end that are not read yet
+    sign: str = ""  # what opened the span, a name of `_INSIDE`
+    name: str = ""  # of its environment
+    depth: int = 0  # of environments of that name
+    start: int = 0
+    body: int = 0
+    known: int = sys.maxsize  # where the first formula ends
+
+    def known_at(self, place: int) -> bool:
+        """Return whether the text before a place holds a formula."""
+        return self.known <= place
+
+    def read(self, text: str) -> tuple[str, Found]:
+        """Read the next piece; return its shadow, with masked displays, and what it holds."""
+        window, base = self.tail + text, self.size - len(self.tail)
+        place = len(self.tail) - self.waiting
+        found = Found()
+        while place < len(window):
+            limit = self.start + _LONGEST.get(_KINDS.get(self.sign, ""), sys.maxsize) - base
+            pattern, end = (_INSIDE[self.sign], limit) if self.sign else (_TEXT, len(window))
+            if match := pattern.search(window, place, min(end, len(window))):
+                place = (self._inside if self.sign else self._open)(match, base, found)
+            elif self.sign and limit <= len(window):
+                place = self._close(limit, base, found)
+            else:
+                break
+        unread = _UNREAD.search(window, max(place, len(window) - _CONTEXT))
+        self.waiting = len(window) - unread.start() if unread else 0
+        self.size += len(text)
+        if self.sign:
+            found.spans.append(self._span(self.size + 1))
+        self.tail = window[-_CONTEXT:]
+        return _masked(text, self.size - len(text), found.spans), found
+
+    def _open(self, match: re.Match[str], base: int, found: Found) -> int:
+        """Read a sign in text; return where to continue."""
+        sign, place = match.lastgroup, match.end()
+        if sign == "tag":
+            found.ends[base + place] = ""
+        elif sign == "name":
+            sign = self._environment(match, base, found)
+        if sign in _INSIDE:
+            self.sign, self.depth = sign, 1
+            self.start, self.body = base + match.start(), base + place
+        return place
+
+    def _environment(self, match: re.Match[str], base: int, found: Found) -> str | None:
+        """Return what an environment opens in text, if it opens something."""
+        name, opens = match["name"], match["which"] == "begin"
+        if name in _LISTS:
+            found.lists.append((base + match.end(), 1 if opens else -1))
+        if not opens or name in _LISTS or name in _TEXTS:
+            return None
+        self.name = name
+        return "listing" if name in _LISTINGS else "environment"
+
+    def _inside(self, match: re.Match[str], base: int, found: Found) -> int:
+        """Read a sign in a span; return where to continue."""
+        group, place = match.lastgroup, match.end()
+        kind = _KINDS[self.sign]
+        if group == "name" and match["name"] == self.name:
+            self.depth += 1 if match["which"] == "begin" else -1
+            group = None if self.depth else "close"
+        if group == "close":
+            if kind in (DISPLAY, ROUND, FORMULA):
+                self.known = min(self.known, base + place)
+            if kind == DISPLAY:
+                found.ends[base + place] = self._mark(match, base)
+            elif kind != CODE and match.string[match.start("close") - 1] in ".?":
+                found.ends[base + place] = SENTENCE
+        elif group == "break" or (group == "blank" and not self._opens(match, base)):
+            place = match.start()
+        else:
+            return place
+        return self._close(place, base, found)
+
+    def _opens(self, match: re.Match[str], base: int) -> bool:
+        """Return whether there is nothing between what opened the span and a blank line."""
+        gap = base + match.start() - self.body
+        return gap <= _GAP and not match.string[self.body - base : match.start()].strip()
+
+    def _mark(self, match: re.Match[str], base: int) -> str:
+        """Return the last character of a display that a reader sees."""
+        first = max(self.body - base, match.start() - _MARK)
+        window = match.string[first : match.start()]
+        behind = _BEHIND_MARK.search(window)
+        return (window[: behind.start()] if behind else window)[-1:] or "$"
+
+    def _span(self, end: int) -> Span:
+        return Span(self.start, self.body, end, _KINDS[self.sign])
+
+    def _close(self, place: int, base: int, found: Found) -> int:
+        found.spans.append(self._span(base + place))
+        self.sign = ""
+        return place
+
+
+def _masked(text: str, start: int, spans: list[Span]) -> str:
+    """Return the text with a sign for each visible character of displays."""
+    shadow, place = [], 0
+    for span in spans:
+        first, end = max(span.body - start, place), span.end - start
+        if span.kind == DISPLAY and end > first:
+            shadow.append(text[place:first])
+            shadow.append(_VISIBLE.sub(lambda found: "$" * len(found[0]), text[first:end]))
+            place = end
+    return "".join((*shadow, text[place:])) if shadow else text
