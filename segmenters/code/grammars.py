@@ -17,11 +17,12 @@ import tree_sitter
 
 # The parser asks for the text in chunks; a smaller chunk counts rereading more exactly.
 _CHUNK = 512
-# Limits of work in reads of a chunk and in steps (calls of the progress callback, of a hundred
-# operations each). Each byte passed pays off a rate of debt, which may not exceed the most. Nearly
-# all code that people write stays below 20 reads and 8 steps.
-_READ_RATE, _MOST_READS = 4 / _CHUNK, 48
-_STEP_RATE, _MOST_STEPS = 0.0125, 24
+# Reads of a chunk in a text of so many bytes. Some grammars look from many places to the end of the
+# text (that of Julia from up to 40 in ordinary code), so they are bounded on the whole alone.
+_READ_RATE, _MOST_READS = 64 / _CHUNK, 48
+# Steps, calls of the progress callback, of a hundred operations each: each byte passed pays off a
+# rate of debt, which may not exceed the most. Ordinary code owes 5 at most.
+_STEP_RATE, _MOST_STEPS = 0.02, 24
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
 _DEEPEST = 250
 _ODD_SPACE = re.compile(
@@ -49,22 +50,20 @@ def encode(text: str) -> bytes:
 
 
 @dataclass(slots=True)
-class _Work:
-    """Work done in a text, against what the bytes passed pay for."""
+class _Steps:
+    """Steps done in a text, against what the bytes passed pay for."""
 
-    rate: float
-    most: int
     spent: int = 0
     debt: float = 0
     place: int = 0
 
     def add(self, place: int) -> bool:
-        """Count one unit of work at this byte; return whether the debt is too large."""
+        """Count a step at this byte; return whether the debt is too large."""
         passed = max(place - self.place, 0)
         self.place += passed
         self.spent += 1
-        self.debt = max(self.debt - self.rate * passed, 0) + 1
-        return self.debt > self.most
+        self.debt = max(self.debt - _STEP_RATE * passed, 0) + 1
+        return self.debt > _MOST_STEPS
 
 
 def parse(
@@ -78,27 +77,24 @@ def parse(
     if deep is not None:
         return None, deep
     end = len(data.rstrip())
-    reads, steps = _Work(_READ_RATE, _MOST_READS), _Work(_STEP_RATE, _MOST_STEPS)
-    over = False
+    steps, reads = _Steps(), int(_MOST_READS + _READ_RATE * len(data))
 
     def read(place: int, _: object) -> bytes:
-        nonlocal over
-        over |= reads.add(place)
+        nonlocal reads
+        reads -= 1
         # Never an early end, even beyond the limit: two ends in one text crash the parser.
         return data[place : place + _CHUNK]
 
     def stop(place: int, _: bool) -> bool:
-        nonlocal over
         # After the text has been read, the tree is balanced: those steps pass no byte.
         much = steps.add(place) and place < end
-        over |= much or steps.spent > _MOST_STEPS + _LAST_RATE * steps.place
-        return over
+        return much or reads < 0 or steps.spent > _MOST_STEPS + _LAST_RATE * steps.place
 
     try:
         tree = tree_sitter.Parser(language).parse(read, progress_callback=stop)
     except ValueError:  # cancelled
         return None, steps.place
-    return (None if over else tree), steps.place
+    return tree, steps.place
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:

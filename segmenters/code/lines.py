@@ -64,7 +64,7 @@ class Lines(Segmenter):
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)

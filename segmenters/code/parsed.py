@@ -26,6 +26,7 @@ from segmenters.places import character_ends, line_ends
 # time quadratic in a piece, and twice the text takes at most 2.5 times as long only in several
 # pieces.
 _PIECE = 1 << 17
+_SMALL_PIECE = 1 << 12
 _GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
 # The longest such stretch, and the first piece after it: giving up can cost a hundred scans of the
 # piece.
@@ -137,6 +138,9 @@ class _Reading:
                 if end - start >= given_up:
                     given_up, size = _GIVEN_UP, min(2 * size, _PIECE)
                 start = end
+                continue
+            if size > _SMALL_PIECE:  # what is hard in a large piece may be easy in small ones
+                size = max(min(size, end - start) >> 3, _SMALL_PIECE)
                 continue
             hard = seams.last(start, start + reached)
             if hard - start >= given_up:
