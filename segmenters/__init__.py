@@ -22,6 +22,7 @@ from segmenters.controls import (
 )
 from segmenters.documents.mixed import Mixed
 from segmenters.documents.router import Auto, route
+from segmenters.levels.levels import Levels
 from segmenters.proofs.coq import Coq
 from segmenters.proofs.informal import ArithmeticSteps, ChainOfThought
 from segmenters.proofs.keywords import Isabelle, Metamath, Mizar
@@ -42,6 +43,7 @@ __all__ = [
     "Isabelle",
     "LaTeXProofs",
     "Lean",
+    "Levels",
     "Lines",
     "Matched",
     "Metamath",

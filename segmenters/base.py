@@ -131,6 +131,10 @@ class Segmenter(ABC):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
         return nested(self._levels(text), len(text), count=len(self.level_names))
 
+    def levels_of_tokens(self, text: str, anchors: npt.NDArray[np.int64]) -> tuple[Cuts, ...]:
+        """Return `levels` of a text with tokens at these anchors (align.py), which may count."""
+        return self.levels(text)
+
     def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
         """Return the ends of each level, finest first and as in `_ends`; the last may be missing.
 
@@ -142,6 +146,21 @@ class Segmenter(ABC):
     def machine(self) -> Machine:
         """Return a machine that cuts a text as it arrives; raise ValueError if there is none."""
         raise self.refusal("it has no machine")
+
+    def level_machine(self, level: int) -> Machine:
+        """Return a machine of one level, by its rank in `level_names`; ValueError without one."""
+        if level == 0:
+            return self.machine()
+        return Nested(finer=self.level_machine(level - 1), own=self._coarser_machine(level))
+
+    def _coarser_machine(self, level: int) -> Machine:
+        """Return a machine of the ends of a coarser level, as `_levels` gives them.
+
+        Override it for the levels that can be followed; `Nested` moves their ends to cuts of the
+        finer level. Raise `refusal` for the others.
+        """
+        name = self.level_names[level]
+        raise self.refusal(f"its level {name!r} is known only from the whole text")
 
     def refusal(self, reason: str) -> ValueError:
         """Return the error raised where this segmenter has no machine."""
@@ -225,6 +244,10 @@ class Machine(ABC):
         """End the text and return the undecided cuts; nothing may be pushed afterwards."""
         return []
 
+    def anchored(self, place: int) -> list[int]:
+        """Count a token whose anchor is at `place`; return the cuts that it decides."""
+        return []
+
     @property
     def decided(self) -> int:
         """Return the character up to which every cut is known: by default the last one read."""
@@ -256,6 +279,51 @@ class Window(Machine):
             return []
         cuts = self.segmenter.cut(window)[1:-1].tolist()
         return [start + cut for cut in cuts if cut >= known]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Nested(Machine):
+    """Machine of a coarser level: its `own` ends, moved to the next cut of the finer level."""
+
+    finer: Machine
+    own: Machine
+    # What is known of both beyond the places that are decided.
+    cuts: list[int] = dataclasses.field(default_factory=list)
+    ends: list[int] = dataclasses.field(default_factory=list)
+
+    @property
+    def decided(self) -> int:
+        return min(self.finer.decided, self.own.decided)
+
+    def copy(self) -> Self:
+        twin = super(Nested, self).copy()
+        twin.finer, twin.own = self.finer.copy(), self.own.copy()
+        twin.cuts, twin.ends = self.cuts.copy(), self.ends.copy()
+        return twin
+
+    def anchored(self, place: int) -> list[int]:
+        return self._judged(self.finer.anchored(place), self.own.anchored(place), self.decided)
+
+    def close(self) -> list[int]:
+        return self._judged(self.finer.close(), self.own.close(), self.size)
+
+    def _read(self, text: str) -> list[int]:
+        cuts, ends = self.finer.push(text), self.own.push(text)
+        return self._judged(cuts, ends, self.decided)
+
+    def _judged(self, cuts: list[int], ends: list[int], known: int) -> list[int]:
+        """Return the cuts up to `known` at which, or before which, an end of the level lies."""
+        self.cuts += cuts
+        self.ends += ends
+        found: list[int] = []
+        while self.cuts and self.cuts[0] <= known:
+            cut, past = self.cuts.pop(0), 0
+            while past < len(self.ends) and self.ends[past] <= cut:
+                past += 1
+            if past:
+                found.append(cut)
+                del self.ends[:past]
+        return found
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

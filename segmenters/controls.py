@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,15 @@ import numpy.typing as npt
 from segmenters.base import (
     Cuts,
     Machine,
-    Meta,
     Segmenter,
+    SpacedMachine,
     Window,
     require_choice,
     require_integer,
     require_type,
 )
+from segmenters.levels.bounds import CLAUSE
+from segmenters.levels.levels import Derived
 from segmenters.places import characters, utf8
 from segmenters.random_numbers import GOLDEN, mix
 
@@ -33,8 +35,9 @@ _NEWLINE, _SPACE, _PERIOD = b"\n ."
 _PIECE = 1 << 18
 Kind = Literal["shuffled", "random", "stride"]
 KINDS = get_args(Kind)
-# The end of a clause with its white space, which Chinese and Japanese do not need.
-_CLAUSE = re.compile(r"[,;:\u2014]\s+|[\uff0c\uff1b\uff1a\u3001]\s*")
+# The signs that end a clause: before white space, and anywhere.
+_SPACED_SIGN = re.compile(r"[,;:\u2014](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
+_SIGNS_BEFORE_SPACE = tuple(",;:\u2014")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,30 +191,7 @@ class _Draws(Machine):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _Derived(Segmenter):
-    """Base of segmenters that change the segments of another one, `of`."""
-
-    of: Segmenter
-
-    def __post_init__(self) -> None:
-        require_type("of", self.of, Segmenter)
-
-    def choose(
-        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
-    ) -> Segmenter:
-        chosen = self.of.choose(text=text, kind=kind, name=name, meta=meta)
-        return dataclasses.replace(self, of=chosen)
-
-    def fingerprint(self) -> dict[str, Any]:
-        found = super(_Derived, self).fingerprint()
-        inner = self.of.fingerprint()
-        call = {"_target_": inner["segmenter"], **inner["parameters"]}
-        versions = {"of": {"version": inner["version"], **inner["versions"]}}
-        return found | {"parameters": found["parameters"] | {"of": call}, "versions": versions}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Clauses(_Derived):
+class Clauses(Derived):
     """The segments of another segmenter, cut further after each comma, semicolon, colon or dash.
 
     Except in Chinese and Japanese, only marks before white space count.
@@ -234,11 +214,54 @@ class Clauses(_Derived):
         return (self._clauses(text, inner[0]), *inner)
 
     def _clauses(self, text: str, cuts: Cuts) -> Cuts:
-        return np.concatenate((cuts, [m.end() for m in _CLAUSE.finditer(text)]))
+        return np.concatenate((cuts, [m.end() for m in CLAUSE.finditer(text)]))
+
+    def machine(self) -> Machine:
+        return _Either(inner=self.of.machine(), clauses=_ClauseEnds())
+
+    def _coarser_machine(self, level: int) -> Machine:
+        return self.of.level_machine(level - 1)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _ClauseEnds(SpacedMachine):
+    sign: bool = False  # the last character is a sign that ends a clause if white space follows
+
+    def step_ends(self, text: str) -> list[int]:
+        ends = [0] if self.sign and text[0].isspace() else []
+        self.sign = text.endswith(_SIGNS_BEFORE_SPACE)
+        return ends + [match.end() for match in _SPACED_SIGN.finditer(text)]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Either(Machine):
+    """The cuts of a segmenter and of clauses."""
+
+    inner: Machine
+    clauses: _ClauseEnds
+    waiting: list[int] = dataclasses.field(default_factory=list)  # clauses beyond what inner knows
+
+    @property
+    def decided(self) -> int:
+        return min(self.inner.decided, self.clauses.decided)
+
+    def copy(self) -> Self:
+        twin = super(_Either, self).copy()
+        twin.inner, twin.clauses = self.inner.copy(), self.clauses.copy()
+        twin.waiting = self.waiting.copy()
+        return twin
+
+    def close(self) -> list[int]:
+        return sorted({*self.waiting, *self.inner.close(), *self.clauses.close()})
+
+    def _read(self, text: str) -> list[int]:
+        known = sorted({*self.waiting, *self.inner.push(text), *self.clauses.push(text)})
+        self.waiting = [cut for cut in known if cut > self.decided]
+        return [cut for cut in known if cut <= self.decided]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Matched(_Derived):
+class Matched(Derived):
     """As many segments in each document as another segmenter makes, with ends that mean nothing.
 
     `kind`: "shuffled" permutes the lengths of its segments; "random" draws places uniformly without

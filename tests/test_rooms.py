@@ -32,6 +32,7 @@ PUBLIC = {
         "Isabelle",
         "LaTeXProofs",
         "Lean",
+        "Levels",
         "Lines",
         "Matched",
         "Metamath",
@@ -71,7 +72,7 @@ PUBLIC = {
 # wherever in the file the import is. The longest name that fits decides where a file belongs.
 FLOORS = {
     "segmenters": """
-        places fields random_numbers base align registry controls prose code proofs
+        places fields random_numbers base align registry levels controls prose code proofs
         documents streaming show
     """,
     "bipe": """

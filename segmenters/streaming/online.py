@@ -5,6 +5,9 @@
     online.push(" end.") -> [0]
     online.push(" It")   -> [2]
 
+With `levels=2`, bit 2 of a mark opens a segment of the second level, and so on, if the segmenter
+can follow these levels (`Segmenter.level_machine`).
+
 A mark depends on the token's anchor, its first visible character (align.py), and machines know
 every cut up to the last character read, so `push` returns the mark of its own token before the next
 one is chosen. A token waits only if the bytes of its anchor are incomplete (byte-level vocabularies
@@ -29,25 +32,34 @@ _CONTINUATION = range(0x80, 0xC0)
 
 @dataclass(slots=True, init=False)
 class Online:
-    """Marks of the tokens of one document, pushed one by one (ValueError without a machine)."""
+    """Marks of the tokens of one document, pushed one by one (ValueError without a machine).
 
-    _machine: Machine
+    `levels`: how many levels of the segmenter the marks hold, the finest first.
+    """
+
+    _machines: list[Machine]
     # Bytes of a character that is not complete; characters read; whether the text has ended.
     _bytes: bytes
     _size: int
     _closed: bool
-    # Cuts after the last anchor; the last anchor (-1 before the first token).
-    _cuts: deque[int]
+    # Cuts of each level after the last anchor; the last anchor (-1 before the first token).
+    _cuts: list[deque[int]]
     _anchor: int
     # First and last character of each token with an unknown anchor; the anchors of the tokens
     # before them whose marks are undecided.
     _spans: deque[tuple[int, int]]
     _anchors: deque[int]
 
-    def __init__(self, *, segmenter: Segmenter) -> None:
-        self._machine = segmenter.machine()
+    def __init__(self, *, segmenter: Segmenter, levels: int = 1) -> None:
+        names = segmenter.level_names
+        if not 1 <= levels <= len(names):
+            raise ValueError(
+                f"levels must be 1 to {len(names)}, since {type(segmenter).__name__} has "
+                f"{', '.join(names)}, was: {levels}"
+            )
+        self._machines = [segmenter.level_machine(level) for level in range(levels)]
         self._bytes, self._size, self._closed = b"", 0, False
-        self._cuts, self._anchor = deque(), -1
+        self._cuts, self._anchor = [deque() for _ in self._machines], -1
         self._spans, self._anchors = deque(), deque()
 
     @property
@@ -95,22 +107,28 @@ class Online:
     def copy(self) -> Online:
         """Return an independent copy."""
         twin = copy.copy(self)
-        twin._machine = self._machine.copy()
-        twin._cuts, twin._spans = self._cuts.copy(), self._spans.copy()
-        twin._anchors = self._anchors.copy()
+        twin._machines = [machine.copy() for machine in self._machines]
+        twin._cuts = [cuts.copy() for cuts in self._cuts]
+        twin._spans, twin._anchors = self._spans.copy(), self._anchors.copy()
         return twin
 
     def _decide(self, added: str) -> list[int]:
         """Return the marks that are decided once `added` follows the text."""
         known = self._size
         self._size += len(added)
-        self._cuts.extend(self._machine.push(added))
-        if self._closed:
-            self._cuts.extend(self._machine.close())
+        found: list[int] = []
         while self._spans and (anchor := self._anchor_of(*self._spans[0], added, known)) >= 0:
             self._spans.popleft()
             self._anchors.append(anchor)
-        decided = self._size if self._closed else self._machine.decided
+            found.append(anchor)
+        for machine, cuts in zip(self._machines, self._cuts, strict=True):
+            cuts.extend(machine.push(added))
+            for anchor in found:
+                cuts.extend(machine.anchored(anchor))
+            if self._closed:
+                cuts.extend(machine.close())
+        decided = min(machine.decided for machine in self._machines)
+        decided = self._size if self._closed else decided
         marks: list[int] = []
         while self._anchors and (self._anchors[0] <= decided or not self._anchors[0]):
             marks.append(self._mark(self._anchors.popleft()))
@@ -129,10 +147,13 @@ class Online:
         return max(before, first)
 
     def _mark(self, anchor: int) -> int:
-        mark = DOCUMENT | SEGMENT if self._anchor < 0 else 0
-        while self._cuts and self._cuts[0] <= anchor:
-            self._cuts.popleft()
-            mark |= SEGMENT
+        mark = DOCUMENT if self._anchor < 0 else 0
+        for level, cuts in enumerate(self._cuts):
+            opens = self._anchor < 0
+            while cuts and cuts[0] <= anchor:
+                cuts.popleft()
+                opens = True
+            mark |= opens * (SEGMENT << level)
         self._anchor = anchor
         return mark
 
@@ -140,14 +161,17 @@ class Online:
 class TokenMarker:
     """Marks of the tokens of one document from their ids; raises ValueError as `Online` does.
 
+    `levels`: of the marks, as for `Online`.
     `pieces`: the bytes of each id, empty for special tokens; `skip`: bytes at the start that do not
     belong to the text (SentencePiece writes a space before it).
     """
 
     __slots__ = ("_online", "_pieces", "_skip")
 
-    def __init__(self, *, segmenter: Segmenter, pieces: Sequence[bytes], skip: int = 0) -> None:
-        self._online, self._pieces = Online(segmenter=segmenter), pieces
+    def __init__(
+        self, *, segmenter: Segmenter, pieces: Sequence[bytes], skip: int = 0, levels: int = 1
+    ) -> None:
+        self._online, self._pieces = Online(segmenter=segmenter, levels=levels), pieces
         self._skip = skip
 
     def push(self, token: int) -> list[int]:

@@ -19,6 +19,7 @@ from segmenters import (
     Isabelle,
     LaTeXProofs,
     Lean,
+    Levels,
     Lines,
     Matched,
     Metamath,
@@ -57,7 +58,7 @@ SEGMENTERS = [
     Mixed(),
     Mixed(format="html"),
     Auto(),
-    Sentences(),
+    Sentences(backend="spacy"),
     Sentences(backend="rules"),
     Sentences(backend="sentencizer"),
     Clauses(of=Sentences(backend="rules")),
@@ -65,6 +66,10 @@ SEGMENTERS = [
     Matched(of=Sentences(backend="rules"), kind="shuffled"),
     Matched(of=Lines(), kind="random"),
     Matched(of=Auto(), kind="stride"),
+    Levels(of=Clauses(of=Newline()), keep=2),
+    Levels(of=Clauses(of=Newline()), keep=["segment"], longest=5),
+    Levels(of=Auto(), keep=3, longest=1),
+    Levels(of=Newline(), longest="3 characters"),
 ]
 for slow_to_load in SEGMENTERS:
     slow_to_load.cut("")  # spaCy loads here, outside of any deadline

@@ -1,0 +1,220 @@
+"""Which levels of a segmenter are kept, and how long a segment may be: `Levels`.
+
+Levels(of=Sentences(), keep=2)                            sentences and paragraphs
+Levels(of=Sentences(), keep=["paragraph", "section"])     a paragraph is the segment
+Levels(of=Sentences(), longest=512)                       no sentence over 512 characters
+Levels(of=Lines(), longest="128 tokens")                  no line over 128 tokens
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from segmenters.base import (
+    Cuts,
+    Machine,
+    Meta,
+    Segmenter,
+    SegmenterError,
+    require_integer,
+    require_type,
+)
+from segmenters.levels.bounds import Anchors, Bound, BoundMachine, bounded, patterns_for
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Derived(Segmenter):
+    """Base of segmenters that change the segments of another one, `of`."""
+
+    of: Segmenter
+
+    def __post_init__(self) -> None:
+        require_type("of", self.of, Segmenter)
+
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        return self.around(self.of.choose(text=text, kind=kind, name=name, meta=meta))
+
+    def around(self, chosen: Segmenter) -> Segmenter:
+        """Return this segmenter around another one, that of one document."""
+        return dataclasses.replace(self, of=chosen)
+
+    def fingerprint(self) -> dict[str, Any]:
+        found = super(Derived, self).fingerprint()
+        inner = self.of.fingerprint()
+        call = {"_target_": inner["segmenter"], **inner["parameters"]}
+        versions = {"of": {"version": inner["version"], **inner["versions"]}}
+        return found | {"parameters": found["parameters"] | {"of": call}, "versions": versions}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked(Derived):
+    """The levels of another segmenter by rank, under other `names`; missing ones cut nothing."""
+
+    names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        super(Ranked, self).__post_init__()
+        object.__setattr__(self, "names", tuple(self.names))
+
+    @property
+    def lookahead(self) -> int | None:
+        return self.of.lookahead
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(self.names)
+
+    def cut(self, text: str) -> Cuts:
+        return self.of.cut(text)
+
+    def _ends(self, text: str) -> Cuts:
+        return self.of.cut(text)
+
+    def _levels(self, text: str) -> Sequence[Cuts]:
+        return self.of.levels(text)
+
+    def machine(self) -> Machine:
+        return self.of.machine()
+
+    def _coarser_machine(self, level: int) -> Machine:
+        if level < len(self.of.level_names):
+            return self.of.level_machine(level)
+        return Never()
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Never(Machine):
+    """Machine of a level that cuts nothing."""
+
+    def _read(self, text: str) -> list[int]:
+        return []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Levels(Derived):
+    """Some levels of another segmenter, with a bound on the length of the finest of them.
+
+    `keep`: how many, the finest ones, or their names, finest first; the first is what `cut`
+    gives. `longest`: a number of characters, or as in "128 tokens"; what is longer is split
+    (bounds.py). A bound in tokens is applied by `bound`, where the tokens are known. With one level
+    and no bound, this is the segmenter itself, fingerprint included.
+    """
+
+    keep: int | Sequence[str] = 1
+    longest: int | str | None = None
+
+    def __post_init__(self) -> None:
+        super(Levels, self).__post_init__()
+        require_type("levels", self.keep, int, Sequence)
+        names = self.of.level_names
+        if isinstance(self.keep, int):
+            require_integer("levels", self.keep, 1)
+            if self.keep > len(names):
+                raise ValueError(
+                    f"levels must be at most {len(names)}, since {type(self.of).__name__} has "
+                    f"{', '.join(names)}, was: {self.keep}"
+                )
+        else:
+            wished = [self.keep] if isinstance(self.keep, str) else [*self.keep]
+            ranks = [names.index(name) for name in wished if name in names]
+            if not ranks or len(ranks) < len(wished) or ranks != sorted({*ranks}):
+                raise ValueError(
+                    f"levels must be among {', '.join(names)}, the finest first and each once, "
+                    f"for {type(self.of).__name__}, was: {wished}"
+                )
+            object.__setattr__(self, "keep", tuple(wished))
+        if self.longest is not None:
+            Bound.of(self.longest)
+
+    @property
+    def lookahead(self) -> int | None:
+        return self.of.lookahead if self._ranks == (0,) and self.longest is None else None
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(self.of.level_names[rank] for rank in self._ranks)
+
+    @property
+    def in_tokens(self) -> bool:
+        """Return whether segments have a bound in tokens, which `bound` applies."""
+        return self.longest is not None and Bound.of(self.longest).unit == "tokens"
+
+    def around(self, chosen: Segmenter) -> Segmenter:
+        names = self.of.level_names
+        if chosen.level_names != names and self._ranks != (0,):
+            chosen = Ranked(of=chosen, names=names)
+        return dataclasses.replace(self, of=chosen)
+
+    def fingerprint(self) -> dict[str, Any]:
+        if self.keep == 1 and self.longest is None:
+            return self.of.fingerprint()
+        return super(Levels, self).fingerprint()
+
+    def cut(self, text: str) -> Cuts:
+        """Return the cuts of the first level; SegmenterError for a bound in tokens."""
+        if self._ranks[0] == 0 and self.longest is None:
+            return self.of.cut(text)
+        return self.levels(text)[0]
+
+    def levels(self, text: str) -> tuple[Cuts, ...]:
+        """Return the cuts of each level that is kept; SegmenterError for a bound in tokens."""
+        if self.in_tokens:
+            raise SegmenterError(
+                f"longest={self.longest!r} needs the tokens of the text: count characters, or call "
+                "levels_of_tokens"
+            )
+        found = self._kept(text)
+        return found if self.longest is None else self._bounded(text, found, None)
+
+    def levels_of_tokens(self, text: str, anchors: Anchors) -> tuple[Cuts, ...]:
+        """Return the cuts of each level of a text with tokens at these anchors (align.py)."""
+        return (
+            self._bounded(text, self._kept(text), anchors) if self.in_tokens else self.levels(text)
+        )
+
+    def _ends(self, text: str) -> Cuts:
+        return self.levels(text)[0]
+
+    @property
+    def _ranks(self) -> tuple[int, ...]:
+        if isinstance(self.keep, int):
+            return tuple(range(self.keep))
+        return tuple(self.of.level_names.index(name) for name in self.keep)
+
+    def _kept(self, text: str) -> tuple[Cuts, ...]:
+        if self._ranks == (0,):
+            return (self.of.cut(text),)
+        found = self.of.levels(text)
+        return tuple(found[rank] for rank in self._ranks)
+
+    def _bounded(
+        self, text: str, levels: tuple[Cuts, ...], anchors: Anchors | None
+    ) -> tuple[Cuts, ...]:
+        assert self.longest is not None
+        first = self._ranks[0]
+        finest = bounded(
+            text,
+            levels[0],
+            bound=Bound.of(self.longest),
+            patterns=patterns_for(self.level_names[0]),
+            lower=self.of.levels(text)[:first][::-1] if first else (),
+            anchors=anchors,
+        )
+        return (finest, *levels[1:])
+
+    def machine(self) -> Machine:
+        first = self._ranks[0]
+        inner = self.of.level_machine(first)
+        if self.longest is None:
+            return inner
+        return BoundMachine(
+            inner=inner,
+            lower=[self.of.level_machine(level) for level in reversed(range(first))],
+            bound=Bound.of(self.longest),
+            patterns=patterns_for(self.level_names[0]),
+        )
+
+    def _coarser_machine(self, level: int) -> Machine:
+        return self.of.level_machine(self._ranks[level])

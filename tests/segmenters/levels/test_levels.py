@@ -1,0 +1,301 @@
+"""Levels that are kept, bounds on length, and the same while text is written."""
+
+import dataclasses
+import pickle
+import random
+import unicodedata
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmenters import (
+    Auto,
+    Clauses,
+    Coq,
+    Levels,
+    Lines,
+    Matched,
+    Newline,
+    Segmenter,
+    SegmenterError,
+    Sentences,
+    Stride,
+    mark,
+)
+from segmenters.align import anchors_from_offsets
+from segmenters.base import Machine, Window, nested
+from segmenters.levels.bounds import Bound, joined
+from segmenters.streaming.online import Online
+from tests.segmenters.texts import any_text, grows_too_fast
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Verses(Segmenter):
+    """Lines, stanzas that end at an empty line, and books that end at "%"."""
+
+    lookahead = 0
+    level_names = ("line", "stanza", "book")
+
+    def _ends(self, text):
+        return [place + 1 for place, sign in enumerate(text) if sign == "\n"]
+
+    def _levels(self, text):
+        return tuple(_places(text, sign) for sign in ("\n", "\n\n", "%"))
+
+    def machine(self):
+        return Window(segmenter=Newline(), before=1, triggers="\n")
+
+    def _coarser_machine(self, level):
+        return _Signs(sign=("", "\n\n", "%")[level])
+
+
+def _places(text, sign):
+    return [place + 1 for place in range(len(text)) if text[: place + 1].endswith(sign)]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Signs(Machine):
+    sign: str
+    before: str = ""
+
+    def _read(self, text):
+        window = self.before + text
+        start, known = self.size - len(self.before), len(self.before)
+        self.before = window[-1:]
+        return [start + place for place in _places(window, self.sign) if place > known]
+
+
+GERMANY, FRANCE = "\U0001f1e9\U0001f1ea", "\U0001f1eb\U0001f1f7"
+WORDS = st.lists(
+    st.sampled_from(
+        [*"\n\n% ,.ax\r\u0301\u200d\u3002", "\n\n", "a, b. c", "\U0001f468\u200d\U0001f469"]
+    ),
+    max_size=40,
+).map("".join)
+TEXTS = st.one_of(WORDS, any_text)
+FOLLOWED = [
+    Verses(),
+    Levels(of=Verses(), keep=2),
+    Levels(of=Verses(), keep=["stanza", "book"]),
+    Levels(of=Verses(), keep=["book"], longest=4),
+    Levels(of=Verses(), keep=["stanza", "book"], longest=3),
+    Levels(of=Clauses(of=Newline()), keep=2, longest=6),
+    Levels(of=Sentences(), longest=9),
+    Levels(of=Lines(), longest=1),
+    Levels(of=Levels(of=Verses(), longest=5), longest=2),
+    Clauses(of=Verses()),
+    Clauses(of=Clauses(of=Sentences())),
+]
+IN_TOKENS = [
+    Levels(of=Verses(), keep=3, longest="3 tokens"),
+    Levels(of=Sentences(), longest="1 token"),
+    Levels(of=Clauses(of=Newline()), keep=["segment"], longest="4 tokens"),
+]
+each = pytest.mark.parametrize("segmenter", FOLLOWED, ids=repr)
+
+
+@each
+@given(text=TEXTS, seed=st.integers(0, 99))
+def test_machines_give_the_cuts_of_every_level(segmenter, text, seed):
+    for level, cuts in enumerate(segmenter.levels(text)):
+        machine, draw, found, place = segmenter.level_machine(level), random.Random(seed), [], 0
+        while place < len(text):
+            size = draw.choice((1, 2, 9))
+            found += machine.push(text[place : place + size])
+            place = min(place + size, len(text))
+            decided = [cut for cut in found if cut <= machine.decided]
+            assert decided == [cut for cut in cuts[1:-1].tolist() if cut <= machine.decided]
+            twin = machine.copy()
+            assert twin == pickle.loads(pickle.dumps(machine))
+            twin.push("x. \n\n%")
+            assert twin != machine
+        found += machine.close()
+        assert [cut for cut in found if cut < len(text)] == cuts[1:-1].tolist()
+
+
+def tokens_of(text, seed):
+    """Spans of characters, some empty and some that share their character with the next."""
+    draw, spans, place = random.Random(seed), [], 0
+    while place < len(text):
+        size = min(draw.choice((0, 1, 1, 2, 4)), len(text) - place)
+        spans.append((place, place + size))
+        place += size
+    return spans
+
+
+@pytest.mark.parametrize("segmenter", [*FOLLOWED, *IN_TOKENS], ids=repr)
+@given(text=TEXTS, seed=st.integers(0, 99))
+def test_marks_of_every_level_come_with_the_tokens(segmenter, text, seed):
+    spans = tokens_of(text, seed)
+    anchors = anchors_from_offsets(text, spans)
+    levels = segmenter.levels_of_tokens(text, anchors)
+    online = Online(segmenter=segmenter, levels=len(levels))
+    found = []
+    for start, end in spans:
+        found += online.push(text[start:end])
+        whole = found + online.provisional()
+        assert len(whole) == len(found) + online.waiting
+    assert found + online.finish() == mark(anchors, levels).tolist()
+
+
+@pytest.mark.parametrize("segmenter", IN_TOKENS, ids=repr)
+@given(text=TEXTS, seed=st.integers(0, 99))
+def test_no_segment_has_more_tokens_than_the_bound(segmenter, text, seed):
+    spans = [(start, end) for start, end in tokens_of(text, seed) if end > start]
+    anchors = anchors_from_offsets(text, spans)
+    finest, *coarser = segmenter.levels_of_tokens(text, anchors)
+    most = Bound.of(segmenter.longest).number
+    counts = np.diff(np.searchsorted(anchors, finest))
+    for (start, end), count in zip(pairwise(finest.tolist()), counts.tolist(), strict=True):
+        inside = range(start + 1, end)
+        shared = count > len(set(anchors[(anchors >= start) & (anchors < end)].tolist()))
+        assert count <= most or shared or any(joined(text, place, start) for place in inside)
+    for cuts in coarser:
+        assert set(cuts.tolist()) <= set(finest.tolist())
+
+
+@given(text=TEXTS, most=st.integers(1, 12))
+def test_what_is_short_enough_stays_and_what_is_longer_is_split(text, most):
+    plain, split = Sentences(), Levels(of=Sentences(), longest=most)
+    before, after = plain.cut(text).tolist(), split.cut(text).tolist()
+    assert set(before) <= set(after)
+    for start, end in pairwise(before):
+        if end - start <= most:
+            assert not [cut for cut in after if start < cut < end]
+    for start, end in pairwise(after):
+        assert end - start <= most or all(
+            joined(text, place, start) for place in range(start + most, end)
+        )
+        assert start in before or not unicodedata.combining(text[start])
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "pieces"),
+    [
+        ("one two, three four five", 12, ["one two, ", "three four ", "five"]),
+        ("one two.) three, four five", 20, ["one two.) ", "three, four five"]),
+        ("a\nb c\n\nd e\nf g", 9, ["a\nb c\n\n", "d e\nf g"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("xe\u0301\u0302y", 2, ["x", "e\u0301\u0302", "y"]),
+        ("ab\r\ncd", 3, ["ab", "\r\n", "cd"]),
+        ("a\ud83d\ude00b", 2, ["a", "\ud83d\ude00", "b"]),
+        (f"x{GERMANY}{FRANCE}", 2, ["x", GERMANY, FRANCE]),
+        ("\U0001f468\u200d\U0001f469\U0001f3fd!", 1, ["\U0001f468\u200d\U0001f469\U0001f3fd", "!"]),
+        ("\u6211\uff0c\u4ed6\u3002\u5979", 3, ["\u6211\uff0c", "\u4ed6\u3002\u5979"]),
+    ],
+)
+def test_long_segments_are_split_at_the_next_lower_level(text, most, pieces):
+    cuts = Levels(of=Matched(of=Coq(), kind="stride"), longest=most).cut(text).tolist()
+    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+
+
+def test_code_is_split_at_lines_and_a_coarse_level_at_the_finer_one():
+    text = "call(a, b,\n  c, d)\n"
+    code = Levels(of=Lines(granularity="logical", language="python"), longest=12)
+    assert code.cut(text).tolist() == [0, 11, 19]
+    stanzas = Levels(of=Verses(), keep=["stanza"], longest=8)
+    assert stanzas.cut("a b. c\nd. e\nf\n\ng").tolist() == [0, 7, 15, 16]
+
+
+def test_levels_are_kept_by_number_or_name():
+    text = "a\nb\n\nc%d\ne"
+    everything = Verses().levels(text)
+    assert [cuts.tolist() for cuts in everything] == [
+        [0, 2, 4, 5, 9, 10],
+        [0, 5, 10],
+        [0, 9, 10],
+    ] or 1
+    for keep, ranks in ((1, [0]), (3, [0, 1, 2]), (["stanza"], [1]), (["line", "book"], [0, 2])):
+        kept = Levels(of=Verses(), keep=keep)
+        assert [c.tolist() for c in kept.levels(text)] == [everything[r].tolist() for r in ranks]
+        assert kept.cut(text).tolist() == everything[ranks[0]].tolist()
+        assert kept.level_names == tuple(Verses().level_names[rank] for rank in ranks)
+
+
+def test_levels_of_auto_are_those_of_the_document_by_rank():
+    kept = Levels(of=Auto(), keep=["segment", "part"])
+    chosen = kept.choose(text="Qed.", kind="coq")
+    assert chosen.level_names == ("segment", "part")
+    levels = chosen.levels("Qed. Qed.")
+    assert [cuts.tolist() for cuts in levels] == [[0, 5, 9], [0, 9]]
+    assert Levels(of=Auto(), longest=9).choose(text="", kind="coq").of == Coq()
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"keep": 0}, "levels must be at least 1, was: 0"),
+        ({"keep": 4}, "levels must be at most 3, since Verses has line, stanza, book, was: 4"),
+        ({"keep": ["verse"]}, r"levels must be among line, stanza, book, .* was: \['verse'\]"),
+        ({"keep": ["book", "line"]}, "the finest first and each once"),
+        ({"keep": ["line", "line"]}, "the finest first and each once"),
+        ({"keep": []}, "levels must be among"),
+        ({"longest": 0}, "longest must be at least 1, was: 0"),
+        ({"longest": "9 words"}, "longest must be a number of characters, or as in"),
+        ({"longest": "0 tokens"}, "longest must be a number of characters, or as in"),
+    ],
+)
+def test_wrong_levels_and_bounds_are_refused(options, rule):
+    with pytest.raises(ValueError, match=rule):
+        Levels(of=Verses(), **options)
+
+
+def test_a_bound_in_tokens_needs_tokens():
+    with pytest.raises(SegmenterError, match="longest='9 tokens' needs the tokens of the text"):
+        Levels(of=Newline(), longest="9 tokens").cut("a")
+
+
+def test_a_level_without_a_machine_is_refused_by_its_name():
+    plain = Levels(of=Lines(granularity="logical", language="python"))
+    assert plain.level_machine(0)
+    with pytest.raises(ValueError, match="levels must be 1 to 1, since Newline has segment, was"):
+        Online(segmenter=Newline(), levels=2)
+
+    class Chapters(Verses):
+        def _coarser_machine(self, level):
+            return Segmenter._coarser_machine(self, level)
+
+    assert Online(segmenter=Chapters()).push("a") == [3]
+    with pytest.raises(ValueError, match=r"Chapters\(\); its level 'stanza' is known only from"):
+        Online(segmenter=Levels(of=Chapters(), keep=["stanza"]))
+
+
+def test_one_level_without_a_bound_is_the_segmenter_itself():
+    assert Levels(of=Stride(length=3)).fingerprint() == Stride(length=3).fingerprint()
+    two = Levels(of=Verses(), keep=["line", "book"]).fingerprint()
+    assert two["segmenter"] == "segmenters.Levels"
+    assert two["parameters"]["keep"] == ("line", "book")
+    assert two["parameters"]["of"]["_target_"].endswith("Verses")
+
+
+def test_ends_of_missing_levels_cut_nothing():
+    assert [cuts.tolist() for cuts in nested(([2],), 4, count=2)] == [[0, 2, 4], [0, 4]]
+
+
+HOSTILE = [
+    "a",
+    " ",
+    "\n",
+    ",",
+    ", ",
+    "\u0301",
+    "e\u0301",
+    "a" + "\u0301" * 99,
+    ".",
+    '."',
+    "\r",
+    "\U0001f1e9",
+]
+
+
+@pytest.mark.parametrize("sign", HOSTILE, ids=ascii)
+def test_time_is_linear(sign):
+    for segmenter in (
+        Levels(of=Stride(length=10**9), longest=100),
+        Levels(of=Newline(), longest=7),
+    ):
+        text = sign * (20_000 // len(sign))
+        assert not grows_too_fast(segmenter.cut, text, 2 * text, most=2.5, slack=0.2)
