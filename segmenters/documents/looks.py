@@ -20,6 +20,11 @@ _JSON_OR_XML = (
     r"(?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
     r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<[A-Za-z][\w:.-]*\s+xmlns)"
 )
+# After a line end or another statement: "the sum $a + b $." in a solution is none.
+_METAMATH = (
+    r"(?:^|\$[.}{)])[ \t]*+\s?[ \t]*+(?:[\w.-]{1,60}[ \t]+\$[aefp]|\$[cvd])\s"
+    r"[^$]{1,400}?\s\$[.=](?!\S)"
+)
 _COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
 # A kind, how often its sign must occur at least, and the sign; "^" and "$" match at lines.
 _SIGNS = [
@@ -34,7 +39,8 @@ _SIGNS = [
         ("html", 1, r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?<(?:!doctype html|html\b)"),
         ("latex", 1, r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}"),
         ("isabelle", 1, r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>"),
-        ("metamath", 2, r"(?:^|\s)\$[acdefpv]\s[^$]{1,400}?\$[.=]"),
+        ("metamath", 1, r"\A\s*+\$\(\s(?:[^$]|\$(?!\)))*+\$\)\s"),
+        ("metamath", 2, _METAMATH),
         ("mizar", 1, r"^[ \t]*+environ[ \t\r]*$"),
         ("lean", 1, r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$"),
         ("coq", 1, _COQ),
@@ -48,6 +54,29 @@ _SIGNS = [
         ("chain_of_thought", 2, r"^[*# \t]*+Step \d+"),
     )
 ]
+# Solutions of problems in mathematics: what only they hold, formulas, and what only papers hold.
+_SOLUTION = re.compile(
+    r"\\boxed\b|\[asy\]|^</?think>"
+    r"|<<[\d .,*/+()%-]{1,80}=[^<>\n]{1,40}>>|^#{4} \$?-?[\d,.]+%?[ \t]*\Z"
+    r"|^(?:\*\*)?Final Answer\b",
+    _LINES,
+)
+_FORMULA = re.compile(
+    r"(?:^|[\s(*:])\\[\[(](?=[\s\w\\({|<>+-])|(?:^|\s)\$\$(?!\$)"
+    r"|\\(?:d?frac|sqrt|cdot|times|leq?|geq?|text|sum|angle|pi)(?![A-Za-z])"
+    r"|(?<![^\s(\[*:-])\$(?![\d,.]+[\s$]|\{)[^$\n]{1,120}\$(?![\w$(/{])",
+    _LINES,
+)
+_DISPLAY = re.compile(
+    r"\\\[(?:[^\\]|\\(?!\])){0,3000}+\\\]|\$\$[^$]{1,3000}+\$\$|\[asy\][^\[]{0,5000}+\[/asy\]"
+    r"|^\\begin\{(align|gather|equation|cases|array)(\*?)\}[^$]{0,3000}?\\end\{\1\2\}"
+    r"|^```[^`]{0,5000}+```",
+    _LINES,
+)
+_PAPER = re.compile(
+    r"\\(?:(?:sub)*section|chapter|cite[a-z]?|label|(?:eq)?ref|usepackage|newcommand|maketitle|input"
+    r"|begin\{(?:theorem|lemma|proof|proposition|definition|abstract|document|corollary|remark))\b"
+)
 # Kinds whose signs also occur in the strings and comments of code.
 _UNLIKE_CODE = frozenset(("chain_of_thought", "markdown", "html"))
 # Lines that prose does not have, and lines that it rarely has (verse ends with semicolons).
@@ -97,6 +126,10 @@ _PANDOC = re.compile(
     r"|^#{1,6} \w|^[=-]{4,}[ \t]*$",
     _LINES,
 )
+# Kinds whose repeated signs are asked for before solutions, which hold those of others.
+_BEFORE_SOLUTIONS = frozenset(("lines", "metamath"))
+_LEAST_FORMULAS, _SHARE_OF_FORMULAS, _SHARE_OF_BRACES, _SHARE_OF_SEMICOLONS = 2, 0.3, 0.3, 0.012
+_LONGEST_LINE = 1500  # on average
 _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
 # With so many lines of code a text is code, whatever its comments and strings hold.
 _LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
@@ -111,9 +144,12 @@ def looks_like(text: str) -> str | None:
     lines = _count(_NOT_BLANK, head)
     code = _count(_CODE, head)
     headed = _count(_HEADING, head) > 0
+    solution = _is_solution(head)
     for kind, times, sign in _SIGNS:
         if kind in _UNLIKE_CODE and times > 1 and _dense(code, lines) and not headed:
             return "code"
+        if solution and (times > 1 or kind == "coq") and kind not in _BEFORE_SOLUTIONS:
+            return "chain_of_thought"
         found = sign.finditer(head)
         if all(next(found, None) is not None for _ in range(times)):
             return kind
@@ -130,6 +166,21 @@ def kind_of_paper(text: str) -> str:
     """Return "markdown" for a paper that went through pandoc, else "latex"."""
     head = text[:_HEAD]
     return "markdown" if _count(_PANDOC, head) > _count(_LATEX, head) else "latex"
+
+
+def _is_solution(head: str) -> bool:
+    """Return whether the text is a solution of a problem in mathematics."""
+    said = _DISPLAY.sub("", head)  # displays and pictures look like code
+    lines = _count(_NOT_BLANK, said)
+    known = _SOLUTION.search(head) is not None
+    return (
+        (known or _count(_FORMULA, head) >= max(_LEAST_FORMULAS, _SHARE_OF_FORMULAS * lines))
+        and _count(_PAPER, head) <= 1
+        and len(said) <= _LONGEST_LINE * max(lines, 1)
+        and not _dense(_count(_CODE, said), lines)
+        and said.count(";") <= _SHARE_OF_SEMICOLONS * len(said)
+        and _count(_LIKE_CODE, said) < max(_LEAST_CODE, _SHARE_OF_BRACES * lines)
+    )
 
 
 def _dense(code: int, lines: int) -> bool:

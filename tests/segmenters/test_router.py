@@ -89,6 +89,36 @@ def test_a_text_is_known_by_its_looks(expected):
     )
 
 
+SOLUTIONS = [
+    "We get:\n\\[\nx = \\frac{1}{2};\n\\]\nand \\(y = 2\\).\n\nSo \\(\\boxed{5}\\).",
+    "So $3 x + k$ and $ 2 a - b $.\nThe terms $- 3 a$ and $c + d $. Then $v - w$ is it.",
+    "<think>\nOkay, so 2 + 2. Wait.\n</think>\n\n4",
+    "She sells 48/2 = <<48/2=24>>24 clips.\n#### 24",
+    "Let $BD=3$ be.\n[asy]\ndraw((0,0)--(1,1));\nlabel(A,(2,2));\nx = 2;\n[/asy]\nSo $AD=6.$",
+    "We have\n\\begin{align*}\nx = {a};\\\\\ny = {b};\n\\end{align*}\nso $\\boxed{3}$ is it.",
+    "### Step 1\n\nWe use $a^2$ and $b^2$:\n\n```py\nimport a\nprint(2)\n```\n\nSo $c = 5$.",
+]
+
+
+@pytest.mark.parametrize("text", SOLUTIONS)
+@pytest.mark.parametrize("kind", [None, "prose", "proof"])
+def test_solutions_are_chains_of_thought_whatever_they_hold(text, kind):
+    assert route(text=text, kind=kind) == "chain_of_thought"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He paid $5 and $7.\nShe has $8.\n", "prose"),
+        ("import re\nx = re.sub(r'\\(a\\)', y)\nz = f(x)\nreturn z\n" * 4, "code"),
+        ("\\section{A}\nLet $x$ be. \\label{b}\nThen $y = x$, so $z$.\n" * 4, "latex"),
+        ("$( One. $)\n$c |- wff $.\n$v ph $.\n", "metamath"),
+    ],
+)
+def test_what_holds_dollars_is_not_always_a_solution(text, expected):
+    assert route(text=text) == expected
+
+
 def test_what_is_said_decides_before_what_is_seen():
     assert route(kind="coq", name="a.md", text=LOOKS["lean"]) == "coq"
     assert route(kind="prose", name="a.md", text=LOOKS["lean"]) == "markdown"
