@@ -54,7 +54,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     lookahead = None
     level_names = ("segment", "block", "part")
 
