@@ -137,7 +137,8 @@ class MetricsFile(EachStep):
     def on_save_checkpoint(self, trainer: lightning.Trainer, module: Any, checkpoint: Any) -> None:
         """Have the lines before a checkpoint survive what the checkpoint survives."""
         if trainer.is_global_zero and self.path.exists():
-            sync(self.path)
+            with full_disk(self.path):
+                sync(self.path)
 
     def _append(self, trainer: lightning.Trainer, module: Any) -> None:
         row = {name: module.metrics.get(name) for name in COLUMNS}
