@@ -146,7 +146,7 @@ _ROUTES: Final = {
         " literate-coffeescript literate-haskell livescript llvm logos lsl lua m4 makefile maple"
         " mathematica matlab maxima mercury meson mirah modula-2 modula-3 monkey moonscript mupad"
         " nesc netlogo nginx nim nix nsis nu objective-c objective-c++ objective-j opencl openscad"
-        " org pascal pawn perl perl6 pike plpgsql plsql pov-ray postscript powerbuilder powershell"
+        " pascal pawn perl perl6 pike plpgsql plsql pov-ray postscript powerbuilder powershell"
         " processing prolog protobuf protocol-buffer puppet pure-data purescript q qml racket"
         " ragel raku raml rebol red rescript restructured-code robotframework sas sass scheme"
         " scilab scss shen slim smali smalltalk smarty sml solidity sparql sql sqf squirrel stan"
@@ -155,6 +155,7 @@ _ROUTES: Final = {
         " visual-basic-.net volt vue webassembly wgsl wisp x10 xbase xc xml xojo xpages xproc"
         " xquery xs xslt xtend yacc yaml zephir zig zimpl",
     ),
+    "asciidoc": _Row(suffixes=".adoc .asciidoc .asc", names="asciidoc"),
     "coq": _Row(suffixes=".v", names="coq rocq"),
     "diff": _Row(suffixes=".diff .patch", names="diff patch"),
     "email": _Row(suffixes=".eml .mbox .mbx", files="metadata pkg-info wheel", sets="enron-emails"),
@@ -168,6 +169,11 @@ _ROUTES: Final = {
         names="csv tsv srt subrip-text text-lines irc-log",
         sets="ubuntu-irc irc opensubtitles-lines",
     ),
+    "man": _Row(
+        suffixes=".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc .roff .3pm .1m .3x",
+        names="roff groff troff nroff man roff-manpage",
+    ),
+    "mediawiki": _Row(suffixes=".mediawiki .wiki .wikitext", names="mediawiki wikitext"),
     "markdown": _Row(
         suffixes=".md .markdown .mdown .mkd .mdx .qmd .rmd",
         names="markdown rmarkdown mdx quarto gcc-machine-description-md",
@@ -177,6 +183,7 @@ _ROUTES: Final = {
     "metamath": _Row(suffixes=".mm", names="metamath"),
     "mizar": _Row(suffixes=".miz .abs", names="mizar"),
     "notebook": _Row(suffixes=".ipynb", names="jupyter-notebook notebook ipynb"),
+    "org": _Row(suffixes=".org", names="org org-mode"),
     "prose": _Row(
         files="license licence license.txt licence.txt copying copying.txt copyright notice"
         " notice.txt unlicense authors thanks contributors maintainers credits",
@@ -190,6 +197,7 @@ _ROUTES: Final = {
         " caselaw-access-project usgpo",
     ),
     "rst": _Row(suffixes=".rst .rest", names="restructuredtext rst"),
+    "typst": _Row(suffixes=".typ", names="typst"),
     LOOKED_INTO: _Row(
         sets="github the-stack stack stack-v2 stack-dedup starcoder starcoder-data code"
         " algebraic-stack stack-edu stack-v2-code"

@@ -9,13 +9,13 @@ is stripped, and broken tags are text. Source: the HTML Living Standard, "The HT
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from segmenters.base import Segmenter
-from segmenters.documents.parts import Part, View
+from segmenters.documents.parts import LEVELS, Part, View
 from segmenters.places import SPACE, Walk, past
 from segmenters.prose import rules
 
@@ -50,6 +50,8 @@ BLOCKS = frozenset(
     )
 )
 _ALONE = frozenset(("br", "hr", "link", "meta"))
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_LINE_ENDS = re.compile(r"[\r\n]")  # mere spaces outside of pre
 _MASK = "*"  # how the rules see a tag: it closes after a terminator and opens before a word
 
 
@@ -89,7 +91,7 @@ def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[
         view = View(text=text[start:closing], places=places)
     yield Part(end=closing if ends_line else end, kind="code", language=language, view=view)
     if ends_line:
-        yield Part(end=end, kind="line")
+        yield Part(end=end, kind="line", paragraph=False)
 
 
 def _language(text: str, opening: re.Match[str], name: str) -> str | None:
@@ -131,13 +133,18 @@ class Tagged(Segmenter):
     """Sentences of text between tags; a tag stays with its text."""
 
     lookahead = None
+    level_names = LEVELS
 
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
     def _ends(self, text: str) -> Iterable[int]:
+        return self._levels(text)[0]
+
+    def _levels(self, text: str) -> Sequence[Iterable[int]]:
         shadow: list[str] = []
         ends: list[int] = []
+        sections: list[int] = []
         copied = 0
         has_text = closed = unclosed = False
         tags = Walk(_TAG, text)
@@ -155,6 +162,8 @@ class Tagged(Segmenter):
             if has_text and (opens or (closed and (is_text or (name and not match["slash"])))):
                 ends.append(start)
                 has_text = closed = False
+            if opens and name in _HEADINGS:
+                sections.append(ends[-1] if ends else 0)
             has_text = has_text or is_text
             # What closes before there is text ends nothing.
             closed = has_text and (closed or (is_block and not opens))
@@ -162,8 +171,9 @@ class Tagged(Segmenter):
                 shadow += [text[copied:start], _MASK * (place - start)]
                 copied = place
         shadow.append(text[copied:])
-        ends += rules.sentence_ends(_ENTITY.sub(_spelled, "".join(shadow)))
-        return [past(_CLOSING_TAGS, text, end) for end in ends]
+        shown = _LINE_ENDS.sub(" ", _ENTITY.sub(_spelled, "".join(shadow)))
+        found = [past(_CLOSING_TAGS, text, end) for end in (*ends, *rules.sentence_ends(shown))]
+        return found, found[: len(ends)], sections
 
 
 def _spelled(entity: re.Match[str]) -> str:

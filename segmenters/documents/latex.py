@@ -6,10 +6,13 @@ its language ([language=C++], {python}), and the lines that open and close it ar
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from segmenters.documents.parts import Part
+from segmenters.base import Segmenter
+from segmenters.documents.parts import LEVELS, Part
 from segmenters.places import Walk, past
+from segmenters.proofs.latex import LaTeXProofs
 
 _CLASS = re.compile(r"^[ \t]*\\document(?:class|style)\b", re.MULTILINE)
 _DOCUMENT = re.compile(r"^[ \t]*\\begin[ \t]*\{document\}", re.MULTILINE)
@@ -20,6 +23,36 @@ _LISTING = re.compile(
 )
 _LANGUAGE = re.compile(r"\blanguage\s*=\s*\{?(?:\[[^\]]*\])?\s*([^\s,\]{}]+)")
 _REST = re.compile(r"[^\n]*+\s*+")
+
+
+# Where a section or paragraph of text begins, with the blank lines in front of it.
+_BEGINS = re.compile(
+    r"(?P<section>^[ \t]*+\\(?:part|chapter|(?:sub){0,2}section)\*?[\[{])"
+    r"|(?P<start>^[ \t]*+(?=\\(?:item|par|paragraph|begin\{(?!(?:equation|align|gather|array|cases"
+    r"|split|aligned|[bpvBV]?matrix|multline|eqnarray|tabular)\*?\}))(?![A-Za-z])"
+    r"|\\begin\{))|(?P<blank>\n[ \t]*\n)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Text(Segmenter):
+    """Sentences of LaTeX outside of preambles and listings, with paragraphs and sections."""
+
+    lookahead = None
+    level_names = LEVELS
+
+    def versions(self) -> dict[str, str]:
+        return {"version": str(LaTeXProofs.version), **LaTeXProofs().versions()}
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return LaTeXProofs().cut(text)
+
+    def _levels(self, text: str) -> Sequence[Iterable[int]]:
+        found = [(match.lastgroup, match) for match in _BEGINS.finditer(text)]
+        paragraphs = [match.end() if kind == "blank" else match.start() for kind, match in found]
+        sections = [match.start() for kind, match in found if kind == "section"]
+        return LaTeXProofs().cut(text), paragraphs, sections
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -44,10 +77,11 @@ def parts(text: str) -> Iterator[Part]:
         closing = max(place, text.rfind("\n", place, closing) + 1)
         yield Part(end=place, kind="line")
         if closing > place:
-            yield Part(end=closing, kind="code", language=_language(listing))
+            language = _language(listing)
+            yield Part(end=closing, kind="code", language=language, paragraph=False)
         end = past(_REST, text, closing)
         listings.skip(end)
-        yield Part(end=end, kind="line")
+        yield Part(end=end, kind="line", paragraph=False)
     if end < len(text):
         yield Part(end=len(text), kind="tex")
 

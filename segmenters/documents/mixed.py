@@ -5,7 +5,7 @@ so offsets are exact. A document inside of a document (a quotation, a cell of a 
 its own format.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -15,7 +15,8 @@ from segmenters.code import parsed
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
 from segmenters.documents import email, html, latex, markdown, notebook, rst
-from segmenters.documents.parts import Marked, Part
+from segmenters.documents.light import LIGHT
+from segmenters.documents.parts import LEVELS, Marked, Part, after_blank_lines
 from segmenters.registry import PROOFS, of_kind
 
 FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
@@ -26,12 +27,17 @@ FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
     "markdown": markdown.parts,
     "notebook": notebook.parts,
     "rst": rst.parts,
+    **LIGHT,
 }
 # The formats inside of documents, with one that occurs only there.
 _INNER: Final = {**FORMATS, "letter": email.letter}
 # Segmenters of the kinds of parts that the registry does not name.
-_OWN: Final[Mapping[str, Segmenter]] = {"marked": Marked(), "tagged": html.Tagged()}
-_PARTS: Final = ("lines", "prose", "tex")
+_OWN: Final[Mapping[str, Segmenter]] = {
+    "marked": Marked(),
+    "tagged": html.Tagged(),
+    "tex": latex.Text(),
+}
+_PARTS: Final = ("lines", "prose")
 _DEEPEST: Final = 8  # deeper documents inside of documents are prose
 # "block" has two levels, which not all kinds of text have.
 GRANULARITIES: Final = ("physical", "logical")
@@ -41,8 +47,13 @@ GRANULARITIES: Final = ("physical", "logical")
 class Mixed(Segmenter):
     """Cuts each part of a document according to its kind.
 
-    `format`: "markdown", "rst", "latex", "html", "notebook", "email" or "diff". `granularity` of
-    code: "physical", or "logical" where its language is known and its grammar installed.
+    `format`: "markdown", "rst", "latex", "html", "notebook", "email", "diff", "asciidoc", "org",
+    "mediawiki", "typst" or "man". `granularity` of code: "physical", or "logical" where its
+    language is known and its grammar installed.
+
+    A paragraph is what the format calls one, and what stands like one: a heading, an item of a
+    list, a listing, a table, a cell's output, the headers of a message, a hunk. A section begins
+    with a heading, a cell, a message, or the changes of another file.
     """
 
     format: str = "markdown"
@@ -50,6 +61,7 @@ class Mixed(Segmenter):
     version: ClassVar[int] = 3
     # Where a part ends depends on what closes it.
     lookahead = None
+    level_names = LEVELS
 
     def __post_init__(self) -> None:
         require_choice("format", self.format, FORMATS)
@@ -60,25 +72,45 @@ class Mixed(Segmenter):
         return versions_of(known) | _versions_of_code(self.granularity)
 
     def _ends(self, text: str) -> Iterable[int]:
-        return _ends_of(text, self.format, self.granularity, depth=0)
+        return _ends_of(text, self.format, self.granularity, levels=1)[0]
+
+    def _levels(self, text: str) -> Sequence[Iterable[int]]:
+        return _ends_of(text, self.format, self.granularity, levels=len(LEVELS))
 
 
-def _ends_of(text: str, format: str, granularity: str, *, depth: int) -> list[int]:
-    """Return where segments end, including those of documents inside of the document."""
-    ends: list[int] = []
+def _ends_of(
+    text: str, format: str, granularity: str, *, levels: int, depth: int = 0
+) -> list[list[int]]:
+    """Return where segments of each level end, also in documents inside of the document."""
+    found: list[list[int]] = [[] for _ in range(levels)]
     start = 0
     for part in _INNER[format](text):
         shown = part.view.text if part.view else text[start : part.end]
+        for level in (1, 2)[: levels - 1]:
+            if part.section or (level == 1 and part.paragraph):
+                found[level].append(start)
         if part.kind != "line" and not _is_line(part, shown):
             if part.kind in _INNER and depth < _DEEPEST:
-                inner = _ends_of(shown, part.kind, granularity, depth=depth + 1)
+                inner = _ends_of(shown, part.kind, granularity, levels=levels, depth=depth + 1)
             else:
-                inner = _segmenter_of(part, granularity).cut(shown)[1:-1].tolist()
+                inner = _ends_in(part, shown, granularity, levels)
             places = part.view.places.tolist() if part.view else range(start, part.end)
-            ends += [places[end] for end in inner if end < len(places)]
-        ends.append(part.end)
+            # What is quoted has no section of the document; code has no paragraph.
+            for level, ends in enumerate(inner[:2] if part.view else inner):
+                found[level] += [places[end] for end in ends if end < len(places)]
+        found[0].append(part.end)
         start = part.end
-    return ends
+    return found
+
+
+def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[list[int]]:
+    """Return the ends of levels in a part that is no document."""
+    segmenter = _segmenter_of(part, granularity)
+    if levels == 1 or part.kind in ("code", "lines"):
+        return [segmenter.cut(shown)[1:-1].tolist()]
+    if segmenter.level_names[0] == "sentence":
+        return [segmenter.cut(shown)[1:-1].tolist(), list(after_blank_lines(shown))]
+    return [cuts[1:-1].tolist() for cuts in segmenter.levels(shown)]
 
 
 def _is_line(part: Part, shown: str) -> bool:

@@ -8,8 +8,9 @@ prices are no formulas. A span that is not closed in its paragraph is text.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +26,9 @@ _HIDDEN = re.compile(
     rf"|(?<![\\$\w])\$(?P<formula>(?![\s$])[^$\n]{{1,{_SPAN}}}(?<![\s\\]))\$(?![\d$])"
 )
 _LETTER = "x"
+LEVELS: Final = ("segment", "paragraph", "section")
+# A blank line, and all that follow it.
+_BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[ \t]*+(?:\r\n?|\n))++")
 _STOPS = (".", "?", "!")
 
 
@@ -45,13 +49,20 @@ class Part:
 
     `kind`: "line" (one segment), "lines" (physical lines), "prose", "marked" (prose with code spans
     and formulas), "tagged" (prose between tags), "code", or a format, for a document in the
-    document.
+    document. A part begins a section, or a paragraph, or neither.
     """
 
     end: int
     kind: str
     language: str | None = None  # as the document calls that of its code: "python", "c++"
     view: View | None = None  # how the part is read, if not as it is
+    paragraph: bool = True  # whether it begins a paragraph
+    section: bool = False  # whether it begins a section
+
+
+def after_blank_lines(text: str) -> Iterator[int]:
+    """Yield where the text goes on behind blank lines: there paragraphs begin."""
+    return (match.end() for match in _BLANK_LINES.finditer(text))
 
 
 def spliced(text: str, pieces: Iterable[tuple[int, int, int]]) -> View:
@@ -80,11 +91,16 @@ class Marked(Segmenter):
     # Whether a span is one depends on whether it is closed.
     lookahead = None
 
+    level_names = LEVELS
+
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
     def _ends(self, text: str) -> Iterable[int]:
         return rules.sentence_ends(_HIDDEN.sub(_shadow, text))
+
+    def _levels(self, text: str) -> Sequence[Iterable[int]]:
+        return self._ends(text), after_blank_lines(text)
 
 
 def _shadow(match: re.Match[str]) -> str:

@@ -30,7 +30,11 @@ _KINDS: Final = {
 }
 # Suffixes that others share (Objective-C++, Verilog, pages of which only the text is kept): what
 # the text must or must not hold, and its route otherwise.
-_NEEDS: Final[dict[str, tuple[str, str | None]]] = {"metamath": ("$.", "code"), "html": ("<", None)}
+_NEEDS: Final[dict[str, tuple[str, str | None]]] = {
+    "metamath": ("$.", "code"),
+    "html": ("<", None),
+    "man": ("\n.S", None),
+}
 _FORBIDS: Final = {"coq": ("endmodule", "code")}
 
 
@@ -54,7 +58,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     lookahead = None
     level_names = ("segment", "block", "part")
 

@@ -59,6 +59,105 @@ LATEX = [
     "@@\\begin{lstlisting}[language=C]\n@@a. B\n@@c\n@@\\end{lstlisting}\n@@Text. @@End",
     "\\begin{verbatim}\n@@a. B\n@@not closed",
 ]
+LIGHT = {
+    "asciidoc": [
+        """= Title. One
+@@:toc: left
+
+@@== Part
+
+@@One. @@Two
+goes on.
+
+@@* item. @@More
+@@* two
+
+@@[source,c]
+@@----
+@@a. B
+@@c
+@@----
+
+@@Text. @@End""",
+        """Title
+=====
+
+@@image::a.png[B. C]
+
+@@|===
+@@| a. B
+@@|===
+@@----
+not closed. @@Text""",
+        """ literal. Text
+@@ more
+@@
+@@term:: One. @@Two""",
+    ],
+    "mediawiki": [
+        """== A. B ==
+@@One [[b]]. @@Two.
+
+@@* item. @@Two
+@@** deep
+@@{|
+@@! a. B
+@@|-
+@@| c
+@@|}
+@@Text. @@End""",
+        """<syntaxhighlight lang="c">
+@@a. B
+@@c
+@@</syntaxhighlight>
+@@Text. @@{{a|b}} end.""",
+    ],
+    "org": [
+        """#+TITLE: A. B
+@@* TODO One. Two
+@@:PROPERTIES:
+@@:ID: a
+@@:END:
+@@Text. @@More
+@@- item. @@Two
+@@#+begin_src c
+@@a. B
+@@c
+@@#+END_SRC
+
+@@| a | b. C |
+@@Text. @@End""",
+    ],
+    "typst": [
+        """#import "a.typ": b
+@@#let f(x) = {
+@@  a. B
+@@}
+@@
+@@= One. Two
+@@It is $a. B$. @@Two.
+@@- item. @@Two
+@@```c
+@@a. B
+@@```
+@@Text. @@End""",
+    ],
+    "man": [
+        r""".\" A. B
+@@.TH A 1
+@@.SH NAME
+@@ab \- it is. @@Two
+.B cut
+here. @@End
+@@.PP
+More. @@Text
+@@.nf
+@@a. B
+@@c
+@@.fi
+@@End.""",
+    ],
+}
 
 
 def segments(format, text, **options):
@@ -77,6 +176,7 @@ def segments(format, text, **options):
             "latex": LATEX[:1],
             "markdown": MARKDOWN,
             "rst": RST,
+            **LIGHT,
         }.items()
         for marked in row
     ],

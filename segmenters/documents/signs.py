@@ -1,0 +1,212 @@
+"""Signs by which kinds of text are known: the tables of `looks`.
+
+Add a row for a new kind. The patterns read the first characters of a document; "^" and "$" match at
+lines. Each is linear: bounded or possessive repeats, nothing nested.
+"""
+
+import re
+from typing import Final
+
+Sign = tuple[str, int, re.Pattern[str]]
+
+_LINES = re.MULTILINE
+_EMAIL = (
+    r"(?i)\A\s*(?:From \S[^\n]*\n)?"
+    r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
+    r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
+    r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:"
+)
+_JSON_OR_XML = (
+    r"(?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
+    r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<(?!html)[A-Za-z][\w:.-]*\s+xmlns"
+    r"|<(?:project|svg|configuration|plist)\b)"
+)
+# After a line end or another statement: "the sum $a + b $." in a solution is none.
+_METAMATH = (
+    r"(?:^|\$[.}{)])[ \t]*+\s?[ \t]*+(?:[\w.-]{1,60}[ \t]+\$[aefp]|\$[cvd])\s"
+    r"[^$]{1,400}?\s\$[.=](?!\S)"
+)
+_COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
+_MAN = (
+    r"^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd|Pp|It"
+    r"|Bl|El|Bd|Ed|Fl|Ar|Op|Xr|so|\\\")(?:[ \t\r]|$)"
+)
+
+# A kind, how often its sign must occur at least, and the sign; tried from the first on.
+SIGNS: Final[tuple[Sign, ...]] = tuple(
+    (kind, times, re.compile(sign, _LINES))
+    for kind, times, sign in (
+        ("notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
+        ("diff", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"),
+        ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
+        ("email", 1, _EMAIL),
+        ("code", 1, _JSON_OR_XML),
+        ("lines", 3, r"^msg(?:id|str) \""),
+        (
+            "html",
+            1,
+            r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?(?:<!--[^>]*+>\s*+)?<(?:!doctype html|html\b)",
+        ),
+        ("latex", 1, r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}"),
+        ("isabelle", 1, r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>"),
+        ("metamath", 1, r"\A\s*+\$\(\s(?:[^$]|\$(?!\)))*+\$\)\s"),
+        ("metamath", 2, _METAMATH),
+        ("mizar", 1, r"^[ \t]*+environ[ \t\r]*$"),
+        ("lean", 1, r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$"),
+        ("coq", 1, _COQ),
+        ("coq", 2, r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:="),
+        ("man", 3, _MAN),
+        ("isabelle", 2, r"^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")"),
+        ("latex", 2, r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
+        ("markdown", 2, r"^ {0,3}(?:```|~~~)"),
+        ("latex", 8, r"(?<![\\\w])\\[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}"),
+        ("html", 4, r"(?i)</(?:p|div|li|td|tr|span|a|h[1-6])>"),
+        ("arithmetic", 3, r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$"),
+        ("chain_of_thought", 2, r"^[*# \t]*+Step \d+"),
+    )
+)
+# Kinds whose signs also occur in the strings and comments of code.
+UNLIKE_CODE: Final = frozenset(("chain_of_thought", "markdown", "html"))
+# Kinds whose repeated signs are asked for before solutions, which hold those of others.
+BEFORE_SOLUTIONS: Final = frozenset(("lines", "metamath"))
+# Solutions of problems in mathematics: what only they hold, formulas, and what only papers hold.
+SOLUTION: Final = re.compile(
+    r"\\boxed\b|\[asy\]|^</?think>"
+    r"|<<[\d .,*/+()%-]{1,80}=[^<>\n]{1,40}>>|^#{4} \$?-?[\d,.]+%?[ \t]*\Z"
+    r"|^(?:\*\*)?Final Answer\b",
+    _LINES,
+)
+FORMULA: Final = re.compile(
+    r"(?:^|[\s(*:])\\[\[(](?=[\s\w\\({|<>+-])|(?:^|\s)\$\$(?!\$)"
+    r"|\\(?:d?frac|sqrt|cdot|times|leq?|geq?|text|sum|angle|pi)(?![A-Za-z])"
+    r"|(?<![^\s(\[*:-])\$(?![\d,.]+[\s$]|\{)[^$\n]{1,120}\$(?![\w$(/{])",
+    _LINES,
+)
+DISPLAY: Final = re.compile(
+    r"\\\[(?:[^\\]|\\(?!\])){0,3000}+\\\]|\$\$[^$]{1,3000}+\$\$|\[asy\][^\[]{0,5000}+\[/asy\]"
+    r"|^\\begin\{(align|gather|equation|cases|array)(\*?)\}[^$]{0,3000}?\\end\{\1\2\}"
+    r"|^```[^`]{0,5000}+```",
+    _LINES,
+)
+PAPER: Final = re.compile(
+    r"\\(?:(?:sub)*section|chapter|cite[a-z]?|label|(?:eq)?ref|usepackage|newcommand|maketitle|input"
+    r"|begin\{(?:theorem|lemma|proof|proposition|definition|abstract|document|corollary|remark))\b"
+)
+
+# Signs of the formats of running text; each counts up to three times its weight.
+FORMATS: Final[tuple[Sign, ...]] = tuple(
+    (kind, weight, re.compile(sign, _LINES))
+    for kind, weight, sign in (
+        # A heading has a blank line or the start of the text above it, and no other "#" below.
+        ("markdown", 2, r"(?:\A|(?<=\n)[ \t]*\r?\n)#{1,6} \S[^\n]*\n(?!#(?!#))"),
+        ("markdown", 2, r"^\[[^\]\n]{1,80}\]: \S"),
+        ("markdown", 2, r"\[[^\]\n]{1,80}\]\([^)\s]|!\["),
+        ("markdown", 2, r"^ {0,3}(?:```|~~~)"),
+        (
+            "markdown",
+            1,
+            r"(?<![\w*])\*\*[^\s*][^*\n]{0,80}\*\*(?![\w*])|(?<!`)`[^`\n]{1,60}`(?![`_])",
+        ),
+        ("markdown", 4, r"\A---[ \t]*\n(?=[\w-]{1,40}:)|^\|?[ \t]*:?-{3,}:?[ \t]*\|[-:| \t]*$"),
+        ("markdown", 1, r"^[^\s=-][^\n]{1,80}\n(?:={3,80}|-{3,80})[ \t\r]*$|^#{1,6} \w"),
+        (
+            "rst",
+            3,
+            r"^[ \t]*+\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
+        ),
+        ("rst", 2, r"(?<!`)``(?:[^`'\n]|'(?!')){1,80}+``(?!`)"),
+        ("rst", 1, r"::[ \t]*\r?\n[ \t]*\r?\n[ \t]"),
+        ("rst", 3, r":[a-z:]{2,20}:`[^`\n]{1,80}`|`[^`\n]{1,120}>`_"),
+        ("rst", 1, r"^[^\s][^\n]{1,80}\n([=~^\"*+#.'-])\1{3,80}[ \t]*$"),
+        ("asciidoc", 2, r"(?:\A|(?<=\n)\r?\n)={1,6} \S[^\n=]*[^\s=]\s*$"),
+        (
+            "asciidoc",
+            3,
+            r"^:[a-z][\w-]{2,30}:(?:[ \t][^`\n]*)?$|^\[(?:source|NOTE|TIP|quote|verse|\[)",
+        ),
+        (
+            "asciidoc",
+            3,
+            r"^\|===|^(?:include|image|toc)::|<<[\w-]{2,40}(?:,[^>\n]{0,80})?>>|\blink:\S+\[",
+        ),
+        (
+            "asciidoc",
+            3,
+            r"https?://[^\s\[\]]{1,200}\[[^\]\n]{1,80}\](?!\()|^(?:NOTE|TIP|WARNING): "
+            r"|^\w[^\n:]{0,60}::+$",
+        ),
+        ("asciidoc", 1, r"^[^\s][^\n]{1,60}\n[~^-]{4,80}\r?$|^(?:----|\.\.\.\.|====)\r?$"),
+        ("mediawiki", 2, r"^={2,6}[^=\n]{1,80}={2,6}[ \t]*\r?$"),
+        (
+            "mediawiki",
+            2,
+            r"\[\[[^\]\n|]{1,80}(?:\|[^\]\n]{1,80})?\]\]|\{\{[^{}\n]{1,200}|<ref[ >/]",
+        ),
+        (
+            "mediawiki",
+            2,
+            r"'''[^'\n]{1,80}'''|^\{\||^#REDIRECT|<(?:nowiki|pre|source|syntaxhighlight)\b",
+        ),
+        ("org", 2, r"^\*{2,6} \S"),
+        ("org", 4, r"^[ \t]*+#\+[A-Za-z_]{3,20}(?::|[ \t\r]|$)|^[ \t]*+:(?:PROPERTIES|END):"),
+        ("org", 2, r"\[\[[^\]\n]{1,200}\]\["),
+        (
+            "typst",
+            4,
+            r"^[ \t]*+#(?:let \w[\w-]{0,30} ?[(=]|set \w+\(|show[: ]|figure\("
+            r"|import \"[^\"\n]{1,80}\"[:;])",
+        ),
+        ("typst", 1, r"^={1,4} \S[^\n]*[^=\s]\s*$|(?<=\s)<[\w:-]{2,30}>\s*$|\B@[a-z][\w:-]{2,30}"),
+    )
+)
+
+# Words with at most some punctuation around them, four in a row: what people write, code rarely.
+_WORD = (
+    r"[\"'(\u201c\u2018*_`]{0,2}[^\W\d_]{1,40}(?:['\u2019-][^\W\d_]{1,40}){0,4}+"
+    r"[,;:.!?)\"'\u201d\u2019*_`]{0,9}(?!\S)"
+)
+RUNNING: Final = re.compile(
+    rf"(?<!\S){_WORD}(?:[ \t]++{_WORD}){{3,}}+"
+    # Scripts without spaces between words.
+    r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
+)
+# What these begin is no text of the document if it is code, and a heading or an item if it is not.
+COMMENT: Final = re.compile(
+    r"^[ \t]*+(?:#(?!\+|(?:let|set|show|import|figure)\b)|//|/\*|\*|;|--|%"
+    r"|'|!|\"|<!--|\(\*|\{-|(?i:@?rem\b|dnl\b|::))[^\n]*+",
+    _LINES,
+)
+# What is written between words.
+INSERTED: Final = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++|\S{1,80}@\S++")
+# Lines that prose does not have, and lines that it rarely has (verse ends with semicolons).
+CODE: Final = re.compile(
+    r"^[ \t]*+(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
+    r"|from [\w.]+ import\b|(?:package|using) [\w.:]+;|(?:async )?def \w+\("
+    r"|class \w+[^\n]*[:{][ \t\r]*$"
+    r"|func \w+\(|(?:pub )?fn \w+|function\b[^\n]*\{[ \t\r]*$|(?:public|private|static) [^\n]*[;{]"
+    r"|return\b[^\n]*[;)\]][ \t\r]*$|elif\b|(?:if|for|while|switch) ?\([^\n]*\{[ \t\r]*$"
+    r"|(?:var|let|const) \w+ =|@\w+(?:\.\w+)*(?:\([^\n]*\))?[ \t\r]*$|raise \w+|self\."
+    r"|\w+(?:\.\w+)* = [^\n]*[\w)\]}'\"][ \t\r]*$|__\w+__|//|\*/|/\*|(?:my|our) [$@%]\w+|sub \w+"
+    r"|(?:typedef|struct|enum|namespace|template|extern|const|inline)\b[^\n]*[{;<>,)][ \t\r]*$"
+    r"|[\w.]+\([^\n]*\);[ \t\r]*$|[^\n]*<<'\w+';|(?:end|fi|done|esac|then|else)[ \t\r]*$)",
+    _LINES,
+)
+LIKE_CODE: Final = re.compile(r"[;{}][ \t\r]*$", _LINES)
+YAML: Final = re.compile(
+    r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"
+    r"|^[ \t]*+- \S+$",
+    _LINES,
+)
+SETTING: Final = re.compile(
+    r"^[ \t]*+(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES
+)
+NOT_BLANK: Final = re.compile(r"^[ \t]*+[^\s]", _LINES)
+LATEX: Final = re.compile(
+    r"\\(?:documentclass|documentstyle|section\*?\{|maketitle|begin\{(?:abstract|document|figure|"
+    r"equation|theorem|itemize|table)\*?\})"
+)
+PANDOC: Final = re.compile(
+    r"\A\s*---\n(?:abstract|address|author|bibliography|title):|\{#|reference-type=|\[@"
+    r"|^#{1,6} \w|^[=-]{4,}[ \t]*$",
+    _LINES,
+)
