@@ -37,7 +37,7 @@ class Rows:
     if_repeated: Literal["warn", "refuse"]
     packing: str
     split_documents: str
-    prompt_level: int | None
+    prompt_level: int | str | None
     curriculum: list[Mapping[str, int]] | None
     budget: str
     drop_last: bool

@@ -220,7 +220,7 @@ def right_tokens(
     scored = np.zeros((len(texts), width), bool)  # as a target
     for row, (text, (ids, anchors)) in enumerate(zip(texts, encoded, strict=True)):
         tokens[row, : len(ids)] = ids
-        marks[row, : len(ids)] = mark(anchors, [task.segmenter.cut(text)])
+        marks[row, : len(ids)] = mark(anchors, task.segmenter.levels_of_tokens(text, anchors)[:1])
         first = int(np.searchsorted(anchors, text.index(EQUALS), side="right"))
         scored[row, first : len(ids) + 1] = True  # the end of the document too
     device = model.head.weight.device

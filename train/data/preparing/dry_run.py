@@ -55,6 +55,10 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         yield f"files: {stored['files']:,}, {stored['bytes'] / 1e6:,.1f} MB as stored"
     yield f"parts: {len(source.documents.division()):,}"
     yield f"segmenter: {source.segmenter!r}"
+    if source.levels != 1:
+        yield f"levels: {', '.join(source.kept.level_names)}"
+    if source.longest is not None:
+        yield f"longest: {source.longest}"
     if source.filters:
         yield f"filters: {', '.join(map(repr, source.filters))}"
     assert source.split is not None
@@ -64,18 +68,28 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         return
     texts = [document.text for document in sample]
     size = len("".join(texts).encode())
-    tokens = segments = 0
+    names = source.kept.level_names
+    tokens, segments = 0, np.zeros(len(names), dtype=np.int64)
     began = time.process_time()
     for document, (ids, anchors) in zip(sample, tokenizer.encode_batch(texts), strict=True):
-        marks = mark(anchors, [source.segmenter_of(document).cut(document.text)])
+        kept = source.kept.around(source.segmenter_of(document))
+        marks = mark(anchors, kept.levels_of_tokens(document.text, anchors))
         tokens += len(ids) + 1
-        segments += int(np.count_nonzero(marks & 2))
+        segments += np.array(
+            [np.count_nonzero(marks & (2 << level)) for level in range(len(names))]
+        )
     seconds = time.process_time() - began
     yield (
         f"sample: {len(sample):,} documents, {size / 1e6:.2f} MB of text, "
-        f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments):.1f} tokens per "
-        f"segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
+        f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments[0]):.1f} tokens "
+        f"per segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )
+    if len(names) > 1:
+        sizes = (
+            f"{name} {tokens / max(1, n):.1f}"
+            for name, n in zip(names, segments.tolist(), strict=True)
+        )
+        yield f"tokens per level: {', '.join(sizes)}"
     if "bytes" in stored and sum(map(len, texts)) >= SAMPLE_CHARACTERS:
         yield f"in all: about {stored['bytes'] * tokens / size / 1e6:,.1f}M tokens, if stored plain"
 

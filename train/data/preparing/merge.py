@@ -8,6 +8,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
+from bipe.build import TARGET
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample
 from train.data.preparing.work import Work
@@ -150,6 +151,7 @@ def markdown(card: dict[str, Any]) -> str:
     # Not HTML: only the passage is escaped, by a fence that is longer than any in it.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"fence": _fence, "passage": _passage, "left_out": _left_out}
+    environment.filters["segmenter"] = _segmenter
     template = environment.from_string(_CARD.read_text(encoding="utf-8"))
     return template.render(**card, splits=SPLITS)
 
@@ -160,6 +162,13 @@ def _fence(text: str) -> str:
 
 def _passage(sample: dict[str, Any]) -> str:
     return "|".join(sample["text"][start:stop] for start, stop in pairwise(sample["cuts"]))
+
+
+def _segmenter(fingerprint: dict[str, Any]) -> str:
+    """Return the name of a segmenter, with that of the one whose segments it changes."""
+    name = str(fingerprint.get("segmenter", "not stated"))
+    inner = fingerprint.get("parameters", {}).get("of", {})
+    return f"{name} of {inner[TARGET]}" if TARGET in inner else name
 
 
 def _left_out(source: dict[str, Any]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from datatrove.data import Document as Passed
 
-from segmenters.align import mark
+from segmenters.align import Anchors, mark
 from segmenters.base import Cuts, SegmenterError
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Lengths, Sample
@@ -36,7 +36,8 @@ class PartWriter(ExitStack):
         self.source, self.tokenizer = work.sources[name], work.tokenizer
         assert self.source.split is not None
         self.split = self.source.split
-        self.levels = 1
+        self.kept = self.source.kept
+        self.levels = len(self.kept.level_names)
         self.seen: set[str] = set()
         self.empty = 0
         self.chosen: Counter[str] = Counter()
@@ -45,7 +46,8 @@ class PartWriter(ExitStack):
 
     def add(self, batch: Sequence[Document]) -> None:
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
-        levels = [self._cut(document) for document in batch][::-1]
+        first = not self.kept.in_tokens
+        levels = [self._cut(document) if first else None for document in batch][::-1]
         encoded = self.tokenizer.encode_batch([document.text for document in batch])[::-1]
         for document in batch:
             if document.id in self.split.named:
@@ -73,7 +75,7 @@ class PartWriter(ExitStack):
     def _write(
         self,
         document: Document,
-        levels: tuple[Cuts, ...],
+        levels: tuple[Cuts, ...] | None,
         encoded: tuple[np.ndarray, np.ndarray],
     ) -> None:
         ids, anchors = encoded
@@ -81,6 +83,7 @@ class PartWriter(ExitStack):
         if not len(ids):
             self.empty += 1
             return
+        levels = levels or self._cut(document, anchors)
         split = self.split.of(document.id)
         if split not in self._writers:
             made = self.work.writer(
@@ -101,12 +104,13 @@ class PartWriter(ExitStack):
         size = _bytes_of(document.text)
         writer.add(tokens, marks, id=document.id, size=size, replaced=document.replaced)
 
-    def _cut(self, document: Document) -> tuple[Cuts, ...]:
+    def _cut(self, document: Document, anchors: Anchors | None = None) -> tuple[Cuts, ...]:
         try:
             chosen = self.source.segmenter_of(document)
             if chosen is not self.source.segmenter:
                 self.chosen[repr(chosen)] += 1
-            levels = (chosen.cut(document.text),)
+            kept, text = self.kept.around(chosen), document.text
+            levels = kept.levels(text) if anchors is None else kept.levels_of_tokens(text, anchors)
         except SegmenterError as fault:
             raise fault.in_document(document.id) from fault
         tiled = all(

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from segmenters.base import Segmenter
+from segmenters import Levels, Segmenter
 from train.data.reading.documents import Document, Reader
 from train.data.reading.split import Split
 from train.data.store.writer import SHARD_TOKENS
@@ -137,12 +137,26 @@ class Datatrove(Filter):
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Documents, their segmenter and their filters, in order; split: replaces the corpus's."""
+    """Documents, their segmenter and their filters, in order; split: replaces the corpus's.
+
+    levels: how many levels of the segmenter marks hold, the finest ones, or their names. longest: a
+    bound on segments, in characters or as in "128 tokens" (segmenters.Levels).
+    """
 
     documents: Reader
     segmenter: Segmenter
     split: Split | None = None
     filters: Sequence[Filter] = ()
+    levels: int | Sequence[str] = 1
+    longest: int | str | None = None
+
+    def __post_init__(self) -> None:
+        assert self.kept  # refuses levels that the segmenter does not have
+
+    @property
+    def kept(self) -> Levels:
+        """Return the levels of the segmenter that marks hold."""
+        return Levels(of=self.segmenter, keep=self.levels, longest=self.longest)
 
     def segmenter_of(self, document: Document) -> Segmenter:
         return self.segmenter.choose(
@@ -151,7 +165,8 @@ class Source:
 
     def description(self) -> dict[str, Any]:
         return {
-            "segmenter": self.segmenter.fingerprint(),
+            "segmenter": self.kept.fingerprint(),
+            **({"level_names": self.kept.level_names} if self.levels != 1 else {}),
             "documents": self.documents.fingerprint(),
             "licence": self.documents.licence,
             "provenance": self.documents.provenance,
@@ -160,7 +175,7 @@ class Source:
     def fingerprint(self) -> dict[str, Any]:
         return {
             "documents": self.documents.fingerprint(),
-            "segmenter": self.segmenter.fingerprint(),
+            "segmenter": self.kept.fingerprint(),
             "split": self.split.fingerprint() if self.split else None,
             "filters": [each.fingerprint() for each in self.filters],
         }

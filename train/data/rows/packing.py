@@ -47,13 +47,13 @@ class Packing:
     """How documents become rows.
 
     strategy: see the module. split_documents: whether positions "restart" or "continue" where a
-    document is cut. prompt_level: level whose first segment in each document is a prompt, and then
-    no document is cut; None: all tokens are scored.
+    document is cut. prompt_level: level (number or name) whose first segment in each document is a
+    prompt, and then no document is cut; None: all tokens are scored.
     """
 
     strategy: str = "concat"
     split_documents: str = "restart"
-    prompt_level: int | None = None
+    prompt_level: int | str | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in PACKINGS:
@@ -227,8 +227,18 @@ class Rows:
         return np.array([at - start, len(opened) - 1, at - start - opened[-1]], np.int64)
 
 
-def _answers(data: DataSet, row_length: int, *, level: int) -> Integers:
+def level_of(data: DataSet, level: int | str) -> int:
+    """Return the number of a level that is given by number or name; DataError for no such name."""
+    names = data.manifest.get("level_names", [])
+    if isinstance(level, str) and level not in names:
+        there = ", ".join(names) or "no names (they are stored with levels= of the source)"
+        raise DataError(f"{data.folder}: rows.prompt_level={level} must be among {there}")
+    return names.index(level) if isinstance(level, str) else level
+
+
+def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
     """Return where the second segment of a level begins in each document, or the document ends."""
+    level = level_of(data, level)
     if level >= data.manifest["levels"]:
         raise DataError(
             f"{data.folder}: holds no examples of a prompt and an output (rows.prompt_level="

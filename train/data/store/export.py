@@ -18,8 +18,9 @@ Parquet: SPLIT-00000-of-00001.parquet, one file per shard, one row per document.
     segment_lengths     list<int32>: tokens of each segment of the first level, adding up to the
                         ids; segment_lengths_1 and so on: of further levels
 
-The metadata of the schema hold the fingerprints of the tokenizer and the segmenter as JSON under
-"bipe". `datasets` reads the folder of a source as it is, with splits named by the files.
+The metadata of the schema hold the fingerprints of the tokenizer and the segmenter, and the names
+of the levels if there are several, as JSON under "bipe". `datasets` reads the folder of a source as
+it is, with splits named by the files.
 """
 
 import io
@@ -217,7 +218,7 @@ class _Sink(io.RawIOBase):
 
 
 def _schema(data: DataSet) -> pa.Schema:
-    kept = ("name", "split", "tokenizer", "segmenter", "vocab_size", "levels")
+    kept = ("name", "split", "tokenizer", "segmenter", "vocab_size", "levels", "level_names")
     told = {key: data.manifest[key] for key in kept if key in data.manifest}
     fields = [("id", pa.string()), ("bytes", pa.int64())]
     fields += [("input_ids", pa.list_(pa.from_numpy_dtype(data.tokens.dtype)))]

@@ -63,7 +63,8 @@ class Texts:
         """Return the marks of a document of these ids, uint8 [tokens]."""
         found = spelled(ids, self.pieces, self._sizes)
         spans = np.stack([found.first, found.last], axis=1)
-        return mark(anchors_from_offsets(found.text, spans), [self.segmenter.cut(found.text)])
+        anchors = anchors_from_offsets(found.text, spans)
+        return mark(anchors, self.segmenter.levels_of_tokens(found.text, anchors)[:1])
 
     def behind(self, ids: np.ndarray, words: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the marks of each word on its own after `ids`: uint8 [tokens] each."""

@@ -224,7 +224,7 @@ class Encoder:
         ids, anchors = output
         if not len(ids):
             raise DataError(f"example {example.id}: its reference has no token; leave the row out")
-        marks = mark(anchors, [segmenter.cut(example.references[0])])
+        marks = mark(anchors, segmenter.levels_of_tokens(example.references[0], anchors)[:1])
         marks[0] = SEGMENT  # not DOCUMENT: it continues its prompt
         end = np.int32(self.tokenizer.eos_id)
         return np.append(ids, end), np.append(marks, np.uint8(0))

@@ -1,0 +1,201 @@
+"""Levels from the text to the model and out again: all that the registry names, and a corpus."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from bipe import Positions
+from segmenters import Clauses, Levels, Newline, Sentences, TokenMarker, mark, registry
+from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
+from train.data import JSONL, Corpus, Source
+from train.data.preparing.dry_run import describe
+from train.data.preparing.engines import Local
+from train.data.preparing.prepare import prepare
+from train.data.reading.split import Split
+from train.data.rows.batch import collate
+from train.data.rows.packing import Packing, Rows
+from train.data.store.export import export
+from train.data.store.shards import open_dataset
+from train.data.store.writer import ShardWriter
+from train.data.tokenizing.tokenizers import Tokenizer as Encoder
+from train.errors import DataError
+
+TEXTS = [
+    "# Title\n\nOne, two. Three: four.\n\n## Next\n\n- Mr. A said so.\n- It is.\n",
+    "import os\n\n\n@cache\ndef f(a,\n      b):\n    return a\n\n\nclass A:\n    a = 1\n",
+    "Lemma a : 1 = 1.\nProof. auto. Qed.\n\n2+3=5\n$a x $.\n\u597d\u3002\u6211\uff0c\u662f",
+    "x",
+]
+NEEDS = {"pattern": {"ends": r"\s"}}
+IDS = {piece: index for index, piece in enumerate(byte_alphabet())}
+BYTES = ByteTable.from_vocabulary(IDS)
+END = len(IDS)
+
+
+def encoded(text):
+    return np.array([IDS[letter] for letter in _spelt(text)], dtype=np.int64)
+
+
+def _spelt(text):
+    alphabet = {value: letter for letter, value in byte_alphabet().items()}
+    return [alphabet[value] for value in text.encode()]
+
+
+def round_trip(segmenter, folder):
+    """Write the marks of the texts to shards, and read them as batches of one document a row."""
+    names = segmenter.level_names
+    expected = []
+    with ShardWriter(
+        folder=folder,
+        name="x",
+        vocab_size=END + 1,
+        levels=len(names),
+        description={"split": "train", "level_names": names},
+    ) as writer:
+        for number, text in enumerate(TEXTS):
+            ids = encoded(text)
+            anchors = BYTES.anchors(text, ids)
+            levels = segmenter.choose(text=text).levels_of_tokens(text, anchors)
+            levels = (*levels, *[levels[-1][[0, -1]]] * (len(names) - len(levels)))
+            expected.append((anchors, levels))
+            marks = np.append(mark(anchors, levels), np.uint8(0))
+            writer.add(np.append(ids, END), marks, id=str(number), size=len(text.encode()))
+    data = open_dataset(folder)
+    longest = int(np.diff(data.document_ends, prepend=0).max())
+    rows = Rows(data=data, row_length=longest, packing=Packing(strategy="single"))
+    about = {"continues": False, "step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
+    return data, expected, collate(rows.read(range(len(rows))), sources=[0] * len(rows), **about)
+
+
+@pytest.mark.parametrize("name", registry.SEGMENTERS)
+def test_marks_of_every_level_reach_the_model(name, tmp_path):
+    segmenter = registry.make(name, **NEEDS.get(name, {}))
+    names = segmenter.level_names
+    assert 1 <= len(names) <= MAX_LEVELS and len(set(names)) == len(names)
+    data, expected, batch = round_trip(segmenter, tmp_path / "x")
+    order = {len(anchors): (anchors, levels) for anchors, levels in expected}
+    for row in range(len(expected)):
+        length = int((~batch.padding[row]).sum()) if batch.padding is not None else None
+        anchors, levels = order[length - 1 if length is not None else max(order)]
+        for level, cuts in enumerate(levels):
+            at = Positions.from_marks(batch.marks, padding=batch.padding, level=level)
+            held = np.searchsorted(cuts, anchors, side="right")
+            dense = np.unique(held, return_inverse=True)[1]
+            assert at.inter[row, : len(anchors)].tolist() == dense.tolist()
+    for index, (anchors, levels) in enumerate(expected):
+        tokens, marks = data.document(index)
+        assert tokens[:-1].tolist() == encoded(TEXTS[index]).tolist()
+        assert marks[:-1].tolist() == mark(anchors, levels).tolist()
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(
+        "".join(json.dumps({"id": str(n), "text": t}) + "\n" for n, t in enumerate(TEXTS))
+    )
+    return path
+
+
+class Bytes:
+    """A tokenizer of bytes."""
+
+    def build(self, texts=None):
+        fast = Tokenizer(models.BPE(vocab=IDS | {"<end>": END}, merges=[]))
+        fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        fast.decoder = decoders.ByteLevel()
+        fast.add_special_tokens(["<end>"])
+        return Encoder(fast=fast, eos="<end>")
+
+    def fingerprint(self):
+        return {"bytes": 1}
+
+
+def prepared(corpus, out, **options):
+    source = Source(documents=JSONL(path=corpus, id_key="id"), **options)
+    split = Split(validation=0.0, test=0.0)
+    made = Corpus(sources={"x": source}, tokenizer=Bytes(), split=split)
+    return prepare(made, out=out, progress=False), made
+
+
+CLAUSES = Clauses(of=Newline())
+
+
+def test_a_source_keeps_the_levels_that_it_asks_for(corpus, tmp_path):
+    made, asked = prepared(corpus, tmp_path / "out", segmenter=CLAUSES, levels=2, longest=20)
+    entry = made.manifest["sources"]["x"]
+    assert entry["levels"] == 2 and entry["level_names"] == ["clause", "segment"]
+    assert entry["segmenter"]["segmenter"] == "segmenters.Levels"
+    data = open_dataset(tmp_path / "out" / "x" / "train")
+    kept = Levels(of=CLAUSES, keep=2, longest=20)
+    for index, id in enumerate(data.document_ids()):
+        anchors = BYTES.anchors(TEXTS[int(id)], encoded(TEXTS[int(id)]))
+        expected = mark(anchors, kept.levels(TEXTS[int(id)]))
+        assert data.document(index)[1][:-1].tolist() == expected.tolist()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "- segmenter: segmenters.Levels of segmenters.Clauses\n" in card
+    assert "- levels: clause, segment\n- longest segment: 20 characters\n" in card
+    told = describe(asked, out=tmp_path / "new", limit=None, if_exists="auto", engine=Local())
+    assert "levels: clause, segment" in told and "longest: 20" in told
+    assert "tokens per level: clause " in told
+    with pytest.raises(DataError, match="must be among clause, segment"):
+        Rows(data=data, row_length=200, packing=Packing(strategy="single", prompt_level="page"))
+    by_name = Packing(strategy="single", prompt_level="segment")
+    by_number = Packing(strategy="single", prompt_level=1)
+    counts = [
+        Rows(data=data, row_length=200, packing=packing).all_targets()
+        for packing in (by_name, by_number)
+    ]
+    assert counts[0] == counts[1]
+
+
+def test_an_export_has_a_column_for_each_level_and_their_names(corpus, tmp_path):
+    prepared(corpus, tmp_path / "out", segmenter=CLAUSES, levels=["clause", "segment"])
+    [*export(tmp_path / "out", out=tmp_path / "parquet", format="parquet")]
+    table = pq.read_table(next((tmp_path / "parquet" / "x").glob("*.parquet")))
+    assert json.loads(table.schema.metadata[b"bipe"])["level_names"] == ["clause", "segment"]
+    for row in table.to_pylist():
+        text, levels = TEXTS[int(row["id"])], CLAUSES.levels(TEXTS[int(row["id"])])
+        anchors = BYTES.anchors(text, encoded(text))
+        for column, cuts in zip(("segment_lengths", "segment_lengths_1"), levels, strict=True):
+            sizes = [
+                size
+                for start, end in pairwise(cuts.tolist())
+                if (size := int(((anchors >= start) & (anchors < end)).sum()))
+            ]
+            sizes[-1] += 1  # the end of the document
+            assert row[column] == sizes
+
+
+def test_a_bound_in_tokens_holds_in_prepared_data(corpus, tmp_path):
+    prepared(corpus, tmp_path / "out", segmenter=Sentences(), longest="8 tokens")
+    data = open_dataset(tmp_path / "out" / "x" / "train")
+    for index in range(len(data)):
+        _, marks = data.document(index)
+        starts = np.flatnonzero(marks & 2)
+        assert np.diff(starts, append=len(marks) - 1).max() <= 8
+
+
+def test_one_level_is_prepared_as_before(corpus, tmp_path):
+    made, _ = prepared(corpus, tmp_path / "out", segmenter=CLAUSES)
+    entry = made.manifest["sources"]["x"]
+    assert entry["levels"] == 1 and "level_names" not in entry
+    assert entry["segmenter"]["segmenter"] == "segmenters.Clauses"
+
+
+def test_levels_that_a_segmenter_does_not_have_are_refused(corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"levels must be among segment, .* for Newline, was"):
+        prepared(corpus, tmp_path / "out", segmenter=Newline(), levels=["page"])
+
+
+def test_tokens_that_are_written_get_the_marks_of_both_levels():
+    pieces = [bytes([value]) for value in byte_alphabet().values()]
+    for text in TEXTS:
+        ids = encoded(text)
+        marker = TokenMarker(segmenter=Levels(of=CLAUSES, keep=2), pieces=pieces, levels=2)
+        found = [one for token in ids.tolist() for one in marker.push(token)] + marker.provisional()
+        assert found == mark(BYTES.anchors(text, ids), CLAUSES.levels(text)).tolist()
