@@ -11,39 +11,39 @@ language beyond lists of abbreviations: text without capitals or terminators (Th
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from segmenters.prose import tables as lists
+from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
 
 _PLACED = ("simple", "always")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
 _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
+_CJK_BRACKETS = (("\uff08", "\uff09"), ("\u300a", "\u300b"))
 _CJK_CLOSERS = frozenset("\u300d\u300f\uff09\u300b\u3009")
 _DASHES = frozenset("-\u2013\u2014")
+# Characters at a place for which the rules look further back than they remember.
+_FAR = "'\"\u201d\u201c-\u2013\u2014"
+# What opens what may be closed with white space before it.
+_OPENS = {"\u00bb": "\u00ab", "\u201d": "\u201c\u201e", "\u201c": "\u201e"}
+_ALIKE = '"\u201d'
+_MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
-_OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + lists.BULLETS
-_ABBREVIATIONS = lists.BEFORE_NAME | lists.MAY_END
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
 
-# How far back the word before a period and an open quote are searched, in characters.
-_WINDOW = 24
-_QUOTE_WINDOW = 400
+# How far back an open quote and an open bracket are searched, in characters.
+_QUOTE_WINDOW, _BRACKET_WINDOW = 400, 160
 # Decisions on candidates within _DENSE characters of each other are cached, _MEMORY at a time, by
 # the _REMEMBERED characters before them: two windows, since a list's line is searched before a
 # word.
-_DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * _WINDOW + 1
-_ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
-_INITIALS = re.compile(r"\w(?:\.-?\w)+")
-_COUNTED = re.compile(r".*\d|[IVXLC]+")
-# Articles that lose their vowel in French and Italian: "l'art. 5".
-_ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
-# Three spaced periods stand for words left out; a fourth ends the sentence.
-_OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
-_OMISSION_WINDOW = 8
+_DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * WINDOW + 1
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
 # How many characters from a place on the rules read at most.
 REACH = 16
+# Who speaks, after a quotation.
+_CLOSING_QUOTES = "\"'\u2019\u201d"
+_SAYS = re.compile(r"I (?:say|said|ask|cr(?:y|ied)|repl|answer|whisper|shout|thought|think)")
 _WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
 # "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, before some text.
 _LISTED = re.compile(
@@ -84,8 +84,10 @@ def sentence_ends(
             item += 1
         if not last < place < length:
             continue
-        if kind is None or kind == "always":  # a bullet, or a full stop beyond doubt
+        if kind is None:  # a bullet
             end = True
+        elif kind == "always":  # a full stop beyond doubt, if it is in no bracket
+            end = not _is_bracketed(text, match.start(), last)
         elif place - before < _DENSE:
             end = _is_known_end(text, match, place, last, next_word, known)
         else:
@@ -108,7 +110,7 @@ def _is_known_end(
     """Return the result of `_is_end`, cached: where candidates are dense, the same ones repeat."""
     start = match.start()
     around = text[start : place + (REACH if next_word else 1)]
-    if text[place] == "'" and place != match.start("spaced") + 1:  # looks far back
+    if text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0]):  # looks far back
         return _is_end(text, match, place, last, next_word)
     since = start - last
     key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED))
@@ -133,13 +135,38 @@ def _place(text: str, match: re.Match[str]) -> int:
 def _closes(text: str, place: int, quote: str) -> bool:
     """Return whether `quote`, written apart, closes a quotation that is open at `place`."""
     first = max(0, place - _QUOTE_WINDOW)
-    if quote == "\u00bb":
-        opened = text.rfind("\u00ab", first, place)
-    elif text.find("`", first, place) < 0 and text.find(",", first, place) < 0:
-        return False  # one character is looked for much faster than two
-    else:
-        opened = max(text.rfind(mark, first, place) for mark in ("``", ",,"))
+    openers: Iterable[str] = _OPENS.get(quote, "")
+    if quote == "''":
+        if text.find("`", first, place) < 0 and text.find(",", first, place) < 0:
+            return False  # one character is looked for much faster than two
+        openers = ("``", ",,")
+    opened = max((text.rfind(mark, first, place) for mark in openers), default=-1)
+    if opened < 0 and quote in _ALIKE:
+        return _is_open(text, place, first, quote)
     return opened >= 0 and opened > text.rfind(quote, first, place)
+
+
+def _is_open(text: str, place: int, first: int, quote: str) -> bool:
+    """Return whether a quote alike at both ends is open, in text that sets it apart at both."""
+    first = max(first, text.rfind("\n\n", first, place))
+    odd = False
+    for _ in range(_MOST_QUOTES):
+        found = text.rfind(quote, first, place)
+        if found < 0:
+            break
+        if not (text[max(0, found - 1)].isspace() and text[found + 1].isspace()):
+            break
+        odd, place = not odd, found
+    return odd
+
+
+def _is_bracketed(text: str, start: int, last: int) -> bool:
+    """Return whether a bracket of Chinese or Japanese that the sentence opened is open."""
+    first = max(last, start - _BRACKET_WINDOW)
+    return any(
+        text.find(opener, first, start) > text.rfind(closer, first, start)
+        for opener, closer in _CJK_BRACKETS
+    )
 
 
 def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
@@ -160,18 +187,49 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
             return found
     if following in lists.CONTINUES or (following == "[" and "\n" not in gap):
         # "[" may open the number of a note, which belongs to the sentence before.
-        attached = not text[start - 1 : start].isspace()
-        return next_word and run == "." and attached and omission_starts(text, place)
+        return _ends_before_mark(text, match, place, run, next_word)
     if run[0] == "." and _ARMENIAN.match(text, start - 1):
         return False  # a pause in Armenian
     if following.islower():
-        return _ends_before_lower(text, start, run)
+        return ends_before_lower(text, start, run)
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
     if run[0] != "." or run[1:2] in _PLAIN_SET:
-        # After a dash the speaker is named: "- Why? - she asked."
-        return following not in _DASHES or "\n" in gap or run[0] == ";"
-    return _period_ends(text, start, following, last, place if next_word else None)
+        return _ends_question(text, match, place, last, run, gap, next_word)
+    if following.isdigit() and text[place - 1 : place].isdigit():
+        return False
+    upper = following.isupper() or following in _QUOTES
+    if next_word:
+        upper = upper and starts_sentence(text, place)
+    return period_ends(text, start, following, last, upper)
+
+
+def _ends_before_mark(
+    text: str, match: re.Match[str], place: int, run: str, next_word: bool
+) -> bool:
+    """Return whether a sentence ends before a sign that seldom starts one."""
+    start, following = match.start(), text[place]
+    attached = not text[start - 1 : start].isspace()
+    if following == "\u201d" and match["spaced"]:  # it closes nothing, so it opens
+        return True
+    if run != "." or not attached:
+        return False
+    if following == ",":
+        word = text[max(0, start - WINDOW) : start].rpartition(" ")[2]
+        return place - start > 1 and is_plain(word)
+    return next_word and omission_starts(text, place)
+
+
+def _ends_question(
+    text: str, match: re.Match[str], place: int, last: int, run: str, gap: str, next_word: bool
+) -> bool:
+    following = text[place]
+    if following in _DASHES and "\n" not in gap and run[0] != ";":
+        # Long dashes name the speaker of what a dash began, or quotes: "- Why? - she asked."
+        turn = text[last : last + 1] not in _DASHES
+        return run[-1] in "!?" and (following == "-" or turn)
+    quoted = next_word and following == "I" and run[-1] in _CLOSING_QUOTES
+    return not (quoted and _SAYS.match(text, place, place + REACH))
 
 
 def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) -> bool | None:
@@ -233,64 +291,10 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
     before = text[start - 1 : start]
     if emoji or before.isupper() or not before.isalpha():
         return emoji
-    word = text[max(0, start - _WINDOW) : start].rsplit(None, 1)[-1]
+    word = text[max(0, start - WINDOW) : start].rsplit(None, 1)[-1]
     if len(run) > 1 or run != ".":
         return word.isalpha() and word[1:].islower()
-    return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
-
-
-def _ends_before_lower(text: str, start: int, run: str) -> bool:
-    """Return whether a small letter starts a sentence: after a plain word and its terminator."""
-    word = text[max(0, start - _WINDOW) : start].rpartition(" ")[2]
-    if run != ".":
-        # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, not "nice! and".
-        return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
-    if word in lists.SHORT_WORDS:
-        return True
-    # Few abbreviations are this long; the lists miss more of other languages than of English.
-    plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
-    return plain and word not in _ABBREVIATIONS
-
-
-def _period_ends(text: str, start: int, following: str, last: int, next_place: int | None) -> bool:
-    tail = text[max(0, start - _WINDOW) : start]
-    if not tail or tail[-1].isspace():
-        first = max(last, start - _OMISSION_WINDOW)
-        return not _OMISSION.search(text[first : start + 1])
-    *earlier, word = tail.rsplit(None, 2)
-    if not word[0].isalnum():
-        word = word.lstrip(_OPENERS)
-    if len(word) > 3 and ("'" in word or "\u2019" in word):  # an article and two letters
-        word = _ELIDED.sub("", word, count=1)
-    lower = word.lower()
-    listed = len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word)
-    if listed and _starts_line(text, start - len(word), last):
-        return False
-    upper = following.isupper() or following in _QUOTES
-    if next_place is not None:
-        upper = upper and starts_sentence(text, next_place)
-    if len(word) == 1 and word.isalpha():
-        if word.islower() and earlier and _COUNTED.fullmatch(earlier[-1]):
-            return upper  # a unit, or the year of Slavic languages
-        # An initial, unless it is the pronoun: "you and I. Did", "Albert I. Jones".
-        return word == "I" and bool(earlier) and earlier[-1].islower()
-    if lower in lists.MAY_END:
-        # "In the U.S. Senate": so few words are hardly a sentence.
-        return upper and (start - last > _WINDOW or len(text[last:start].split()) > 3)
-    if lower in lists.BEFORE_NAME or ("." in word and _INITIALS.fullmatch(word)):
-        return False
-    if lower in lists.BEFORE_NUMBER:
-        return not following.isdigit()
-    ordinal = word.isdigit() and len(word) < 3 and earlier
-    return not (ordinal and earlier[-1].lower() in lists.BEFORE_ORDINAL)
-
-
-def _starts_line(text: str, place: int, last: int) -> bool:
-    """Return whether only list marks are between the start of the line and `place`."""
-    if place <= last:
-        return True
-    before = text[max(last, place - _WINDOW) : place].rstrip(" \t>*#-" + lists.BULLETS)
-    return not before or before[-1] in lists.LINE_ENDS
+    return len(word) > 3 and is_plain(word)
 
 
 def starts_sentence(text: str, place: int) -> bool:

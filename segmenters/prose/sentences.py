@@ -15,7 +15,7 @@ from typing import ClassVar
 from segmenters.base import Machine, Segmenter, SegmenterError, require_type
 from segmenters.places import after_space
 from segmenters.prose import rules
-from segmenters.prose.tables import CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG
+from segmenters.prose.tables import APART, CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,14 +30,15 @@ _RESUME = re.compile(
     rf"[^{_RUN}{EMOJI}{_DIVIDER}\s\u201c\d\[]"
     # After white space a candidate continues only with quotes, notes and emoji, with a single space
     # before a quote or note.
-    rf"|(?<=\s)[^\s'\u00bb\[{EMOJI}]"
-    r"|(?<=\s\s)['\u00bb\[]|(?<=[^\S \u00a0\u202f])['\u00bb\[]"
+    rf"|(?<=\s)[^\s'{APART}\[{EMOJI}]"
+    rf"|(?<=\s\s)['{APART}\[]|(?<=[^\S \u00a0\u202f])['{APART}\[]"
     rf"|(?<=[^\S \u00a0])[{EMOJI}]"
-    # One doubled or angled quote at most, and no single one.
-    rf"|(?<=\s')[^\s']|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s\u00bb)[^\s\[{EMOJI}]"
-    r"|(?<=\s''\s)['\u00bb]|(?<=\s['\u00bb]\s)['\u00bb]"
-    # A note is a bracket and up to three digits; emoji come last; dividers mix with nothing.
-    rf"|(?<![\[\d])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
+    # One doubled mark or quote at most, and no single one.
+    rf"|(?<=\s')[^\s']|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s[{APART}])[^\s\[{EMOJI}]"
+    rf"|(?<=\s''\s)['{APART}]|(?<=\s['{APART}]\s)['{APART}]"
+    # A note is up to three digits in brackets, or right behind a run; emoji come last; dividers mix
+    # with nothing.
+    rf"|(?<![\[\d{_RUN}])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
     rf"|(?<=[{_DIVIDER}])(?<!_)[^\s{_DIVIDER}]|(?!_)(?<![{_DIVIDER}])[{_DIVIDER}]"
 )
 # Where a sentence may start. Signs that can only continue one after a single blank are left out, as
@@ -76,7 +77,7 @@ class Sentences(Segmenter):
     language: str = "xx"
     next_word: bool = False
     fallback: bool = False
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         require_type("backend", self.backend, str)

@@ -1,0 +1,192 @@
+"""Whether a period ends a sentence, by the word before it and the first character after it.
+
+The word is searched in a bounded window, and may be an abbreviation, an initial, a symbol, an
+ordinal, a number of a list or section, or a plain word.
+"""
+
+import re
+import unicodedata
+
+from segmenters.prose import tables as lists
+
+# How far back the word before a period is searched, in characters.
+WINDOW = 24
+_QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
+_OPENERS = _QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + lists.BULLETS
+_ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
+_INITIALS = re.compile(r"\w(?:\.-?\w)+")
+# Numbers of sections: "8.2".
+_SECTION = re.compile(r"\d+(?:\.\d+)+")
+_COUNTED = re.compile(r".*\d|[IVXLC]+")
+_ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
+# Signs next to which a capital is a symbol.
+_SYMBOLIC = re.compile(r"[=<>\u2264\u2265\u2208\u2282\u2286+*/\u222a\u2229\u00d7\u2192|\\^$]")
+# Articles that lose their vowel in French and Italian: "l'art. 5".
+_ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
+# Three spaced periods stand for words left out; a fourth ends the sentence.
+_OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
+_OMISSION_WINDOW = 8
+_ABBREVIATIONS = lists.BEFORE_NAME | lists.MAY_END
+# A word in brackets that is no longer than this is no sentence: "(angl. James)".
+_LONGEST_IN_BRACKETS = 6
+# Parts of abbreviations ("dr.phil"), and units behind a number ("15 mill. kroner").
+_LONGEST_PART, _LONGEST_UNIT = 5, 4
+# Letters of Latin, Greek and Cyrillic that are not vowels; y is one in some languages.
+_CONSONANTS = re.compile(
+    "[bcdfghjklmnpqrstvwxz\u00e7\u00f0\u00f1\u00fe\u0107\u010d\u010f\u0111\u0144\u0148\u0155\u0159"
+    "\u015b\u0161\u0163\u0165\u017a\u017c\u017e\u0219\u021b\u03b2\u03b3\u03b4\u03b6\u03b8\u03ba"
+    "\u03bb\u03bc\u03bd\u03be\u03c0\u03c1\u03c3\u03c2\u03c4\u03c6\u03c7\u03c8"
+    "\u0431-\u0434\u0436\u0437\u043a-\u043d\u043f-\u0442\u0444-\u0449\u0452\u0453\u0458-\u045c"
+    "\u045f\u0491]{2,5}"
+)
+# "Hmm. Then", "Shh. Quiet".
+_SOUND = re.compile(r"m*h*m+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+|h+")
+_VIRAMA = 9
+
+
+def ends_before_lower(text: str, start: int, run: str) -> bool:
+    """Return whether a small letter starts a sentence: after a plain word and its terminator."""
+    word = text[max(0, start - WINDOW) : start].rpartition(" ")[2]
+    if run != ".":
+        # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, not "nice! and".
+        return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
+    if not word:
+        return not _is_omission(text, start, 0)  # tokenised text
+    if word in lists.SHORT_WORDS:
+        return True
+    return is_plain(word) and not (
+        len(word) <= _LONGEST_UNIT and _is_counted(text, start - len(word))
+    )
+
+
+def is_plain(word: str) -> bool:
+    """Return whether a word is surely no abbreviation.
+
+    Few abbreviations are this long; the lists miss more of other languages than of English.
+    """
+    plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
+    return plain and word not in _ABBREVIATIONS and not _CONSONANTS.fullmatch(word)
+
+
+def _is_counted(text: str, place: int) -> bool:
+    """Return whether a number is before the word at `place`: "15 mill. kroner"."""
+    before = text[max(0, place - 2) : place]
+    return len(before) == 2 and before[0].isdigit() and before[1].isspace()
+
+
+def period_ends(text: str, start: int, following: str, last: int, upper: bool) -> bool:
+    """Return whether the period at `start` ends the sentence that began at `last`.
+
+    `upper`: the first visible character after it, `following`, may start a sentence.
+    """
+    tail = text[max(0, start - WINDOW) : start]
+    if not tail or tail[-1].isspace():
+        return not _is_omission(text, start, last)
+    *earlier, word = tail.rsplit(None, 2)
+    bracketed = word[0] in "(["
+    if not word[0].isalnum():
+        word = word.lstrip(_OPENERS)
+    if len(word) > 3 and ("'" in word or "\u2019" in word):  # an article and two letters
+        word = _ELIDED.sub("", word, count=1)
+    if not word:
+        return True
+    before = earlier[-1] if earlier else ""
+    listed = len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word)
+    if (listed or _SECTION.fullmatch(word)) and _starts_line(text, start - len(word), last):
+        return False
+    if bracketed and word.islower() and len(word) <= _LONGEST_IN_BRACKETS:
+        return False
+    enough = start - last > WINDOW or len(text[last:start].split()) > 3
+    if len(word) == 1 and word.isalpha():
+        return _letter_ends(word, earlier, upper and enough)
+    if word[:1].isdigit():
+        return _number_ends(word, before, following)
+    return _word_ends(word, before, following, upper and enough)
+
+
+def _is_omission(text: str, start: int, last: int) -> bool:
+    first = max(last, start - _OMISSION_WINDOW)
+    return _OMISSION.search(text[first : start + 1]) is not None
+
+
+def _starts_line(text: str, place: int, last: int) -> bool:
+    """Return whether only list marks are between the start of the line and `place`."""
+    if place <= last:
+        return True
+    before = text[max(last, place - WINDOW) : place].rstrip(" \t>*#-" + lists.BULLETS)
+    return not before or before[-1] in lists.LINE_ENDS
+
+
+def _letter_ends(letter: str, earlier: list[str], upper: bool) -> bool:
+    before = earlier[-1] if earlier else ""
+    if letter.islower():
+        # A unit, or the year of Slavic languages.
+        return bool(before) and _COUNTED.fullmatch(before) is not None and upper
+    if letter == letter.lower():  # a script without capitals
+        return letter >= "\u1100" or not before
+    if letter == "I":  # the pronoun: "you and I. Did", "Albert I. Jones"
+        return before.islower() and before not in lists.BEFORE_ORDINAL
+    # An initial, unless it is a symbol: "in the set S. Then", "x in S. So".
+    if before in lists.SYMBOLS or _SYMBOLIC.search(before):
+        return True
+    return before in lists.BETWEEN and len(earlier) > 1 and _ends_in_symbol(earlier[0])
+
+
+def _ends_in_symbol(words: str) -> bool:
+    """Return whether the last word is a single letter or has a sign of mathematics."""
+    word = words.rsplit(None, 1)[-1].strip(",()")
+    if len(word) == 1 and word.isalpha():
+        return word not in "aI"
+    return _SYMBOLIC.search(word) is not None
+
+
+def _number_ends(word: str, before: str, following: str) -> bool:
+    if not _ORDINAL.fullmatch(word):
+        return True
+    if following.isdigit():  # of a date: "23. 8. 1999"
+        return int(word) > 31
+    # "Montag, 3. Juli"
+    return not (before.lower() in lists.BEFORE_ORDINAL or (before[-1:] == "," and before.istitle()))
+
+
+def _word_ends(word: str, before: str, following: str, upper: bool) -> bool:
+    lower = word.lower()
+    if lower in lists.MAY_END:
+        return upper  # "In the U.S. Senate": so few words are hardly a sentence
+    if not lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize())) and (
+        lower in lists.BEFORE_NAME or not word.islower()
+    ):
+        return False
+    if lower in lists.AFTER:
+        return before.lower() not in lists.AFTER[lower]
+    if "." in word:
+        return _dotted_ends(word, lower)
+    if (following.isdigit() or following in "(\u00a7") and lower in lists.BEFORE_NUMBER:
+        return False
+    if _CONSONANTS.fullmatch(lower) and not (word.isupper() or _SOUND.fullmatch(lower)):
+        # An unknown abbreviation, of a unit or not: "5 km. Then", "Th. Mann".
+        initial = word[0].isupper() and len(word) == 2
+        counted = before and _COUNTED.fullmatch(before)
+        return bool(upper or counted) and not (following.isdigit() or initial)
+    if before.lower() in lists.BEFORE_ORDINAL and _ORDINAL.fullmatch(word):
+        return False
+    return word[0] < "\u0900" or not _is_initial(word)
+
+
+def _dotted_ends(word: str, lower: str) -> bool:
+    if _INITIALS.fullmatch(word):
+        return False
+    first, _, rest = lower.rpartition(".")
+    short = len(rest) <= _LONGEST_PART and len(first) > 1
+    return not (short and (first in lists.BEFORE_NAME or rest in lists.BEFORE_NAME))
+
+
+def _is_initial(word: str) -> bool:
+    """Return whether a word of an Indic script is one letter with its marks."""
+    if not "\u0900" <= word[0] <= "\u0dff":
+        return False
+    joined, count = False, 0
+    for char in word:
+        count += char.isalpha() and not joined
+        joined = unicodedata.combining(char) == _VIRAMA
+    return count == 1
