@@ -87,7 +87,7 @@ def sentence_ends(
         if kind is None:  # a bullet
             end = True
         elif kind == "always":  # a full stop beyond doubt, if it is in no bracket
-            end = not _is_bracketed(text, match.start(), last)
+            end = not _is_bracketed(text, match.start(), last) or _is_blank_line(match["always"])
         elif place - before < _DENSE:
             end = _is_known_end(text, match, place, last, next_word, known)
         else:
@@ -182,6 +182,8 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     else:
         gap = " " if place == match.start("spaced") + 1 and match["spaced"] else match["gap"]
         run = text[start : match.start("spaced")]
+        if run[-1] in _STRONG_SET and _is_bracketed(text, start, last):
+            return bool(gap) and _is_blank_line(gap)
         found = _decided(text, match, place, run, gap)
         if found is not None:
             return found
@@ -279,7 +281,8 @@ def _ends_strong(run: str, following: str) -> bool:
         or (run[0] == "\uff0e" and following.isdigit())
     ):
         return False
-    return not (run[-1] in _CJK_CLOSERS and following in _AFTER_QUOTE)
+    # Behind the title of a work and before particles.
+    return not (run[-1] == "\u300b" or (run[-1] in _CJK_CLOSERS and following in _AFTER_QUOTE))
 
 
 def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:
