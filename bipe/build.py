@@ -9,7 +9,8 @@ they fill. What may be named there (docs/trust.md):
 - a class, by a public name or where it is defined; never a function, a method or a private name;
 - a subclass of what the place asks for, from the same room (bipe, segmenters or train), or from
   the same package of torch or lightning (for Lightning's kinds, also from train);
-- from packages of the user's own only if the caller allows them: importing a module runs it.
+- from packages of the user's own only if the caller allows them: importing a module runs it. The
+  same holds for a function by which a class cuts text (`NAMES_CODE`).
 """
 
 import dataclasses
@@ -26,6 +27,8 @@ from typing import Annotated, Any, Union
 from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of
 
 PARTIAL = "_partial_"
+# A class attribute: the parameters that name functions of others ("module:name").
+NAMES_CODE = "names_code"
 ALLOWED: tuple[str, ...] = ()  # packages of the user's own, as prefixes: ("yours.",)
 _ROOMS = ("bipe", "segmenters", "train")
 _LIBRARIES = ("torch", "lightning")
@@ -173,6 +176,8 @@ class _Plan:
         except ValueError as error:
             self.faults.append(f"{_join(path, TARGET)}: {error}" if path else str(error))
             return lambda: None
+        for key in getattr(target, NAMES_CODE, ()):
+            self._permitted(given.get(key), _join(path, key))
         parts = self.arguments(target, given, path, partial=partial)
 
         def make() -> Any:
@@ -184,6 +189,15 @@ class _Plan:
                 raise
 
         return make
+
+    def _permitted(self, name: Any, path: str) -> None:
+        """Note a fault for a function whose package is not among those allowed."""
+        package = str(name).partition(":")[0].partition(".")[0]
+        if not str(name).replace(":", ".").startswith(_own(self.allowed)):
+            self.faults.append(
+                f"{path} names code that is not allowed, was: {name!r}; if you trust it, add "
+                f"allowed_targets=[{package}] to the command line"
+            )
 
     def arguments(
         self,

@@ -22,6 +22,7 @@ from segmenters.controls import (
 )
 from segmenters.documents.mixed import Mixed
 from segmenters.documents.router import Auto, route
+from segmenters.levels.given import Called, Given
 from segmenters.levels.levels import Levels
 from segmenters.proofs.coq import Coq
 from segmenters.proofs.informal import ArithmeticSteps, ChainOfThought
@@ -36,9 +37,11 @@ __all__ = [
     "ArithmeticSteps",
     "Auto",
     "ByteTable",
+    "Called",
     "ChainOfThought",
     "Clauses",
     "Coq",
+    "Given",
     "IdTable",
     "Isabelle",
     "LaTeXProofs",

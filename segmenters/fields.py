@@ -33,9 +33,14 @@ def texts(meta: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def kept_fields(row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS) -> dict[str, Any]:
-    """Return the named fields of a row; those nested in `meta` or `metadata` stay nested."""
-    kept = {key: row[key] for key in keys if _is_short(row.get(key))}
+def kept_fields(
+    row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS, *, whole: bool = False
+) -> dict[str, Any]:
+    """Return the named fields of a row; those nested in `meta` or `metadata` stay nested.
+
+    `whole`: also values that are too long for names, such as lists of offsets.
+    """
+    kept = {key: row[key] for key in keys if _is_short(row.get(key)) or (whole and key in row)}
     for field in NESTING_FIELDS:
         nested = _mapping(row.get(field))
         inner = {key: nested[key] for key in keys if _is_short(nested.get(key))}

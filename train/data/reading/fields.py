@@ -9,8 +9,9 @@ The `filter` of readers; all conditions must hold:
 A dotted name is a nested field; a null is in no range and matches nothing.
 
 Other fields are kept only on request, so that a row takes no more memory than its text; by default
-those that choose a segmenter (`segmenters.fields`), in the row or in its `meta`. Only the columns
-of these fields are read from Parquet files.
+those that choose a segmenter (`segmenters.fields`), in the row or in its `meta`, if they are short.
+Those that `meta_keys` names are kept whole, such as boundaries for `segmenters.Given`. Only the
+columns of these fields are read from Parquet files.
 """
 
 import re
@@ -36,7 +37,7 @@ class Rows(TolerantReader):
     """A reader of rows: objects with fields.
 
     text_key, id_key: dotted for nested fields; without id_key, the place names the document.
-    meta_keys: fields to keep for choosing a segmenter; by default those that `Auto` knows. filter:
+    meta_keys: fields to keep for the segmenter; by default those that `Auto` knows. filter:
     see the module.
     """
 
@@ -90,7 +91,7 @@ def fields_of(
 ) -> dict[str, Any]:
     """Return the named fields of a row; those in `meta` or `metadata` stay nested there."""
     names = [key for key in (KNOWN_FIELDS if keys is None else keys) if key != text_key]
-    return kept_fields(row, names)
+    return kept_fields(row, names, whole=keys is not None)
 
 
 def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
