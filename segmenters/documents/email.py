@@ -9,10 +9,12 @@ after a letter with headers (git format-patch) or prose; from there on each line
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from segmenters.documents.parts import Part, spliced
-from segmenters.places import BLANK_LINES, Walk, past
+from segmenters.base import Cuts, Segmenter
+from segmenters.documents.parts import LEVELS, Part, spliced
+from segmenters.places import BLANK_LINES, Walk, character_ends, past
 
 _HEADER = r"[A-Za-z][A-Za-z0-9-]*+:(?:[ \t][^\n]*+)?(?:\n|\Z)(?:[ \t]+[^\s][^\n]*+(?:\n|\Z))*+"
 _ENVELOPE = r"From [^\n]{1,200}\d{4}[^\n]*+\n"
@@ -34,6 +36,11 @@ _QUOTED_LINE = re.compile(r"[ \t]?>[ \t]?(?P<content>[^\n]*+(?:\n|\Z))")
 _CHANGE = re.compile(
     r"^(?:diff (?:--git |-)|Index: |--- [^\n]*\n\+\+\+ |\*\*\* [^\n]*\n--- |@@ -\d)", re.MULTILINE
 )
+_BEGINS = re.compile(
+    r"^(?:diff (?:--git |-)|Index: |--- [^\n]*\n\+\+\+ |\*\*\* (?!\d+,)[^\n]*\n--- )"
+    r"|^(?P<hunk>@@ -|\*{15}|\d+(?:,\d+)?[acd]\d)",
+    re.MULTILINE,
+)
 _KINDS = {"data": "lines", "patch": "lines", "rule": "line"}
 
 
@@ -51,9 +58,10 @@ def _message(text: str, start: int, end: int) -> Iterator[Part]:
     if headers:
         for one in Walk(_ONE_HEADER, text, start, headers.end()):
             if one.end() < headers.end():
-                yield Part(end=one.end(), kind="line")
+                first = one.start() == start
+                yield Part(end=one.end(), kind="line", paragraph=first, section=first)
         place = past(BLANK_LINES, text, headers.end(), end)
-        yield Part(end=place, kind="line")
+        yield Part(end=place, kind="line", paragraph=False)
         if found := _TYPE.search(headers.group()):
             body = _BODIES[found[1].lower()]
     if place < end and body != "letter":
@@ -91,4 +99,25 @@ def changes(text: str) -> Iterator[Part]:
     if start:
         yield Part(end=start, kind="email" if _HEADERS.match(text, 0, start) else "prose")
     if start < len(text):
-        yield Part(end=len(text), kind="lines")
+        yield Part(end=len(text), kind="changes", section=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes(Segmenter):
+    """Physical lines of a patch; a hunk is a paragraph, the changes of a file are a section."""
+
+    lookahead = None
+    level_names = LEVELS
+
+    def _ends(self, text: str) -> Iterable[int] | Cuts:
+        return character_ends(text)
+
+    def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
+        hunks, files, headed = [0], [0], False
+        for match in _BEGINS.finditer(text):
+            if match.lastgroup == "hunk":
+                hunks.append(match.start())
+            elif not headed:  # what comes before the first hunk of a file is one head
+                files.append(match.start())
+            headed = match.lastgroup != "hunk"
+        return character_ends(text), sorted((*hunks, *files)), files

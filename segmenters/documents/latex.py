@@ -22,6 +22,7 @@ _LISTING = re.compile(
     re.MULTILINE,
 )
 _LANGUAGE = re.compile(r"\blanguage\s*=\s*\{?(?:\[[^\]]*\])?\s*([^\s,\]{}]+)")
+_REST_OF_LINE = re.compile(r"[^\n]*+\n?")
 _REST = re.compile(r"[^\n]*+\s*+")
 
 
@@ -52,6 +53,9 @@ class Text(Segmenter):
         found = [(match.lastgroup, match) for match in _BEGINS.finditer(text)]
         paragraphs = [match.end() if kind == "blank" else match.start() for kind, match in found]
         sections = [match.start() for kind, match in found if kind == "section"]
+        # Behind a heading that fills its line.
+        lines = (_REST_OF_LINE.match(text, place) for place in sections)
+        paragraphs += [line.end() for line in lines if line and line.group().rstrip()[-1:] == "}"]
         return LaTeXProofs().cut(text), paragraphs, sections
 
 

@@ -131,6 +131,7 @@ class _Reader:
         self.text, self.markup = text, markup
         self.blank = True  # whether the line above is blank
         self.prose = False  # whether a part of text is open
+        self.last = -1  # where the last line on its own ends
         self.language: str | None = None  # of the next listing
         self.missing: set[str] = set()  # closing lines that are not in the rest of the text
 
@@ -170,7 +171,8 @@ class _Reader:
         if kind == "line":
             self.language = line.groupdict().get("lang") or self.language
             end = self.after_blank_lines(line.end())
-            return [Part(end=end, kind="line", paragraph=self.blank)]
+            begins, self.last = self.last != line.start(), line.end()
+            return [Part(end=end, kind="line", paragraph=begins)]
         return []
 
     def listing(self, line: re.Match[str]) -> list[Part]:
@@ -186,7 +188,8 @@ class _Reader:
             self.missing.add(sign)
             return []
         language, self.language = groups.get("lang") or self.language, None
-        found = [Part(end=line.end(), kind="line", paragraph=self.blank)]
+        # Attributes in lines above belong to the listing.
+        found = [Part(end=line.end(), kind="line", paragraph=self.last != line.start())]
         if closing.start() > line.end():
             found.append(Part(end=closing.start(), kind="code", language=language, paragraph=False))
         end = self.after_blank_lines(closing.end())

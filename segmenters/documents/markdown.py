@@ -21,8 +21,8 @@ _LINE = re.compile(
     rf"(?P<indent>[ \t]*+)(?:{_FENCE}"
     r"|(?P<heading>#{1,6}(?=[ \t\r\n]|\Z))|(?P<row>\|)"
     r"|(?P<rule>(?:=+|-{3,}|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)(?=[ \t]*+(?:[\r\n]|\Z)))"
-    r"|(?P<item>(?:[-*+]|\d{1,9}[.)])[ \t]+)|(?P<quote>>)"
-    r"|(?P<link>\[[^\]\r\n]{1,200}\]:[ \t]+(?=\S))|(?P<comment><!--)"
+    r"|(?P<item>(?:[-*+]|\d{1,9}[.)]|\[\^[^\]\s]{1,60}\]:)[ \t]+)|(?P<quote>>)"
+    r"|(?P<link>\[(?!\^)[^\]\r\n]{1,200}\]:[ \t]+(?=\S))|(?P<comment><!--)"
     r"|</?(?P<html>[A-Za-z][A-Za-z0-9]{0,20})(?=[\s/>])"
     r"|(?P<math>\$\$|\\begin\{(?P<environment>[A-Za-z]{1,20}\*?)\})|(?P<text>[^\r\n]))?"
     rf"[^\r\n]*+{_EOL}"
@@ -57,6 +57,8 @@ class _Blocks:
         self.in_list = 0  # how far the contents of the list item above are indented
         self.prose = False  # whether a part of prose is open
         self.blank = True  # whether a block may start: the line above is blank
+        self.begun = 0  # where the last paragraph of it begins
+        self.last = ("", 0)  # kind and end of the last line that is a part of its own
         # Closing signs that are missing, and from where; of fences, from which length.
         self.missing: dict[str, int] = {}
 
@@ -67,15 +69,16 @@ class _Blocks:
             closing = self.text.rfind("\n", 0, matter.end() - 1) + 1
             yield Part(end=closing, kind="code", language=language)
             end = self.after_blank_lines(matter.end())
-            yield Part(end=end, kind="line")
+            yield Part(end=end, kind="line", paragraph=False)
         lines = Walk(_LINE, self.text, end)
         for line in lines:
             start = line.start()
             block = self.block(line)
             if block:
-                # A rule below a paragraph makes a heading of it.
-                if self.prose and block[0].kind != "marked":
-                    yield Part(end=start, kind="marked")
+                # A rule makes a heading of the paragraph above it.
+                above = self.begun if block[0].kind == "marked" else start
+                if self.prose and above > end:
+                    yield Part(end=above, kind="marked")
                 yield from block
                 end = block[-1].end
                 lines.skip(end)
@@ -84,6 +87,8 @@ class _Blocks:
             if line.lastgroup == "item" and self.prose:
                 yield Part(end=start, kind="marked")
                 end = start
+            if self.blank or line.lastgroup == "item":
+                self.begun = start
             lines.skip(self.paragraph(line))
         if end < len(self.text):
             yield Part(end=len(self.text), kind="marked")
@@ -105,13 +110,21 @@ class _Blocks:
                 self.in_list = width
                 return self.fenced(inner, line.end(), width)
         if kind == "rule":
-            kind = "marked" if self.prose and line["rule"][0] in "=-" else "line"
-            return [Part(end=self.after_blank_lines(line.end()), kind=kind)]
+            heading = self.underlines(line)
+            kind = "marked" if heading else "line"
+            return [Part(end=self.after_blank_lines(line.end()), kind=kind, section=heading)]
         if kind in _LINES:
-            return [Part(end=self.after_blank_lines(line.end()), kind="line")]
+            end = self.after_blank_lines(line.end())
+            begins = kind == "heading" or self.last != (kind, line.start())
+            self.last = (kind, line.end())
+            return [Part(end=end, kind="line", paragraph=begins, section=kind == "heading")]
         if kind == "text":
             return self.table(line)
         return self.foreign(line, kind) if indent < _CODE_INDENT + self.in_list else []
+
+    def underlines(self, line: re.Match[str]) -> bool:
+        """Return whether the line is a rule that makes a heading of the paragraph above it."""
+        return self.prose and not self.blank and (line["rule"] or "+")[0] in "=-"
 
     def foreign(self, line: re.Match[str], kind: str) -> list[Part]:
         """Return a quotation, a comment, or a block of HTML."""
@@ -152,8 +165,8 @@ class _Blocks:
         found = [Part(end=line_end, kind="line")]
         if code_end > line_end:
             name = language[1] if language else None
-            found.append(Part(end=code_end, kind="code", language=name))
-        return [*found, Part(end=end, kind="line")] if end > code_end else found
+            found.append(Part(end=code_end, kind="code", language=name, paragraph=False))
+        return [*found, Part(end=end, kind="line", paragraph=False)] if end > code_end else found
 
     def closing(self, opening: re.Match[str], start: int, indent: int) -> tuple[int, int]:
         """Return where the code ends, and where its closing line does, blank lines included."""
@@ -197,7 +210,7 @@ class _Blocks:
                 break
             places.append(row.end())
         places[-1] = self.after_blank_lines(places[-1])
-        return [Part(end=end, kind="line") for end in places]
+        return [Part(end=end, kind="line", paragraph=end == places[0]) for end in places]
 
     def line_of(self, sign: str, place: int) -> int:
         """Return the end of the line that holds the sign, 0 if none does."""

@@ -36,6 +36,7 @@ _OWN: Final[Mapping[str, Segmenter]] = {
     "marked": Marked(),
     "tagged": html.Tagged(),
     "tex": latex.Text(),
+    "changes": email.Changes(),
 }
 _PARTS: Final = ("lines", "prose")
 _DEEPEST: Final = 8  # deeper documents inside of documents are prose
@@ -108,7 +109,7 @@ def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[list
     segmenter = _segmenter_of(part, granularity)
     if levels == 1 or part.kind in ("code", "lines"):
         return [segmenter.cut(shown)[1:-1].tolist()]
-    if segmenter.level_names[0] == "sentence":
+    if part.kind not in _OWN:
         return [segmenter.cut(shown)[1:-1].tolist(), list(after_blank_lines(shown))]
     return [cuts[1:-1].tolist() for cuts in segmenter.levels(shown)]
 
@@ -116,7 +117,7 @@ def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[list
 def _is_line(part: Part, shown: str) -> bool:
     """Return whether the part is one line of code, which nothing cuts: hostile text has many."""
     return (
-        (part.kind == "lines" or (part.kind == "code" and not part.language))
+        (part.kind in ("lines", "changes") or (part.kind == "code" and not part.language))
         and shown.find("\n", 0, len(shown) - 1) < 0
         and "\r" not in shown
     )

@@ -64,10 +64,11 @@ def parts(text: str) -> Iterator[Part]:
     for strings in sorted(found, key=lambda strings: strings.spans[0]):
         start, view, end = _view(text, strings.spans, place)
         if start > place:
-            yield Part(end=start, kind="lines")
+            yield Part(end=start, kind="lines", paragraph=False)
         kind = _KINDS.get(strings.cell.kind, "lines") if strings.cell else "lines"
         magic = _MAGIC.match(view.text) if kind == "code" else None
-        yield Part(end=end, kind=kind, language=magic[1] if magic else language, view=view)
+        name, is_cell = magic[1] if magic else language, strings.cell is not None
+        yield Part(end=end, kind=kind, language=name, view=view, section=is_cell)
         place = end
     if place < len(text):
         yield Part(end=len(text), kind="lines")

@@ -41,6 +41,7 @@ def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a document in reStructuredText, in order."""
     end = 0
     prose = False
+    row = -1  # where the last row of a table ends
     opened: int | None = None  # indentation of the last paragraph, if it ends with "::"
     lines = Walk(_LINE, text)
     for line in lines:
@@ -54,7 +55,8 @@ def parts(text: str) -> Iterator[Part]:
             yield Part(end=end, kind="code")
             opened, prose = None, False
             continue
-        block = _block(text, line, kind)
+        block = _block(text, line, kind, in_table=start == row)
+        row = line.end() if kind == "row" else row
         if (block or kind == "item") and prose:
             yield Part(end=start, kind="marked")
             end, prose = start, False
@@ -71,7 +73,7 @@ def parts(text: str) -> Iterator[Part]:
         yield Part(end=len(text), kind="marked")
 
 
-def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
+def _block(text: str, line: re.Match[str], kind: str | None, *, in_table: bool) -> list[Part]:
     """Return the parts that begin with this line; none for a line of a paragraph or list."""
     place = line.end()
     if kind == "argument":
@@ -82,15 +84,16 @@ def _block(text: str, line: re.Match[str], kind: str | None) -> list[Part]:
         end = past(BLANK_LINES, text, blank.start()) if blank else len(text)
         return [Part(end=end, kind="lines")]
     if kind in ("row", "target"):
-        return [Part(end=past(BLANK_LINES, text, place), kind="line")]
+        end = past(BLANK_LINES, text, place)
+        return [Part(end=end, kind="line", paragraph=not in_table)]
     if kind == "rule":
         # An adornment above a title, if one is below it too.
         title = past(_LINE, text, place)
-        if title > place and (below := _UNDERLINE.match(text, title)):
-            place = below.end()
-        return [Part(end=past(BLANK_LINES, text, place), kind="line")]
+        below = _UNDERLINE.match(text, title) if title > place else None
+        end = past(BLANK_LINES, text, below.end() if below else place)
+        return [Part(end=end, kind="line", section=below is not None)]
     if kind == "text" and not line["indent"] and (below := _UNDERLINE.match(text, place)):
-        return [Part(end=past(BLANK_LINES, text, below.end()), kind="line")]
+        return [Part(end=past(BLANK_LINES, text, below.end()), kind="line", section=True)]
     return []
 
 
@@ -102,13 +105,13 @@ def _directive(text: str, line: re.Match[str]) -> list[Part]:
             break
         places.append(below.end())
     places[-1] = past(BLANK_LINES, text, places[-1])
-    found = [Part(end=place, kind="line") for place in places]
+    found = [Part(end=place, kind="line", paragraph=place == places[0]) for place in places]
     name = line["directive"].rpartition(":")[2]
     if name in _CODE:
         stop = _body_end(text, places[-1], line, of_directive=True)
         if stop > places[-1]:
             language = line["argument"].strip().split(" ")[0] or None
-            found.append(Part(end=stop, kind="code", language=language))
+            found.append(Part(end=stop, kind="code", language=language, paragraph=False))
     return found
 
 

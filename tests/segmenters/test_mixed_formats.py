@@ -96,7 +96,7 @@ not closed. @@Text""",
     ],
     "mediawiki": [
         """== A. B ==
-@@One [[b]]. @@Two.
+@@One [[bee]]. @@Two.
 
 @@* item. @@Two
 @@** deep
