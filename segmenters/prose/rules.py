@@ -11,7 +11,7 @@ language beyond lists of abbreviations: text without capitals or terminators (Th
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from segmenters.prose import tables as lists
 from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
@@ -59,18 +59,25 @@ def tables() -> str:
 
 
 def sentence_ends(
-    text: str, *, next_word: bool = False, position: int = 0, last: int | None = None
+    text: str,
+    *,
+    next_word: bool = False,
+    position: int = 0,
+    last: int | None = None,
+    starts: Sequence[int] = (),
 ) -> list[int]:
     """Return character offsets, increasing, at which a sentence ends and another starts.
 
     `next_word`: read the next word where the next character leaves a doubt. A scan may resume at
-    `position`, that of a letter, if the sentence there is known to start at `last`.
+    `position`, that of a letter, if the sentence there is known to start at `last`. `starts`: where
+    sentences start for another reason, increasing.
     """
     ends: list[int] = []
     length = len(text)
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
-    items = [*item_starts(text), length] if next_word else [length]
+    items = sorted({*item_starts(text), *starts}) if next_word else [*starts]
+    items.append(length)
     item = before = 0
     known: dict[tuple[str, str, int], bool] = {}
     for match in (lists.ASCII if text.isascii() else lists.ANY).finditer(text, position):

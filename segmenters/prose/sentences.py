@@ -5,16 +5,18 @@ Trailing white space stays with the sentence before, and a blank line is always 
 is trained or downloaded.
 """
 
+import copy
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from segmenters.base import Machine, Segmenter, SegmenterError, require_type
+from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, require_choice, require_type
 from segmenters.places import after_space
 from segmenters.prose import rules
+from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
 from segmenters.prose.tables import APART, CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG
 
 _LOG = logging.getLogger(__name__)
@@ -69,14 +71,17 @@ class Sentences(Segmenter):
     "xx" for any), read only by spaCy's own back ends. `next_word`: the rules read the next word
     where the next character leaves a doubt (after "U.S.", at "2)" inside of a line): more exact,
     but not while text is written. `fallback`: the rules cut if spaCy or the model is not installed;
-    a warning is logged, and the fingerprint differs. Raises SegmenterError, when it cuts, if spaCy
-    or the model is not installed or the model does not find sentences.
+    a warning is logged, and the fingerprint differs. `line_ends`: what a single line end is to the
+    rules: "wrapped" (white space), "paragraph" (the end of a sentence and of a paragraph) or "auto"
+    (by the lengths of the lines before it). Raises SegmenterError, when it cuts, if spaCy or the
+    model is not installed or the model does not find sentences.
     """
 
     backend: str = "rules"
     language: str = "xx"
     next_word: bool = False
     fallback: bool = False
+    line_ends: str = WRAPPED
     version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
@@ -84,6 +89,12 @@ class Sentences(Segmenter):
         require_type("language", self.language, str)
         require_type("next_word", self.next_word, bool)
         require_type("fallback", self.fallback, bool)
+        require_choice("line_ends", self.line_ends, KINDS)
+        if self.line_ends != WRAPPED and not self._is_causal:
+            raise ValueError(
+                f"line_ends must be wrapped unless backend is rules or spacy, was: "
+                f"{self.line_ends!r}"
+            )
         for name in ("backend", "language"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty")
@@ -125,11 +136,13 @@ class Sentences(Segmenter):
 
     def _ends(self, text: str) -> Iterable[int]:
         if self._without_spacy:
-            return rules.sentence_ends(text, next_word=self.next_word)
+            lines = [] if self.line_ends == WRAPPED else self._lines().push(text)
+            return rules.sentence_ends(text, next_word=self.next_word, starts=lines)
         from segmenters.prose import spacy_pipeline
 
         if self.backend == "spacy":
-            return spacy_pipeline.rule_ends(text, next_word=self.next_word)
+            found = spacy_pipeline.rule_ends(text, next_word=self.next_word)
+            return found if self.line_ends == WRAPPED else [*found, *self._lines().push(text)]
         starts = spacy_pipeline.sentence_starts(text, backend=self.backend, language=self.language)
         # spaCy's own back ends may start a sentence with the white space in front of it.
         first, *ends = after_space(text, [0, *starts.tolist()])
@@ -140,7 +153,24 @@ class Sentences(Segmenter):
             raise self.refusal("this back end reads the whole text: take backend=rules")
         if self.next_word:
             raise self.refusal("it reads the next word: set next_word=false")
-        return SentenceMachine()
+        return SentenceMachine(lines=None if self.line_ends == WRAPPED else self._lines())
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return ("sentence", "paragraph", "section")
+
+    def _lines(self, *, blank: bool = False) -> LineEnds:
+        return LineEnds(line_ends=self.line_ends, blank=blank)
+
+    def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
+        paragraphs = self._lines(blank=True).push(text)
+        first = len(text) - len(text.lstrip())
+        return self._ends(text), paragraphs, [*sections(text, [first, *paragraphs])]
+
+    def _coarser_machine(self, level: int) -> Machine:
+        if level == 1:
+            return self._lines(blank=True)
+        return super(Sentences, self)._coarser_machine(level)
 
 
 @lru_cache(maxsize=32)
@@ -181,23 +211,32 @@ class SentenceMachine(Machine):
     text: str = ""  # the end of the text, possibly shortened
     last: int | None = None  # where its sentence starts; None: nothing visible yet
     resume: int = 0  # where to resume in it
+    lines: LineEnds | None = None
+
+    def copy(self) -> Self:
+        twin = copy.copy(self)
+        twin.lines = self.lines and self.lines.copy()
+        return twin
 
     def _read(self, text: str) -> list[int]:
         known = len(self.text)
+        moved = self.size - known
+        starts = [start - moved for start in self.lines.push(text)] if self.lines else []
         self.text += text
         ends: list[int] = []
         if self.last is None:
             start = len(self.text) - len(self.text.lstrip())
             if start < len(self.text):
                 self.last = start
-        if self.last is not None and _CONCEIVABLE.search(self.text, known):
-            ends = rules.sentence_ends(self.text, position=self.resume, last=self.last)
+        if self.last is not None and (starts or _CONCEIVABLE.search(self.text, known)):
+            ends = rules.sentence_ends(
+                self.text, position=self.resume, last=self.last, starts=starts
+            )
         if ends:
             self.last = ends[-1]
         # One back: whether a bracket is a place to resume depends on the character after it.
         for match in _RESUME.finditer(self.text, max(0, known - 1)):
             self.resume = match.start()
-        moved = self.size - known
         if len(self.text) > _LONGEST:
             self._shorten()
         return [moved + end for end in ends]

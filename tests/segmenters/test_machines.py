@@ -39,6 +39,20 @@ SIGNS = {
         *(' "', ' " ', "word.12 ", ".1", "\u00b2", " \u201d", " \u201c", "\u201e", ", ", "in S. "),
         *("- ", "? - ", "\uff08", "\uff09", "\u300a", "\u300b", "\uff01", "(eng. ", "10. ", "=)"),
     ],
+    Sentences(line_ends="auto"): [
+        *(
+            "Word",
+            "word",
+            "a long line of words, " * 4,
+            "\n",
+            "\n\n",
+            "\r\n",
+            ".",
+            ". ",
+            '."\n',
+            "1",
+        ),
+    ],
     ChainOfThought(): PIECES[ChainOfThought()],
     Coq(): PIECES[Coq()],
     Metamath(): PIECES[Metamath()],
@@ -141,9 +155,9 @@ def test_the_state_does_not_grow_with_the_text(segmenter, sign):
 def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
     read = []
 
-    def counted(text, *, position, last):
+    def counted(text, *, position, last, starts):
         read.append(len(text) - position)
-        return sentence_ends(text, position=position, last=last)
+        return sentence_ends(text, position=position, last=last, starts=starts)
 
     monkeypatch.setattr(rules, "sentence_ends", counted)
     machine = Sentences().machine()

@@ -1,0 +1,140 @@
+"""Line ends in prose: what is wrapped, what is a paragraph, and what is a heading."""
+
+import random
+import textwrap
+from itertools import pairwise
+
+import pytest
+
+from segmenters import Online, Sentences
+from tests.segmenters.texts import grows_too_fast
+
+AUTO = Sentences(line_ends="auto")
+_SENTENCE = "the house on a hill of stone was old and nobody in our town had ever seen it"
+_WORDS = _SENTENCE.split(" ")
+
+
+def pieces(text, segmenter=AUTO):
+    return [text[start:end] for start, end in pairwise(segmenter.cut(text))]
+
+
+def paragraph(draw, *, words):
+    """Make sentences of small words and names, so that lines start with either."""
+    chosen = [draw.choice(_WORDS) for _ in range(words)]
+    chosen = [word.capitalize() if draw.random() < 0.3 else word for word in chosen]
+    return " ".join(chosen).capitalize() + "."
+
+
+@pytest.mark.parametrize("width", [50, 66, 72, 79, 96])
+@pytest.mark.parametrize("seed", range(5))
+def test_wrapped_text_is_cut_as_if_it_were_not(seed, width):
+    draw = random.Random(seed)
+    whole = [paragraph(draw, words=draw.choice((30, 80, 150))) for _ in range(20)]
+    text = "\n\n".join(textwrap.fill(each, width) for each in whole)
+    assert AUTO.cut(text).tolist() == Sentences().cut(text).tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_paragraphs_of_a_line_each_start_sentences(seed):
+    draw = random.Random(seed)
+    lines = ["A Title"]
+    for _ in range(30):
+        lines.append(paragraph(draw, words=draw.choice((12, 40, 90))).rstrip("."))
+    text = "\n".join(lines)
+    # Two line ends tell what the others are.
+    expected = [line + "\n" for line in lines[:-1]] + lines[-1:]
+    assert pieces(text)[-27:] == expected[-27:]
+    assert len(Sentences().cut(text)) < len(lines)
+
+
+def test_short_lines_of_wrapped_text_are_headings_lists_and_verse():
+    body = textwrap.fill(" ".join([_SENTENCE] * 8).capitalize() + ".", 72)
+    text = f"{body}\n\nSigned by\nAnn Lee\n\n{body}\n\nBring with you:\nBread\nMilk and honey\n"
+    assert [piece.strip() for piece in pieces(text) if len(piece) < 40] == [
+        *("Signed by", "Ann Lee", "Bring with you:", "Bread", "Milk and honey")
+    ]
+
+
+def test_every_line_may_be_a_paragraph():
+    assert pieces("one\ntwo. Three\nfour", Sentences(line_ends="paragraph")) == [
+        *("one\n", "two. ", "Three\n", "four")
+    ]
+
+
+_LINES = [
+    "word ",
+    "Word ",
+    "a",
+    "\n",
+    "\n\n",
+    "\r\n",
+    " ",
+    "end. ",
+    "x" * 30,
+    "long words " * 9,
+    "1. ",
+]
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "auto", "paragraph"])
+@pytest.mark.parametrize("seed", range(40))
+def test_levels_in_pieces_are_those_of_the_whole(kind, seed):
+    draw = random.Random(seed)
+    few = draw.sample(_LINES, 5)
+    text = "".join(draw.choice(few) for _ in range(120))
+    segmenter = Sentences(line_ends=kind)
+    for level in range(2):
+        cuts = [cut for cut in segmenter.levels(text)[level].tolist() if 0 < cut < len(text)]
+        machine, found, place = segmenter.level_machine(level), [], 0
+        while place < len(text):
+            size = draw.choice((1, 2, 9, 40))
+            found += machine.push(text[place : place + size])
+            machine = machine.copy()
+            place += size
+            decided = [cut for cut in cuts if cut <= machine.decided]
+            assert [cut for cut in found if 0 < cut <= machine.decided] == decided
+        assert [cut for cut in found + machine.close() if 0 < cut < len(text)] == cuts
+
+
+def test_levels_are_nested_and_named():
+    text = "CHAPTER I\n\nIt rained. We left.\n\nThen it stopped.\n\n2.1 On rain\n\nNo. Yes.\n"
+    sentences, paragraphs, sections = Sentences().levels(text)
+    assert Sentences().level_names == ("sentence", "paragraph", "section")
+    assert set(sections) <= set(paragraphs) <= set(sentences)
+    assert [text[a:b].split()[0] for a, b in pairwise(paragraphs)] == [
+        *("CHAPTER", "It", "Then", "2.1", "No.")
+    ]
+    assert [text[a:b].split()[0] for a, b in pairwise(sections)] == ["CHAPTER", "2.1"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "is_one"),
+    [
+        *(("Chapter One", True), ("Part II. The Sea", True), ("Kapitel 3", True), ("XIV.", True)),
+        *(("THE WHITE WHALE", True), ("A Title\n=======", True), ("3.2 Results", True)),
+        *(("It rained in the town.", False), ("1. Take two eggs.", False), ("I.B.M.", False)),
+        *(("Part of it was lost", False), ("NO", False)),
+    ],
+)
+def test_headings_start_sections(heading, is_one):
+    text = f"It rained.\n\n{heading}\n\nWe left.\n"
+    assert (len(Sentences().levels(text)[2]) == 3) is is_one
+
+
+def test_online_and_batch_agree_without_reading_ahead():
+    assert AUTO.lookahead == 1
+    online = Online(segmenter=AUTO)
+    assert [online.push(piece)[0] for piece in ("Title", "\n", "We", " left")] == [3, 0, 2, 0]
+
+
+def test_what_reads_the_whole_text_has_no_line_ends():
+    with pytest.raises(ValueError, match="line_ends must be wrapped unless backend is rules"):
+        Sentences(backend="senter", line_ends="auto")
+    with pytest.raises(ValueError, match="line_ends must be one of wrapped, paragraph, auto"):
+        Sentences(line_ends="lines")
+
+
+@pytest.mark.parametrize("unit", ["\n", "a\n", " \n", "a b\n\n", "\r", "=\n", "1 a", "I\n\n"])
+def test_hostile_lines_take_linear_time(unit):
+    texts = ((unit * size)[:size] for size in (30_000, 120_000))
+    assert not grows_too_fast(AUTO.levels, *texts, most=9, slack=0.03)
