@@ -3,8 +3,7 @@
 A grammar is a wheel of its own (`tree-sitter-rust`). Work is bounded by counts, so that the same
 text always gives the same tree: of reads and steps of the parser at each part of the text, and of
 the depth of brackets and tags. The counts ignore what a step costs: in broken text it can be twenty
-times the usual. Characters that break grammars (NUL, lone surrogates, unusual white space) are
-replaced by others; line ends stay.
+times the usual.
 """
 
 import importlib
@@ -25,9 +24,6 @@ _READ_RATE, _MOST_READS = 64 / _CHUNK, 48
 _STEP_RATE, _MOST_STEPS = 0.02, 24
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
 _DEEPEST = 250
-_ODD_SPACE = re.compile(
-    "[\0\x1a\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
 # Tags of elements that need a closing tag; others close by themselves.
 _TAG = re.compile(
     rb"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr|p|li|d[td]|"
@@ -44,9 +40,22 @@ def load(module: str, function: str) -> tree_sitter.Language:
     return tree_sitter.Language(getattr(importlib.import_module(module), function)())
 
 
-def encode(text: str) -> bytes:
-    """Return the text as UTF-8 that grammars can read, with the same line ends."""
-    return _ODD_SPACE.sub(" ", text).encode("utf-8", "replace")
+def query(language: tree_sitter.Language, patterns: list[str]) -> tree_sitter.Query:
+    """Return patterns, a line each, as one query, without those that no tree can match."""
+    while True:
+        try:
+            return tree_sitter.Query(language, "\n".join(patterns))
+        except tree_sitter.QueryError as error:
+            # Compiling some grammars takes a second if each pattern is tried on its own.
+            place = re.search(r"\brow (\d+)", str(error))
+            if place is None:
+                raise
+            patterns = [*patterns[: int(place[1])], *patterns[int(place[1]) + 1 :]]
+
+
+def captures(found: tree_sitter.Query, root: tree_sitter.Node) -> dict[str, list[tree_sitter.Node]]:
+    """Return the nodes below `root` that the query finds, by the names of its captures."""
+    return tree_sitter.QueryCursor(found).captures(root)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, SegmenterError, cuts_from_ends
+from segmenters.base import Cuts, SegmenterError
+from segmenters.code.masks import encode
 from segmenters.code.statements import IS_SPACE, closing, definitions
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, line_ends
@@ -57,14 +58,12 @@ def versions(language: str) -> dict[str, str]:
 
 def logical_ends(text: str, language: str) -> Cuts:
     """Return where logical lines end (characters). Raises SegmenterError without a grammar."""
-    return _Reading(text, language).logical_ends()
+    return _Reading(text, language).ends()[0]
 
 
 def levels(text: str, language: str) -> tuple[Cuts, Cuts]:
-    """Return the cuts of lines, and of top-level definitions, a subset of the former."""
-    reading = _Reading(text, language)
-    lines = cuts_from_ends(reading.logical_ends(), len(text))
-    return lines, reading.definition_cuts(lines)
+    """Return the ends of lines, and of top-level definitions."""
+    return _Reading(text, language, coarse=True).ends()
 
 
 @lru_cache(maxsize=32)
@@ -75,46 +74,42 @@ def _grammar(language: str) -> tuple[Any, Kinds]:
     from segmenters.code import grammars
 
     grammar = grammars.load(*grammar_of(language))
-    return grammar, kinds_of(TABLES[language], grammar)
+    return grammar, kinds_of(TABLES[language], grammar, grammars.query)
 
 
 class _Reading:
-    """A text in UTF-8, its physical lines, and its pieces that have a syntax tree."""
+    """A text in UTF-8 and its physical lines, parsed piece by piece; no tree is kept."""
 
-    def __init__(self, text: str, language: str) -> None:
+    def __init__(self, text: str, language: str, *, coarse: bool = False) -> None:
         self._grammar, self._kinds = _grammar(language)
         from segmenters.code import grammars
 
         self._parse = partial(grammars.parse, tags=bool(TABLES[language].tags))
-        self._data = grammars.encode(text)
+        self._captures = grammars.captures
+        self._data = encode(text, language)
         self._codes = np.frombuffer(self._data, dtype=np.uint8)
         self._ends = line_ends(self._codes)
         self._character_ends = character_ends(text)
-        self._trees = list(self._parse_pieces())
+        self._coarse = coarse
 
-    def logical_ends(self) -> Cuts:
+    def ends(self) -> tuple[Cuts, Cuts]:
+        """Return where logical lines end and, if asked for, where definitions begin."""
         closes = np.ones(len(self._ends), dtype=np.bool_)
-        for start, stop, tree in self._trees:
+        definite: list[int] = []
+        for start, stop, tree in self.pieces():
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
-            closes[first:last] = closing(
-                tree.root_node, self._kinds, self._codes[start:stop], self._ends[first:last] - start
-            )
-        return self._character_ends[closes]
-
-    def definition_cuts(self, lines: Cuts) -> Cuts:
-        """Return the cuts of top-level definitions, a subset of `lines`, the cuts of the lines."""
-        found = [
-            place + start
-            for start, _, tree in self._trees
-            for place in definitions(tree.root_node, self._kinds)
-        ]
+            root, ends = tree.root_node, self._ends[first:last] - start
+            found = self._captures(self._kinds.query, root)
+            closes[first:last] = closing(root, found, self._kinds, self._codes[start:stop], ends)
+            if self._coarse:
+                definite += [start + place for place in definitions(root, self._kinds)]
         # The line that holds the start of a definition, and the segment that holds the line.
-        rows = np.searchsorted(self._ends, np.array(found, dtype=np.int64), side="right")
+        rows = np.searchsorted(self._ends, np.array(definite, dtype=np.int64), side="right")
         starts = np.concatenate(([0], self._character_ends))[rows]
-        held = lines[np.searchsorted(lines, starts, side="right") - 1]
-        return np.array(sorted({*lines[[0, -1]].tolist(), *held.tolist()}), dtype=np.int64)
+        lines = np.concatenate(([0], self._character_ends[closes]))
+        return lines[1:], np.unique(lines[np.searchsorted(lines, starts, side="right") - 1])
 
-    def _parse_pieces(self) -> Iterator[tuple[int, int, Any]]:
+    def pieces(self) -> Iterator[tuple[int, int, Any]]:
         """Yield start, stop and tree of each piece that has one."""
         seams = Seams(self._codes, self._ends)
         bounds = seams.bounds

@@ -16,7 +16,8 @@ class Table:
     opens: str  # blocks, whose children are segments
     begins: str = ""  # clauses, which begin a segment wherever they are
     heads: str = "for_statement"  # in these only the last child is a body
-    labels: str = ""  # those of `opens` whose children are segments only after a colon
+    labels: str = ""  # "node:token": its children after the token are segments
+    firsts: str = ""  # those of `opens` whose first token begins a segment too
     loose: str = ""  # every line is a segment
     tags: str = ""  # nodes that nest by tags
     defines: str = ""  # top-level definitions
@@ -26,22 +27,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """A table in the node numbers of an installed grammar."""
+    """A table in the node numbers of an installed grammar, and as a query of its nodes.
 
+    The query captures what begins a segment (`begin`, whatever it is; `child`, unless it opens the
+    node that starts there), nodes that open (`open`), that have a head, and that are loose.
+    """
+
+    query: Any
     opens: frozenset[int]
-    begins: frozenset[int]
     bodies: frozenset[int]
-    heads: frozenset[int]
-    labels: frozenset[int]
-    colons: frozenset[int]
-    loose: frozenset[int]
     defines: frozenset[int]
     contains: frozenset[int]
     comments: frozenset[int]
-    compound: frozenset[int]
 
 
-_BY_NAME = ("opens", "begins", "heads", "labels", "loose", "defines", "contains", "comments")
 # Statements with bodies: a comment between their parts is a segment.
 _COMPOUND = (
     "if_statement for_statement for_in_statement foreach_statement for_range_loop while_statement "
@@ -77,6 +76,9 @@ _OCAML = {
     "opens": "compilation_unit structure signature sequence_expression match_expression "
     "try_expression function_expression record_declaration variant_declaration object_expression "
     "class_body_type",
+    "labels": "let_expression:in let_open_expression:in let_module_expression:in "
+    "let_exception_expression:in",
+    "firsts": "variant_declaration",
     "begins": "let_expression sequence_expression match_expression try_expression if_expression "
     "then_clause else_clause value_definition for_expression while_expression do_clause "
     "and end",
@@ -87,7 +89,7 @@ _OCAML = {
 TABLES = {
     "bash": Table(
         opens="program compound_statement if_statement elif_clause else_clause do_group "
-        "case_statement case_item subshell",
+        "case_statement case_item subshell command_substitution",
         defines="function_definition",
     ),
     "c": Table(**_C, contains=_CONDITIONAL),
@@ -117,10 +119,10 @@ TABLES = {
     ),
     "go": Table(
         opens="source_file block statement_list field_declaration_list interface_type "
-        "expression_switch_statement type_switch_statement select_statement expression_case "
-        "type_case default_case communication_case import_spec_list var_spec_list "
-        "const_declaration type_declaration var_declaration labeled_statement",
-        labels="expression_case type_case default_case communication_case labeled_statement",
+        "expression_switch_statement type_switch_statement select_statement import_spec_list "
+        "var_spec_list const_declaration type_declaration var_declaration",
+        labels="expression_case:: type_case:: default_case:: communication_case:: "
+        "labeled_statement::",
         defines="function_declaration method_declaration type_declaration",
     ),
     "haskell": Table(
@@ -197,6 +199,7 @@ TABLES = {
     "scala": Table(
         opens="compilation_unit block indented_block template_body with_template_body case_block "
         "indented_cases enum_body",
+        labels="case_clause:=>",
         begins="catch_clause finally_clause else yield",
         defines="class_definition object_definition trait_definition enum_definition "
         "function_definition given_definition extension_definition package_object",
@@ -213,19 +216,44 @@ def grammar_of(language: str) -> tuple[str, str]:
     return f"tree_sitter_{base}", f"language_{dialect}" if dialect else "language"
 
 
-def kinds_of(table: Table, language: Any) -> Kinds:
-    """Return the table in the numbers of a loaded grammar, of type `tree_sitter.Language`."""
+def kinds_of(table: Table, language: Any, query: Any) -> Kinds:
+    """Return the table for a loaded grammar; `query` makes one query of its patterns."""
     numbers: dict[str, set[int]] = {}
+    named: set[str] = set()
+    tokens: set[str] = set()
     for number in range(language.node_kind_count):
-        numbers.setdefault(language.node_kind_for_id(number), set()).add(number)
+        name = language.node_kind_for_id(number) or ""
+        numbers.setdefault(name, set()).add(number)
+        if language.node_kind_is_visible(number):
+            (named if language.node_kind_is_named(number) else tokens).add(name)
 
     def of(names: str) -> frozenset[int]:
         return frozenset(number for name in names.split() for number in numbers.get(name, ()))
 
-    statements = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
+    statements = [name for name in named if name.endswith("_statement")]
     return Kinds(
-        **{name: of(getattr(table, name)) for name in _BY_NAME},
-        bodies=statements - of("compound_statement"),
-        colons=of(":"),
-        compound=of(f"{_COMPOUND} {table.begins} {table.defines}"),
+        query=query(language, _patterns(table, named, tokens)),
+        bodies=of(" ".join(statements)) - of("compound_statement"),
+        **{name: of(getattr(table, name)) for name in ("opens", "defines", "contains", "comments")},
     )
+
+
+def _patterns(table: Table, named: set[str], tokens: set[str]) -> list[str]:
+    """Return the patterns of a query, one for each node that the grammar has, for `Kinds`."""
+
+    def known(names: str) -> list[str]:
+        return [name for name in names.split() if name in named]
+
+    found = [f"({name} _ @child)" for name in known(table.opens)]
+    found += [f"({name}) @open" for name in known(table.opens) if name not in table.firsts.split()]
+    for label in table.labels.split():
+        name, _, token = label.partition(":")
+        found += [f'({name} "{token}" _ @child)' for name in known(name)]
+    compound = known(f"{_COMPOUND} {table.begins} {table.defines}")
+    found += [f"({name} ({inner}) @child)" for name in compound for inner in known(table.comments)]
+    statements = sorted(name for name in named if name.endswith("_statement"))
+    found += [f"({name}) @child" for name in statements if name != "compound_statement"]
+    found += [f"({name}) @begin" for name in known(table.begins)]
+    found += [f'"{name}" @begin' for name in table.begins.split() if name in tokens]
+    found += [f"({name}) @head" for name in known(table.heads)]
+    return found + [f"({name}) @loose" for name in known(table.loose)]

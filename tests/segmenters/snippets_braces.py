@@ -58,6 +58,13 @@ class A : public B,
   }@|
   int x;@|
 };@=|
+template <class T,
+          ENABLE_IF(is_same<T,
+                            int>::value)>
+LIB_API auto h(T x)
+    -> int {@|
+  return x;@|
+}@=|
 void f() {@|
   auto g = [](int a,
      int b) {@|

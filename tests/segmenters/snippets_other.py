@@ -27,6 +27,12 @@ x='a
 b'@|
 a &&
   b@|
+if [ "${x%%]*}" = "a" ]; then@|
+  z=$(@|
+    c \\
+      d@|
+  )@|
+fi@|
 y=(
   1
   2
@@ -156,6 +162,9 @@ let f x =@|
   let y = g 1
       2 in@|
   print y;@|
+  let z = 1 in@|
+  print
+    z;@|
   match x with@|
   | A -> b@|
   | B ->
@@ -181,7 +190,7 @@ let () =@|
 val f :
   int ->
   int@=|
-type t =
+type t =@|
   | A@|
   | B@=|
 """,
@@ -226,8 +235,11 @@ object A {@|
     val x = a
       .b@|
     x match {@|
-      case 1 =>
-        2@|
+      case 1 =>@|
+        f(2,
+          3)@|
+        4@|
+      case _ => 5@|
     }@|
     if (a)@|
       b@|

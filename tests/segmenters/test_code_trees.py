@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
 from segmenters.code import grammars, parsed
+from segmenters.code.masks import encode
 from segmenters.code.tables import TABLES, grammar_of
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
@@ -155,7 +156,7 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, unit, mo
     Counted.work = {"reads": 0, "steps": 0}
     lines, blocks = Lines(granularity="block", language=language).levels(text)
     assert lines[-1] == blocks[-1] == len(text)
-    size = len(grammars.encode(text))
+    size = len(encode(text, language))
     tries = 2 * (3 + int(np.log2(parsed._AFTER_HARD / parsed._GIVEN_UP)))  # in a text so short
     most = 2 * grammars._LAST_RATE * size + tries * (grammars._MOST_STEPS + 1)
     assert Counted.work["steps"] <= most
