@@ -96,7 +96,7 @@ not closed. @@Text""",
     ],
     "mediawiki": [
         """== A. B ==
-@@One [[bee]]. @@Two.
+@@One [[bee]] more. @@Two.
 
 @@* item. @@Two
 @@** deep
