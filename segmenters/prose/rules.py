@@ -6,7 +6,7 @@ dropped according to the word before (abbreviation, initial, list number), searc
 window, and to the first visible character after it. Trailing white space stays with the sentence
 before. The next word is read only by option (`starts_sentence`, `omission_starts`, `item_starts`,
 `REACH` characters at most). The rules pair no quotes but guillemets and doubled marks, and know no
-language beyond lists of abbreviations: text without capitals or terminators (Thai) is not cut.
+language beyond lists of words. Thai and Lao are cut at white space, coarsely.
 """
 
 import hashlib
@@ -41,6 +41,9 @@ _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
 # How many characters from a place on the rules read at most.
 REACH = 16
+# Thai and Lao have no full stop: white space is between sentences, and between phrases.
+_MOST_SPACES = 8
+_PHRASES = re.compile(r"[\u0e01-\u0edf]\s{1,8}(?=[\u0e01-\u0edf])")
 # Who speaks, after a quotation.
 _CLOSING_QUOTES = "\"'\u2019\u201d"
 _SAYS = re.compile(r"I (?:say|said|ask|cr(?:y|ied)|repl|answer|whisper|shout|thought|think)")
@@ -76,11 +79,18 @@ def sentence_ends(
     length = len(text)
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
-    items = sorted({*item_starts(text), *starts}) if next_word else [*starts]
+    ascii_only = text.isascii()
+    items = [*starts]
+    if not ascii_only:
+        first = max(0, position - _MOST_SPACES - 1)
+        items += [match.end() for match in _PHRASES.finditer(text, first)]
+    if next_word:
+        items += item_starts(text)
+    items = sorted(set(items))
     items.append(length)
     item = before = 0
     known: dict[tuple[str, str, int], bool] = {}
-    for match in (lists.ASCII if text.isascii() else lists.ANY).finditer(text, position):
+    for match in (lists.ASCII if ascii_only else lists.ANY).finditer(text, position):
         kind = match.lastgroup
         if kind == "never":
             continue
