@@ -93,6 +93,11 @@ class _OfDocument(Given):
 
     value: Any = dataclasses.field(repr=False)
 
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        return self
+
     def _levels(self, text: str) -> list[list[int]]:
         return self._places(self.value, text, f"field {self.field!r}")
 

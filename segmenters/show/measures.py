@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -97,17 +97,27 @@ class CutText:
     level: str  # the name of what `outer` cuts
     note: str = ""  # who cut it, and why
     tokens: Integers | None = None  # int64 [segments], None without a tokenizer
+    levels: Mapping[str, Cuts] = field(default_factory=dict)  # all of the segmenter, by name
 
     @classmethod
     def by(cls, segmenter: Segmenter, text: str, *, name: str, note: str = "") -> CutText:
         """Cut a text; the level above is the segmenter's, else the paragraphs by blank lines."""
-        levels = segmenter.levels(text)
+        segmenter = segmenter.choose(text=text)  # names its levels better than one of any kind
+        names, levels = segmenter.level_names, segmenter.levels(text)
         cuts = levels[0]
         if len(levels) > 1 and len(levels[1]) > 2:
-            outer, level = levels[1], "definitions"
+            outer, level = levels[1], f"{names[1]}{'es' if names[1].endswith('s') else 's'}"
         else:
             outer, level = _paragraphs(text, cuts), "paragraphs"
-        return cls(name=name, text=text, cuts=cuts, outer=outer, level=level, note=note)
+        known = dict(zip(names, levels, strict=True))
+        return cls(
+            name=name, text=text, cuts=cuts, outer=outer, level=level, note=note, levels=known
+        )
+
+    @property
+    def sizes(self) -> str:
+        """Return how many segments each level has, as in "sentence 12, paragraph 4"."""
+        return ", ".join(f"{name} {max(0, len(cuts) - 1)}" for name, cuts in self.levels.items())
 
     @property
     def units(self) -> tuple[str, ...]:

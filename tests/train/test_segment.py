@@ -309,3 +309,19 @@ def test_the_command_is_quick_and_loads_nothing_heavy(file):
     *_, heavy, seconds = done.stdout.splitlines()
     assert heavy == "[]"
     assert float(seconds) < 1.5  # of the processor, which others may use: a third on an idle one
+
+
+def test_levels_are_kept_counted_and_bounded(tmp_path, capsys):
+    path = tmp_path / "a.txt"
+    path.write_text("One, two; three. Four.\n")
+    name = Sentences().level_names[0]
+    asked = ["--segmenter", "clauses", "--levels", f"clause,{name}"]
+    assert main(["segment", str(path), *asked, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["levels"] == {"clause": [0, 5, 10, 17, 23], name: [0, 17, 23]}
+    assert main(["segment", str(path), *asked]) == 0
+    assert f"levels: clause 4, {name} 2" in capsys.readouterr().err
+    assert main(["segment", str(path), "--segmenter", "newline", "--longest", "12", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cuts"] == [0, 10, 17, 23]
+    assert main(["segment", str(path), "--segmenter", "newline", "--levels", "page"]) == 2
+    assert "levels must be among segment" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from segmenters import Auto, Lines, Segmenter, registry
+from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
 from segmenters.base import SegmenterError
 from segmenters.documents.router import decide
@@ -68,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {names}")
     add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
     add("--language", metavar="NAME", help="the programming language of the documents")
+    add("--levels", metavar="N or NAMES", help="levels to show: 2, or as in sentence,paragraph")
+    add("--longest", metavar="N", help="split segments of more characters at the next lower level")
     add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
     add("--html", metavar="OUT", type=Path, help="write a page of HTML")
     add("--json", action="store_true", help="print cuts and statistics, one document per line")
@@ -83,6 +85,8 @@ class Choice:
     segmenter: str | None = None
     kind: str | None = None
     language: str | None = None
+    levels: str | None = None
+    longest: str | None = None
 
     def __post_init__(self) -> None:
         if self.segmenter is not None:
@@ -95,6 +99,15 @@ class Choice:
 
     def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
         """Return the name of a text's segmenter, the reason, and the segmenter itself."""
+        label, why, chosen = self._chosen(text, name)
+        if self.levels is None and self.longest is None:
+            return label, why, chosen
+        wish = self.levels or str(len(chosen.level_names))
+        keep = min(int(wish), len(chosen.level_names)) if wish.isdigit() else wish.split(",")
+        with as_config_error("--"):
+            return label, why, Levels(of=chosen, keep=keep, longest=self.longest)
+
+    def _chosen(self, text: str, name: str) -> tuple[str, str, Segmenter]:
         meta = {"language": self.language} if self.language else {}
         kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
@@ -147,7 +160,9 @@ class _Row(NamedTuple):
 class _Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.choice = Choice(options.segmenter, options.kind, options.language)
+        self.choice = Choice(
+            options.segmenter, options.kind, options.language, options.levels, options.longest
+        )
         self.count = _counter(options.tokenizer) if options.tokenizer else None
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
@@ -181,6 +196,8 @@ class _Run:
         cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
         if self.count:
             cut = dataclasses.replace(cut, tokens=self.count(cut))
+        if self.options.levels:
+            cut = dataclasses.replace(cut, note=f"{cut.note}; levels: {cut.sizes}")
         units = len(text.split()) if cut.tokens is None else int(cut.tokens.sum())
         count = len(cut.cuts) - 1
         self.rows.append(_Row(name, label, cut.note, count, units))
@@ -190,6 +207,7 @@ class _Run:
             facts = {"file": name, "segmenter": label, "why": why, **statistics(cut)}
             facts |= {"fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist()}
             facts |= {"level": cut.level, "outer": cut.outer.tolist()}
+            facts |= {"levels": {name: cuts.tolist() for name, cuts in cut.levels.items()}}
             facts |= {} if cut.tokens is None else {"tokens_of_segments": cut.tokens.tolist()}
             _write([json.dumps(facts), "\n"])
         elif self.options.stats:
