@@ -32,6 +32,7 @@ from segmenters.proofs.lean import Lean
 from segmenters.prose.sentences import Sentences
 from segmenters.streaming.id_table import IdTable
 from segmenters.streaming.online import Online, TokenMarker
+from segmenters.turns.turns import Turns
 
 __all__ = [
     "ArithmeticSteps",
@@ -62,6 +63,7 @@ __all__ = [
     "Sentences",
     "Stride",
     "TokenMarker",
+    "Turns",
     "anchors_from_offsets",
     "mark",
     "official_marks",

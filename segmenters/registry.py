@@ -43,6 +43,8 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "sentences": ("Sentences", {}),
     "spacy": ("Sentences", {"backend": "spacy"}),
     "stride": ("Stride", {"length": 100}),
+    "transcript": ("Turns", {"names": True}),
+    "turns": ("Turns", {}),
 }
 # Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
 _KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
@@ -166,8 +168,8 @@ _ROUTES: Final = {
     "lines": _Row(
         suffixes=".csv .tsv .log .jsonl .ndjson .srt .vtt .po .pot .typed",
         files="record sources.txt top_level.txt installed-files.txt installer py.typed",
-        names="csv tsv srt subrip-text text-lines irc-log",
-        sets="ubuntu-irc irc opensubtitles-lines",
+        names="csv tsv srt subrip-text text-lines",
+        sets="opensubtitles-lines",
     ),
     "man": _Row(
         suffixes=".1 .2 .3 .4 .5 .6 .7 .8 .9 .man .mdoc .roff .3pm .1m .3x",
@@ -198,6 +200,8 @@ _ROUTES: Final = {
     ),
     "rst": _Row(suffixes=".rst .rest", names="restructuredtext rst"),
     "typst": _Row(suffixes=".typ", names="typst"),
+    "transcript": _Row(names="irc-log", sets="ubuntu-irc irc qmsum"),
+    "turns": _Row(sets="ultrachat sharegpt oasst openassistant wildchat lmsys-chat-1m"),
     LOOKED_INTO: _Row(
         sets="github the-stack stack stack-v2 stack-dedup starcoder starcoder-data code"
         " algebraic-stack stack-edu stack-v2-code"

@@ -50,6 +50,7 @@ PUBLIC = {
         "Sentences",
         "Stride",
         "TokenMarker",
+        "Turns",
         "anchors_from_offsets",
         "mark",
         "official_marks",
@@ -75,7 +76,7 @@ PUBLIC = {
 FLOORS = {
     "segmenters": """
         places fields random_numbers base align registry levels controls prose code proofs
-        documents streaming show
+        documents turns streaming show
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions encodings

@@ -19,6 +19,7 @@ _HEAD = 20_000
 _LEAST_PROSE, _MOST_CODE = 0.6, 0.25
 _LEAST_VISIBLE = 60  # in shorter texts, shares say little
 _LEAST_FORMULAS, _SHARE_OF_FORMULAS, _SHARE_OF_BRACES, _SHARE_OF_SEMICOLONS = 2, 0.3, 0.3, 0.012
+_LEAST_SAID, _SHARE_OF_SAID, _SHARE_OF_NAMES = 5, 0.5, 0.6
 _LONGEST_LINE = 1500  # on average
 _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
 # With so many lines of code a text is code, whatever its comments and strings hold.
@@ -36,6 +37,8 @@ def looks_like(text: str) -> str | None:
     best, points = _best(head)
     # What stands in comments is no evidence against code.
     certain = points >= _CERTAIN_POINTS and _best(seen.said)[1] >= _CERTAIN_POINTS
+    if _is_transcript(head, seen.lines):
+        return "transcript"
     solution = _is_solution(head)
     for kind, times, sign in signs.SIGNS:
         if kind in signs.UNLIKE_CODE and times > 1 and seen.is_dense() and not certain:
@@ -57,6 +60,14 @@ def kind_of_paper(text: str) -> str:
     """Return "markdown" for a paper that went through pandoc, else "latex"."""
     head = text[:_HEAD]
     return "markdown" if _count(signs.PANDOC, head) > _count(signs.LATEX, head) else "latex"
+
+
+def _is_transcript(head: str, lines: int) -> bool:
+    """Return whether most lines name who says them, and some of the names come again."""
+    said = [match["name"] or match["nick"] for match in signs.SAID.finditer(head)]
+    return len(said) >= max(_LEAST_SAID, _SHARE_OF_SAID * lines) and 2 <= len(
+        set(said)
+    ) <= _SHARE_OF_NAMES * len(said)
 
 
 def _is_solution(head: str) -> bool:

@@ -26,6 +26,14 @@ _METAMATH = (
     r"(?:^|\$[.}{)])[ \t]*+\s?[ \t]*+(?:[\w.-]{1,60}[ \t]+\$[aefp]|\$[cvd])\s"
     r"[^$]{1,400}?\s\$[.=](?!\S)"
 )
+# Templates of conversations, or labels of both sides of one.
+_CHAT = (
+    r"\A\s*+(?:<\|(?:im_start|start_header_id|begin_of_text|system|user|assistant)\|>"
+    r"|(?:<s> ?)?\[INST\]|(?:<bos>)?<start_of_turn>"
+    r"|<\uff5c(?:begin\u2581of\u2581sentence|User)\uff5c>"
+    r"|(?:\*\*)?(?:User|USER|Human)(?:\*\*)?:[ \t\n]"
+    r"(?=(?:[^\n]*+\n)*?\**(?:Assistant|ASSISTANT|AI|Bot)\b))"
+)
 _COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
 _MAN = (
     r"^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd|Pp|It"
@@ -36,6 +44,7 @@ _MAN = (
 SIGNS: Final[tuple[Sign, ...]] = tuple(
     (kind, times, re.compile(sign, _LINES))
     for kind, times, sign in (
+        ("turns", 1, _CHAT),
         ("notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
         ("diff", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"),
         ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
@@ -67,6 +76,13 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
 )
 # Kinds whose signs also occur in the strings and comments of code.
 UNLIKE_CODE: Final = frozenset(("chain_of_thought", "markdown", "html"))
+# "ANN: Then we ...", "[10:15] <ann> then": a name, and words in small letters.
+SAID: Final = re.compile(
+    r"^(?:(?P<name>[A-Z][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,3}):[ \t](?=[^\n]*[a-z]{2}[^\n]* )"
+    r"|\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T])?\d{1,2}:\d\d(?::\d\d)?(?: ?[AP]M)?\]?(?: -)?"
+    r"[ \t]{1,4}(?P<nick><[^>\n]{1,30}>|\*|[A-Z][\w .'-]{0,30}:))",
+    _LINES,
+)
 # Kinds whose repeated signs are asked for before solutions, which hold those of others.
 BEFORE_SOLUTIONS: Final = frozenset(("lines", "metamath"))
 # Solutions of problems in mathematics: what only they hold, formulas, and what only papers hold.

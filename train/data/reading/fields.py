@@ -38,7 +38,7 @@ class Rows(TolerantReader):
 
     text_key, id_key: dotted for nested fields; without id_key, the place names the document.
     meta_keys: fields to keep for the segmenter; by default those that `Auto` knows. filter:
-    see the module.
+    see the module. text_key may name the messages of a conversation (`conversation`).
     """
 
     text_key: str = "text"
@@ -61,7 +61,7 @@ class Rows(TolerantReader):
             with bad_where(where, rule="no text"):
                 # A null is the empty text, which `prepare` skips and counts.
                 found = dig(row, self.text_key, parameter="text_key")
-                text = "" if found is None else found
+                text = "" if found is None else conversation(found)
                 if not isinstance(text, str):
                     rule = f"text_key={self.text_key} must hold text"
                     raise DataError(f"{rule}, was: {type(text).__name__}")
@@ -84,6 +84,28 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
             raise DataError(f"{where}{parameter}={key} is not there; there is: {known}")
         value = value[part]
     return value
+
+
+def conversation(found: Any) -> Any:
+    """Return the messages of a conversation as one text in ChatML; anything else as it is.
+
+    Messages are objects with `role` and `content`, or with `from` and `value`; content in parts is
+    the text of its parts.
+    """
+    if not isinstance(found, list) or not found:
+        return found
+    turns = []
+    for message in found:
+        if not isinstance(message, Mapping):
+            return found
+        role = message.get("role", message.get("from"))
+        said = message.get("content", message.get("value"))
+        if isinstance(said, list):
+            said = "".join(str(part.get("text", "")) for part in said if isinstance(part, Mapping))
+        if not isinstance(role, str) or not isinstance(said, str):
+            return found
+        turns.append(f"<|im_start|>{role}\n{said}<|im_end|>\n")
+    return "".join(turns)
 
 
 def fields_of(

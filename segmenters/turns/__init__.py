@@ -1,0 +1,1 @@
+"""Segmenters of conversations, whose coarser segments are turns."""

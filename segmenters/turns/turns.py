@@ -1,0 +1,239 @@
+r"""Conversations: turns of templates, of labels at line starts, of transcripts and of chat logs.
+
+A turn starts at what opens one: `<|im_start|>role` (ChatML, Qwen), `<|start_header_id|>` (Llama 3),
+`[INST]` and what follows `[/INST]` (Llama 2, Mistral), `<start_of_turn>` (Gemma), `<|user|>` (Phi,
+Zephyr, GLM), `<\uff5cUser\uff5c>` (DeepSeek), and behind what closes one (`<|im_end|>`, `</s>`);
+also at "User:", "Assistant:", "Human:", "AI:", "System:", "### Response:" at the start of a line.
+With `names`, for transcripts and logs, at "NAME:" and "[10:15] <nick>" at the start of a line, too.
+The head of a template is a segment of its own, a label belongs to the first sentence, and what
+closes a turn to its last segment. The text of a turn is cut as if it were alone. Sources: the chat
+templates that the models are published with.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from segmenters.base import Machine, Segmenter, require_type
+from segmenters.documents.looks import looks_like
+from segmenters.documents.mixed import Mixed, versions_of
+from segmenters.places import SPACE, past
+from segmenters.registry import of_kind
+
+_ROLES = ("User", "USER", "Assistant", "ASSISTANT", "Human", "AI", "System", "SYSTEM", "Bot")
+_RESPONSES = ("Instruction", "Response", "Input", *_ROLES)
+_PLACED = "system|user|assistant|tool|observation|developer|model|function"
+_ENDS = "im_end|eot_id|eom_id|end|end_of_text|endoftext|return|call|END_OF_TURN_TOKEN"
+_TEMPLATE = (
+    r"(?P<head>(?:<\|begin_of_text\|>|<bos>)?(?:<\|im_start\|>[^\n<]{0,40}\n?|<\|start_header_id\|>[^\n<]{0,40}<\|end_header_id\|>"
+    r"|<start_of_turn>[^\n<]{0,40}\n?|(?:<s>[ \t]?)?\[INST\]|<\uff5c(?:User|Assistant)\uff5c>"
+    rf"|<\|(?:{_PLACED})\|>|<\|start\|>[a-z]{{1,20}}(?:<\|channel\|>[a-z]{{1,20}})?<\|message\|>))"
+    rf"|(?P<closed><\|(?:{_ENDS})\|>|<end_of_turn>|<eos>|</s>|\[/INST\]"
+    r"|<\uff5cend\u2581of\u2581sentence\uff5c>)"
+)
+_LINE = r"[\r\n][ \t]{0,8}"
+_ROLE = rf"(?:\*\*)?(?:{'|'.join(_ROLES)})(?:\*\*)?:|\#{{2,4}}[ ](?:{'|'.join(_RESPONSES)}):"
+_TIME = (
+    r"\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T]{1,2})?\d{1,2}:\d\d(?::\d\d)?"
+    r"(?:[ \u202f]?[AaPp][Mm])?\]?(?:[ ]-)?"
+)
+_NAME = r"[^\W\d_a-z][\w.'()&\u2019-]{0,30}(?:[ ][\w.'()&/\u2019-]{1,20}){0,3}:(?!\S)"
+_NICK = r"<[\w@+~%&\[\]|` -]{1,30}>"
+_NAMED = rf"{_TIME}[ \t]{{1,4}}(?=[^\s-])|{_NICK}|{_NAME}"
+# The end of a piece that may begin a mark.
+_HEAD_WAITS = (
+    r"<[^<>\n]{0,40}|<\|start_header_id\|>[^\n<]{0,40}(?:<[^<>\n]{0,16})?"
+    r"|(?:<\|begin_of_text\|>|<bos>)(?:<[^\n<]{0,40}){0,2}"
+    r"|<s>[ \t]?(?:\[[A-Z]{0,5})?|\[/?[A-Z]{0,5}|<\|start\|>[a-z]{0,20}(?:<[^\n]{0,40})?"
+)
+_LONGEST = 160
+
+
+def _prefixes(word: str) -> str:
+    """Return a pattern of the beginnings of a word."""
+    pattern = ""
+    for char in reversed(word):
+        pattern = f"{re.escape(char)}(?:{pattern})?" if pattern else re.escape(char)
+    return pattern
+
+
+def _role_waits() -> str:
+    roles = "|".join(_prefixes(role) for role in _ROLES)
+    responses = "|".join(_prefixes(role) for role in _RESPONSES)
+    return rf"\*{{0,2}}(?:{roles})?\*{{0,2}}|\#{{1,4}}(?:[ ](?:{responses})?)?"
+
+
+_MARKS = {
+    False: re.compile(rf"{_TEMPLATE}|{_LINE}(?P<label>{_ROLE})"),
+    True: re.compile(rf"{_TEMPLATE}|{_LINE}(?P<label>{_ROLE}|{_NAMED})"),
+}
+_WAITS = re.compile(rf"(?:{_HEAD_WAITS}|{_LINE}(?:{_role_waits()})?)\Z")
+# What a turn of unknown kind may look like; anything else is prose.
+_KINDS = ("chain_of_thought", "markdown", "prose")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turns(Segmenter):
+    """Cuts each turn of a conversation by a segmenter of its own.
+
+    `of`: the segmenter of all turns; None: what the text of each looks like, a chain of thought,
+    Markdown or prose. `names`: whether "NAME:", nicks and times start turns, as in transcripts.
+    """
+
+    of: Segmenter | None = None
+    names: bool = False
+
+    def __post_init__(self) -> None:
+        require_type("names", self.names, bool)
+        if self.of is not None:
+            require_type("of", self.of, Segmenter)
+
+    @property
+    def lookahead(self) -> int | None:
+        inner = self.of.lookahead if self.of else None
+        return None if inner is None else max(inner, _LONGEST)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return ("segment", "turn")
+
+    def versions(self) -> dict[str, str]:
+        kinds = {"of": self.of} if self.of else {kind: _of_kind(kind) for kind in _KINDS}
+        return versions_of(kinds)
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return self._levels(text)[0]
+
+    def _levels(self, text: str) -> tuple[list[int], list[int]]:
+        turns: list[int] = []
+        ends: list[int] = []
+        body = 0
+        for mark in (*_MARKS[self.names].finditer("\n" + text), None):
+            kind, start, end = _read(mark) if mark else ("", len(text) + 1, len(text) + 1)
+            shown = text[body : start - 1]
+            inner = self.of or _of_kind(looks_like(shown))
+            ends += (body + inner.cut(shown)[1:-1]).tolist()
+            body = end - 1
+            if kind == "closed":
+                body = start = past(SPACE, text, body)
+            elif kind:
+                start -= 1
+            if kind == "head":
+                ends.append(past(SPACE, text, body))
+            turns.append(start if kind else len(text))
+        first = past(SPACE, text)
+        turns = [turn for turn in turns if turn > first]
+        return [end for end in (*ends, *turns) if end > first], turns
+
+    def machine(self) -> Machine:
+        if self.names:
+            raise self.refusal("names are known late: set names=false")
+        if self.of is None:
+            raise self.refusal("kinds of turns are known late: set of=chain_of_thought, or another")
+        return _TurnMachine(of=self.of, inner=self.of.machine())
+
+    def _coarser_machine(self, level: int) -> Machine:
+        return _TurnMachine()
+
+
+def _read(mark: re.Match[str]) -> tuple[str, int, int]:
+    """Return what a mark does, and where it starts and ends."""
+    kind = mark.lastgroup or ""
+    return kind, mark.start(kind), mark.end()
+
+
+def _of_kind(kind: str | None) -> Segmenter:
+    return Mixed() if kind == "markdown" else of_kind(kind if kind in _KINDS else "prose")
+
+
+@dataclass(slots=True, kw_only=True)
+class _TurnMachine(Machine):
+    of: Segmenter | None = None  # None: only turns are cut
+    inner: Machine | None = None  # of the current turn
+    held: str = "\n"  # the end of the text that may begin a mark; a line starts with it
+    body: int = 0  # where the text of the turn starts
+    waits: str = (
+        ""  # what has ended, "closed" a turn or a "head", before the next visible character
+    )
+    first: int = -1  # the first visible character
+    edge: bool = False  # whether the inner machine cut at the end of what it read
+
+    @property
+    def decided(self) -> int:
+        known = self.size - 1 - len(self.held)
+        return min(self.body + self.inner.decided, known) if self.inner else known
+
+    def copy(self) -> Self:
+        twin = super(_TurnMachine, self).copy()
+        twin.inner = self.inner.copy() if self.inner else None
+        return twin
+
+    def close(self) -> list[int]:
+        return [*self._scan("", final=True), *self._inner_ends()]
+
+    def _read(self, text: str) -> list[int]:
+        return self._scan(text, final=False)
+
+    def _scan(self, text: str, *, final: bool) -> list[int]:
+        window, base = self.held + text, self.size - len(self.held)
+        skip, place, cuts = max(0, -base), 0, list[int]()  # the first line end is not of the text
+        while True:
+            mark = _MARKS[False].search(window, place)
+            waits = None
+            if not final:
+                waits = _WAITS.search(window, max(place, len(window) - _LONGEST))
+            if not mark or (waits and waits.start() < mark.start()):
+                break
+            if mark.end() == len(window) and not final:
+                break
+            kind, start, end = _read(mark)
+            cuts += self._text(window[max(place, skip) : start], base + max(place, skip))
+            cuts += self._turn(kind, base + start, base + end)
+            place = end
+        found = (sign.start() for sign in (waits, None if final else mark) if sign)
+        held = min(found, default=len(window))
+        cuts += self._text(window[max(place, skip) : held], base + max(place, skip))
+        self.held = window[held:]
+        return [cut for cut in cuts if cut > self.first]
+
+    def _text(self, text: str, start: int) -> list[int]:
+        """Read text of the turn at `start`; return the cuts that it decides."""
+        visible = past(SPACE, text)
+        cuts: list[int] = []
+        if visible < len(text):
+            self.first = start + visible if self.first < 0 else self.first
+            if self.waits == "closed":
+                self._open(start + visible)
+                text = text[visible:]
+            if self.waits and (self.of or self.waits == "closed"):
+                cuts.append(start + visible)
+            self.waits = ""
+        elif self.waits == "closed":
+            return []
+        if self.inner and text:
+            cuts += [self.body + self.inner.size] if self.edge else []
+            found = self.inner.push(text)
+            self.edge = self.inner.size in found
+            cuts += [self.body + cut for cut in found if cut < self.inner.size]
+        return cuts
+
+    def _turn(self, kind: str, start: int, end: int) -> list[int]:
+        """Read a mark; return the cuts that it decides."""
+        cuts = self._inner_ends()
+        self.first = start if self.first < 0 else self.first
+        if kind != "closed" or self.waits == "closed" or (self.waits and self.of):
+            cuts.append(start)
+        self.waits = kind if kind != "label" else ""
+        self._open(end)
+        return cuts
+
+    def _open(self, body: int) -> None:
+        self.body, self.edge = body, False
+        self.inner = self.of.machine() if self.of else None
+
+    def _inner_ends(self) -> list[int]:
+        """Return the cuts that the end of the turn's text decides."""
+        if self.inner is None:
+            return []
+        return [self.body + cut for cut in self.inner.close() if cut < self.inner.size]

@@ -1,0 +1,124 @@
+"""Conversations: where turns start, and that machines follow them."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from segmenters import ChainOfThought, Lines, Turns, route
+
+# "@@" starts a segment, "##" a segment that starts a turn.
+TEMPLATES = [
+    "<|im_start|>user\n@@Is it? @@Tell me.<|im_end|>\n##<|im_start|>assistant\n"
+    "@@<think>\n@@Hmm. @@So.\n@@</think>\n@@It is\n\\[ 4. \\]\n<|im_end|>\n",
+    "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n@@Hi. @@You?<|eot_id|>"
+    "##<|start_header_id|>assistant<|end_header_id|>\n\n@@Fine. @@Yes.<|eot_id|>",
+    "<s>[INST] @@Hi. @@There [/INST] ##Hello. @@You </s>##<s>[INST] @@So? [/INST] ##Yes </s>",
+    "<bos><start_of_turn>user\n@@It. @@So<end_of_turn>\n##<start_of_turn>model\n@@Yes",
+    "<|user|>\n@@Hi.<|end|>\n##<|assistant|>\n@@Hello. @@Yes<|end|>",
+    "<\uff5cbegin\u2581of\u2581sentence\uff5c>Be good##<\uff5cUser\uff5c>@@Hi. @@Ho"
+    "##<\uff5cAssistant\uff5c>@@Yes. @@No<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "User: Hi. @@There.\n##Assistant: Well:\n@@```py\n@@'A. B'\n@@```\n"
+    "##Human: ok\n\n##=== Response: so. @@Yes",
+]
+LOGS = [
+    "Marissa: Thank you. @@Let us go.\n##Professor Lee: Yes. @@No, so it is.",
+    "[10:15] <joe> hi. @@You\n##[10:16] <amy> Fine.\n##10:17 * joe waves. @@Bye",
+    "12/31/20, 10:15 PM - Bob: Hi. @@You\n##12/31/20, 10:16 PM - Amy: Yes",
+]
+SIGNS = [
+    *(
+        "<|im_start|>",
+        "user\n",
+        "<|im_end|>",
+        "\n",
+        "<s>",
+        "[INST]",
+        "[/INST]",
+        "</s>",
+        " ",
+        "a. B",
+    ),
+    *("A", "User:", "**AI:**", "### Response:", "\n\n", "<|start_header_id|>", "x", "\\[ a", "\\]"),
+    *(
+        "<|end_header_id|>",
+        "<\uff5cUser\uff5c>",
+        "$$",
+        "<",
+        "|",
+        ": ",
+        "\r",
+        "Mr. A",
+        "The one",
+        "**",
+    ),
+]
+
+
+def read(marked):
+    """The text of a marked one, where its segments start, and where its turns do."""
+    text, segments, turns = "", [], []
+    for piece in marked.replace("##", "@@\0").split("@@"):
+        segments.append(len(text))
+        if piece.startswith("\0"):
+            turns.append(len(text))
+        text += piece.removeprefix("\0")
+    return text.replace("===", "###"), segments[1:], turns
+
+
+@pytest.mark.parametrize("marked", TEMPLATES)
+@pytest.mark.parametrize("of", [None, ChainOfThought()], ids=repr)
+def test_turns_of_templates_and_labels(marked, of):
+    text, segments, turns = read(marked)
+    found = Turns(of=of).levels(text)
+    assert [cuts[1:-1].tolist() for cuts in found] == [segments, turns]
+    assert route(text=text, kind="prose") == "turns"
+
+
+@pytest.mark.parametrize("marked", LOGS)
+def test_turns_of_transcripts_and_logs(marked):
+    text, segments, turns = read(marked)
+    assert [cuts[1:-1].tolist() for cuts in Turns(names=True).levels(text)] == [segments, turns]
+    assert route(text=(text + "\n") * 3) == "transcript"
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_conversation_is_followed_exactly_in_any_pieces(level):
+    draw, segmenter = random.Random(7), Turns(of=ChainOfThought())
+    for _ in range(1500):
+        text = "".join(draw.choices(SIGNS, k=draw.randint(1, 14)))
+        cuts = segmenter.levels(text)[level][1:-1].tolist()
+        machine, found, place = segmenter.level_machine(level), [], 0
+        while place < len(text):
+            size = draw.choice((1, 1, 2, 5))
+            found += machine.copy().push(text[place : place + size])
+            machine.push(text[place : place + size])
+            place = min(place + size, len(text))
+            known = min(machine.decided, place - 1)
+            assert {cut for cut in found if cut <= known} == {cut for cut in cuts if cut <= known}
+        assert sorted({cut for cut in found + machine.close() if 0 < cut < len(text)}) == cuts
+
+
+def test_segments_of_conversations_tile_the_text_and_levels_are_nested():
+    draw = random.Random(8)
+    for _ in range(500):
+        text = "".join(draw.choices([*SIGNS, "Bob: ", "10:15 ", "<joe> "], k=draw.randint(0, 14)))
+        for names in (False, True):
+            fine, coarse = Turns(names=names).levels(text)
+            assert fine[0] == 0 and fine[-1] == len(text)
+            assert all(start < end for start, end in pairwise(fine.tolist()))
+            assert set(coarse.tolist()) <= set(fine.tolist())
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "reason"),
+    [
+        (Turns(), "set of=chain_of_thought"),
+        (Turns(names=True, of=ChainOfThought()), "set names=false"),
+        (Turns(of=Lines(granularity="logical")), "set language=python"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, reason):
+    with pytest.raises(ValueError, match=reason):
+        segmenter.machine()
