@@ -168,7 +168,9 @@ class Formulas:
             sign = self._environment(match, base, found)
         if sign in _INSIDE:
             self.sign, self.depth = sign, 1
-            self.start, self.body = base + match.start(), base + place
+            # The line end before a fence is not of it.
+            start = match.start(sign) if sign in ("fence", "row") else match.start()
+            self.start, self.body = base + start, base + place
         return place
 
     def _environment(self, match: re.Match[str], base: int, found: Found) -> str | None:

@@ -21,6 +21,7 @@ Source: Grabowski, Kornilowicz and Naumowicz, Mizar in a Nutshell (2010), sectio
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from segmenters.base import Machine, Segmenter, SpacedMachine
 from segmenters.places import after_space, nested_end, past
@@ -43,7 +44,8 @@ _WORDS = """
     typed_print_translation oracle setup local_setup ML ML_prf ML_val ML_command ML_file ML_export
     SML_file code_printing code_reserved code_identifier code_datatype code_abort code_deps
     code_thms code_pred code_reflect export_code value values values_prolog
-    fix assume presume define obtain consider guess note let write case have show hence thus then
+    including fix assume presume define obtain consider guess note let write case have show hence
+    thus then
     from with using unfolding supply also finally moreover ultimately next proof qed by done apply
     apply_end apply_trace defer prefer back sorry oops subgoal nitpick nitpick_params quickcheck
     quickcheck_params quickcheck_generator refute try try0 sledgehammer sledgehammer_params
@@ -64,11 +66,14 @@ _TOKEN = re.compile(
     r"|(?P<sign>(?<!\S)\.{1,2}(?!\S)|[{}])|\d[\w']*+",
     re.DOTALL,
 )
+_MODIFIERS = frozenset(("private", "qualified"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Isabelle(Segmenter):
     """Starts a segment at each command of the outer syntax."""
+
+    version: ClassVar[int] = 2
 
     # A cut before a command needs all of it, and a period and a letter that make it a long name.
     lookahead = max(map(len, _COMMANDS)) + 2
@@ -80,14 +85,21 @@ class Isabelle(Segmenter):
 def _command_starts(text: str) -> Iterator[int]:
     place = 0
     first = len(text) - len(text.lstrip())  # white space in front belongs to the first step
+    modified = False  # "private" and "qualified" start the step of the command after them
     while match := _TOKEN.search(text, place):
         place, kind = match.end(), match.lastgroup
         if kind == "comment":
             place = nested_end(text, match.start(), _COMMENT)
         elif kind == "cartouche":
             place = nested_end(text, match.start(), _CARTOUCHE)
-        elif match.start() > first and (kind == "sign" or match["word"] in _COMMANDS):
-            yield match.start()
+        elif match["word"] in _MODIFIERS:
+            if match.start() > first and not modified:
+                yield match.start()
+            modified = True
+        elif kind == "sign" or match["word"] in _COMMANDS:
+            if match.start() > first and not modified:
+                yield match.start()
+            modified = False
 
 
 _METAMATH_CLOSES = {"(": ")", "[": "]"}

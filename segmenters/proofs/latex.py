@@ -14,6 +14,7 @@ are not expanded, so an environment under another name (\bea) is text. Sources: 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from segmenters.base import Segmenter
 from segmenters.places import SPACE, past
@@ -40,13 +41,13 @@ _TOKEN = re.compile(
     rf"|(?P<heading>(?:{_HEADINGS})\*?(?=[\[{{]))"
     rf"|begin\{{(?P<begin>[A-Za-z]{{1,{_LONGEST_NAME}}})\*?\}}(?P<about>\[)?"
     rf"|(?P<end>end\{{[A-Za-z]{{1,{_LONGEST_NAME}}}\*?\}})"
-    r"|verb\*?(?P<verb>[^A-Za-z\s*])|[A-Za-z]++(?P<option>\[)|.)",
+    r"|verb\*?(?P<verb>[^A-Za-z\s*])|(?P<index>index\{)|[A-Za-z]++(?P<option>\[)|.)",
     re.DOTALL,
 )
 _BLANK_LINE = r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\r\n[^\S\r\n]*+\r\n"
 # Patterns up to the closing sign; escapes and comments close nothing.
 _SKIPPED = r"\\.|%[^\n\r]*+"
-_CLOSING = {"$": r"\$", "$$": r"\$\$", "(": r"\\\)", "[": r"\\\]", "option": r"\]"}
+_CLOSING = {"$": r"\$", "$$": r"\$\$", "(": r"\\\)", "[": r"\\\]", "option": r"\]", "index": r"\}"}
 _CLOSING |= {name: rf"\\end\{{{name}\*?\}}" for name in DISPLAYS}
 _CLOSES = {
     opening: re.compile(rf"(?P<close>{sign})|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL)
@@ -71,6 +72,7 @@ _BEHIND_MARK = re.compile(
 class LaTeXProofs(Segmenter):
     """Ends a segment after each sentence, item, heading and environment, never inside a formula."""
 
+    version: ClassVar[int] = 2
     lookahead = _LOOKAHEAD
 
     def versions(self) -> dict[str, str]:
@@ -121,8 +123,8 @@ class _Scan:
             self.heading(place)
         elif kind == "verb":
             place = self.verbatim(start, place, match["verb"])
-        elif kind == "option":
-            place = self.hide(place, self.closing(place, "option"))
+        elif kind in ("option", "index"):
+            place = self.hide(place, self.closing(place, kind))
         elif kind == "end":
             self.ends.append(past(SPACE, self.text, place))
         return place

@@ -69,6 +69,7 @@ def test_lean_steps_by_indentation(marked):
         'lemma "have a" and \\<open>\\<open>by\\<close> qed\\<close> \u2039proof\u203a @@by auto',
         'lemma "a \\" by" (* by (* done *) qed *) @@done',
         "text {* by hand *} @@apply (simp add: lemma'_def proof_x `by fact`) @@done",
+        "private lemma a @@including b @@by c @@qualified private fun d\n@@private fun e @@end",
         'have "\\<proof>" "... = 1" @@also @@have "x" @@finally @@show "y" @@sorry',
     ],
 )

@@ -81,6 +81,7 @@ def test_steps_form_paragraphs_and_sections():
         "One\n\n@@% Alone. Here.\n\n@@Two",
         "Open $x and\nmore. Math\n\n@@It. @@Goes on",
         "\\begin{verbatim}\n@@a. B $\n@@c\n\\end{verbatim}\n@@Use \\verb|$ a. B| here. @@Good",
+        "An \\index{group!Abelian. B} group. @@So",
         "See\n\\begin{tabular}{l}a. B \\\\\n\n C. D\\end{tabular} there. @@Fine",
         "By \\cite[Prop. A]{b}, it is~\\$5. @@Good",
         "a\n\n@@b\r\n\r\n@@c",
