@@ -87,7 +87,7 @@ FOLLOWED = [
     Levels(of=Lines(), longest=1),
     Levels(of=Levels(of=Verses(), longest=5), longest=2),
     Clauses(of=Verses()),
-    Clauses(of=Clauses(of=Sentences())),
+    Levels(of=Clauses(of=Sentences()), keep=2),
 ]
 IN_TOKENS = [
     Levels(of=Verses(), keep=3, longest="3 tokens"),
