@@ -29,12 +29,12 @@ class Walk:
     So whatever reads a text by a walk ends, however little a match or a skip may cover.
     """
 
-    __slots__ = ("end", "pattern", "place", "text")
+    __slots__ = ("end", "place", "search", "text")
 
     def __init__(
         self, pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.maxsize
     ) -> None:
-        self.pattern, self.text, self.place = pattern, text, place
+        self.search, self.text, self.place = pattern.search, text, place
         self.end = min(end, len(text))
 
     def __iter__(self) -> Self:
@@ -42,7 +42,7 @@ class Walk:
 
     def __next__(self) -> re.Match[str]:
         """Return the next match, unless nothing is left to read."""
-        match = self.pattern.search(self.text, self.place, self.end)
+        match = self.search(self.text, self.place, self.end)
         if match is None or self.place >= self.end:
             raise StopIteration
         self.place = max(match.end(), match.start() + 1)

@@ -84,10 +84,10 @@ def _ends_of(
 ) -> list[list[int]]:
     """Return where segments of each level end, also in documents inside of the document."""
     found: list[list[int]] = [[] for _ in range(levels)]
-    start = 0
+    start, coarse = 0, range(1, levels)
     for part in _INNER[format](text):
         shown = part.view.text if part.view else text[start : part.end]
-        for level in (1, 2)[: levels - 1]:
+        for level in coarse:
             if part.section or (level == 1 and part.paragraph):
                 found[level].append(start)
         if part.kind != "line" and not _is_line(part, shown):
