@@ -22,7 +22,6 @@ from segmenters.base import Segmenter
 SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
     "auto": ("Auto", {"granularity": "logical"}),
-    "block": ("Lines", {"granularity": "block", "fallback": True}),
     "chain_of_thought": ("ChainOfThought", {}),
     "clauses": ("Clauses", {"of": "sentences"}),
     "coq": ("Coq", {}),

@@ -3,9 +3,10 @@ r"""Lines of code as segments: physical lines, statements, top-level definitions
 physical  a segment ends with its line end, "\n", "\r\n" or "\r".
 logical   a statement over several physical lines is one segment; blank lines and comment lines
           are segments of their own.
-block     logical lines, and above them a level of top-level definitions, whose segments start at
-          a definition with its decorators and the comments directly above it, and at the first
-          other statement after one: imports and constants between two definitions are one segment.
+
+Above logical lines are two levels: methods, whose segments start at every function or method with
+its decorators and the comments directly above it, and at what follows one; and classes, which start
+at top-level definitions in the same way: imports and constants between two are one segment.
 
 A line keeps its line end and its indentation, so that a model sees the depth of a line in its own
 segment. `str.splitlines` is not used: it also cuts at form feeds, vertical tabs and Unicode
@@ -37,8 +38,8 @@ from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
 from segmenters.registry import known_language, language_named, language_of, language_of_script
 
-GRANULARITIES = ("physical", "logical", "block")
-_LEVELS = {"physical": ("line",), "logical": ("statement",), "block": ("statement", "class")}
+GRANULARITIES = ("physical", "logical")
+_LEVELS = {"physical": ("line",), "logical": ("statement", "method", "class")}
 # Languages with a reader of their own, which need no grammar.
 _MACHINES = ("haskell", "python")
 # How a logical line at the left margin starts; other lines are inside of something.
@@ -53,7 +54,7 @@ _MARGINS = {
 class Lines(Segmenter):
     """Ends a segment at a line end. A blank line is a segment of its own.
 
-    `granularity`: "physical", "logical" or "block"; the last two know statements. `language`: a
+    `granularity`: "physical", or "logical", which knows statements and their levels. `language`: a
     name in `segmenters.registry`, or "auto": that of the document's field or file name, else of the
     first line of a script, else none (physical lines). Python is read by a machine, also during
     generation; other languages need the whole text and, except Haskell, tree-sitter and their
@@ -113,7 +114,12 @@ class Lines(Segmenter):
         if language is not None and language not in _MACHINES:
             return parsed.levels(text, language)
         cuts = self.cut(text)
-        return (cuts,) if language is None else (cuts, _definitions(text, cuts, language))
+        if language is None:
+            return (cuts,)
+        classes = _definitions(text, cuts, language)
+        if language != "python":
+            return (cuts, classes, classes)
+        return (cuts, np.union1d(classes, _python_methods(text, cuts)), classes)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of tree-sitter and of the grammar of a language that is named."""
@@ -143,8 +149,6 @@ class Lines(Segmenter):
     def machine(self) -> Machine:
         if self.granularity == "physical":
             return Window(segmenter=self, before=1, triggers="\n\r")
-        if self.granularity == "block":
-            raise self.refusal("definitions are known late: set granularity=logical")
         if self.language != "python":
             raise self.refusal("statements are followed in Python alone: set language=python")
         return python_lines.PythonLines()
@@ -171,3 +175,32 @@ def _definitions(text: str, lines: Cuts, language: str) -> Cuts:
             ends.append(place if comments < 0 else comments)
         comments = -1
     return np.array(sorted({0, *ends, int(lines[-1])}), dtype=np.int64)
+
+
+_PYTHON_LINE = re.compile(
+    r"(?P<indent>[ \t]*+)(?:(?P<definition>@|(?:async\s+def|def)\b)|(?P<comment>#)|(?P<other>\S))"
+)
+
+
+def _python_methods(text: str, lines: Cuts) -> Cuts:
+    """Return where functions of any depth begin, and what follows each; `lines` are logical."""
+    ends: list[int] = []
+    depths: list[int] = []  # of the functions around this line
+    comments, decorated = -1, False
+    for place in lines[:-1].tolist():
+        match = _PYTHON_LINE.match(text, place)
+        if match is None or match.lastgroup == "comment":
+            comments = -1 if match is None else place if comments < 0 else comments
+            continue
+        depth, ended = len(match["indent"]), False
+        while depths and depths[-1] >= depth:
+            depths.pop()
+            ended = True
+        begins = match.lastgroup == "definition" and not decorated
+        if ended or begins:
+            ends.append(place if comments < 0 else comments)
+        decorated = match["definition"] == "@"
+        if match["definition"] and not decorated:
+            depths.append(depth)
+        comments = -1
+    return np.array(ends, dtype=np.int64)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, SegmenterError
 from segmenters.code.masks import encode
-from segmenters.code.statements import IS_SPACE, closing, definitions
+from segmenters.code.statements import IS_SPACE, closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, line_ends
 
@@ -61,8 +61,8 @@ def logical_ends(text: str, language: str) -> Cuts:
     return _Reading(text, language).ends()[0]
 
 
-def levels(text: str, language: str) -> tuple[Cuts, Cuts]:
-    """Return the ends of lines, and of top-level definitions."""
+def levels(text: str, language: str) -> tuple[Cuts, Cuts, Cuts]:
+    """Return the ends of logical lines, of functions and of top-level definitions."""
     return _Reading(text, language, coarse=True).ends()
 
 
@@ -92,22 +92,28 @@ class _Reading:
         self._character_ends = character_ends(text)
         self._coarse = coarse
 
-    def ends(self) -> tuple[Cuts, Cuts]:
-        """Return where logical lines end and, if asked for, where definitions begin."""
+    def ends(self) -> tuple[Cuts, Cuts, Cuts]:
+        """Return where logical lines end and, if asked for, functions and definitions begin."""
         closes = np.ones(len(self._ends), dtype=np.bool_)
-        definite: list[int] = []
+        inner: list[int] = []
+        outer: list[int] = []
         for start, stop, tree in self.pieces():
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
             root, ends = tree.root_node, self._ends[first:last] - start
             found = self._captures(self._kinds.query, root)
             closes[first:last] = closing(root, found, self._kinds, self._codes[start:stop], ends)
             if self._coarse:
-                definite += [start + place for place in definitions(root, self._kinds)]
-        # The line that holds the start of a definition, and the segment that holds the line.
-        rows = np.searchsorted(self._ends, np.array(definite, dtype=np.int64), side="right")
-        starts = np.concatenate(([0], self._character_ends))[rows]
+                outer += [start + place for place in definitions(root, self._kinds)]
+                some = methods(found.get("method", []), self._kinds)
+                inner += [start + place for place in some]
         lines = np.concatenate(([0], self._character_ends[closes]))
-        return lines[1:], np.unique(lines[np.searchsorted(lines, starts, side="right") - 1])
+        return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)
+
+    def _held(self, places: list[int], lines: Cuts) -> Cuts:
+        """Return the starts of the segments that hold the lines of these places, in bytes."""
+        rows = np.searchsorted(self._ends, np.array(places, dtype=np.int64), side="right")
+        starts = np.concatenate(([0], self._character_ends))[rows]
+        return np.unique(lines[np.searchsorted(lines, starts, side="right") - 1])
 
     def pieces(self) -> Iterator[tuple[int, int, Any]]:
         """Yield start, stop and tree of each piece that has one."""

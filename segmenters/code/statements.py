@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts
-from segmenters.code.tables import Kinds
+from segmenters.code.tables import WRAPPERS, Kinds
 
 _Bytes = npt.NDArray[np.uint8]
 _Captures = dict[str, list[Any]]
@@ -120,6 +120,25 @@ def definitions(root: Any, kinds: Kinds) -> list[int]:
         elif node.is_named and last:
             found.append(start)
             last = False
+    return found
+
+
+def methods(nodes: list[Any], kinds: Kinds) -> list[int]:
+    """Return where functions begin, with what is directly above them, and what follows each."""
+    found: list[int] = []
+    for node in nodes:
+        while (above := node.parent) is not None and above.type in WRAPPERS:
+            node = above
+        after = node.next_named_sibling
+        if after is not None and after.start_point.row > node.end_point.row:
+            found.append(after.start_byte)
+        while (
+            (above := node.prev_sibling) is not None
+            and above.kind_id in kinds.comments
+            and node.start_point.row <= _last_row(above) + 1
+        ):
+            node = above
+        found.append(node.start_byte)
     return found
 
 

@@ -47,6 +47,14 @@ _COMPOUND = (
     "do_statement switch_statement try_statement with_statement match_statement "
     "enhanced_for_statement try_with_resources_statement decorated_definition"
 )
+# Functions and methods in any language, and what may hold one with its decorators.
+_METHODS = (
+    "function_definition function_declaration generator_function_declaration function_item method "
+    "singleton_method method_definition method_declaration constructor_declaration "
+    "compact_constructor_declaration destructor_declaration operator_declaration "
+    "local_function_statement macro_definition"
+)
+WRAPPERS = frozenset(("decorated_definition", "export_statement", "template_declaration"))
 _PREPROCESSOR = "preproc_if preproc_ifdef preproc_elif preproc_elifdef preproc_else"
 _CONDITIONAL = "preproc_if preproc_ifdef linkage_specification declaration_list"
 _C = {
@@ -255,5 +263,6 @@ def _patterns(table: Table, named: set[str], tokens: set[str]) -> list[str]:
     found += [f"({name}) @child" for name in statements if name != "compound_statement"]
     found += [f"({name}) @begin" for name in known(table.begins)]
     found += [f'"{name}" @begin' for name in table.begins.split() if name in tokens]
+    found += [f"({name}) @method" for name in known(_METHODS)]
     found += [f"({name}) @head" for name in known(table.heads)]
     return found + [f"({name}) @loose" for name in known(table.loose)]

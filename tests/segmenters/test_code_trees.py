@@ -31,7 +31,7 @@ UNITS = ["(", "'", '"', "`", "/*\n", "{\n", "%w(", "<!--\n", "\u3000", "\0", "\u
 
 
 def pieces(text, language, level=0):
-    cuts = Lines(granularity="block", language=language).levels(text)[level]
+    cuts = Lines(granularity="logical", language=language).levels(text)[level]
     return [text[start:end] for start, end in pairwise(cuts)]
 
 
@@ -42,7 +42,7 @@ def test_every_language_cuts_its_snippet_as_written(language):
     lines = [_MARK.sub("", piece) + "\n" for piece in _LINE.split(snippet)[:-1]]
     blocks = [_MARK.sub("", piece) + "\n" for piece in snippet.split("@=|\n")[:-1]]
     assert pieces(text, language) == lines
-    assert pieces(text, language, level=1) == blocks
+    assert pieces(text, language, level=2) == blocks
 
 
 @each
@@ -61,7 +61,7 @@ def test_the_names_in_a_table_are_those_of_the_grammar(language):
 def test_any_text_is_tiled_by_lines_and_blocks(language, data):
     text = data.draw(st.one_of(any_text, st.binary(max_size=80).map(lambda b: b.decode("latin-1"))))
     physical = Lines().cut(text)
-    lines, blocks = Lines(granularity="block", language=language).levels(text)
+    lines, _, blocks = Lines(granularity="logical", language=language).levels(text)
     assert lines[0] == blocks[0] == 0 and lines[-1] == blocks[-1] == len(text)
     assert np.isin(lines, physical).all() and np.isin(blocks, lines).all()
 
@@ -154,7 +154,7 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, unit, mo
     text = (unit * (size // len(unit) + 1))[:size] + "\n"
     monkeypatch.setattr(grammars.tree_sitter, "Parser", Counted, raising=True)
     Counted.work = {"reads": 0, "steps": 0}
-    lines, blocks = Lines(granularity="block", language=language).levels(text)
+    lines, _, blocks = Lines(granularity="logical", language=language).levels(text)
     assert lines[-1] == blocks[-1] == len(text)
     size = len(encode(text, language))
     tries = 2 * (3 + int(np.log2(parsed._AFTER_HARD / parsed._GIVEN_UP)))  # in a text so short
@@ -175,10 +175,10 @@ def test_any_mix_of_its_own_tokens_is_tiled_and_cut_alike_twice(language, data):
     tokens = [grammar.node_kind_for_id(k) for k in kinds if not grammar.node_kind_is_named(k)]
     some = st.sampled_from([*filter(None, tokens), " ", "\n", "\n  ", "a", "1", '"s"'])
     text = "".join(data.draw(st.lists(some, max_size=60)))
-    segmenter = Lines(granularity="block", language=language)
-    lines, blocks = segmenter.levels(text)
+    segmenter = Lines(granularity="logical", language=language)
+    lines, _, blocks = segmenter.levels(text)
     assert lines.tolist() == segmenter.cut(text).tolist()
-    assert blocks.tolist() == segmenter.levels(text)[1].tolist()
+    assert blocks.tolist() == segmenter.levels(text)[2].tolist()
     assert np.isin(lines, Lines().cut(text)).all() and np.isin(blocks, lines).all()
     assert lines[0] == blocks[0] == 0 and lines[-1] == blocks[-1] == len(text)
 

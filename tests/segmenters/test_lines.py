@@ -52,14 +52,14 @@ def test_physical_lines_equal_a_loop_over_characters(text):
 def test_statements_and_definitions_end_where_lines_end(language, text):
     physical = set(Lines().cut(text).tolist())
     logical = Lines(granularity="logical", language=language).cut(text)
-    lines, blocks = Lines(granularity="block", language=language).levels(text)
+    lines, _, blocks = Lines(granularity="logical", language=language).levels(text)
     assert lines.tolist() == logical.tolist() and set(logical.tolist()) <= physical
     assert set(blocks.tolist()) <= set(logical.tolist())
     assert blocks[0] == 0 and blocks[-1] == len(text) and (np.diff(blocks) > 0).all()
 
 
 def test_a_definition_starts_with_its_comments_and_decorators():
-    lines, blocks = Lines(granularity="block", language="python").levels(BLOCKS)
+    lines, _, blocks = Lines(granularity="logical", language="python").levels(BLOCKS)
     assert pieces(BLOCKS, blocks) == [
         "import a\nimport b\n\n",
         "# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\n",
@@ -69,14 +69,43 @@ def test_a_definition_starts_with_its_comments_and_decorators():
 
 
 def test_blocks_of_the_machine_and_of_the_grammar_are_the_same():
-    lines, blocks = Lines(granularity="block", language="python").levels(BLOCKS)
-    found = nested(parsed.levels(BLOCKS, "python"), len(BLOCKS), count=2)
-    assert [level.tolist() for level in found] == [lines.tolist(), blocks.tolist()]
+    lines, methods, blocks = Lines(granularity="logical", language="python").levels(BLOCKS)
+    found = nested(parsed.levels(BLOCKS, "python"), len(BLOCKS), count=3)
+    assert [level.tolist() for level in found] == [
+        lines.tolist(),
+        methods.tolist(),
+        blocks.tolist(),
+    ]
 
 
-def test_only_a_block_has_two_levels():
-    assert len(Lines().levels("")) == len(Lines(granularity="logical").levels("")) == 1
-    assert [level.tolist() for level in Lines(granularity="block").levels("")] == [[0], [0]]
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        (
+            "python",
+            "class A:\n    x = 1\n    # f\n    @d\n    def f(self):\n        pass\n    y = 2\n",
+            [
+                "class A:\n    x = 1\n",
+                "    # f\n    @d\n    def f(self):\n        pass\n",
+                "    y = 2\n",
+            ],
+        ),
+        (
+            "java",
+            "class A {\n  int x;\n  // f\n  void f() {\n  }\n  int y;\n}\n",
+            ["class A {\n  int x;\n", "  // f\n  void f() {\n  }\n", "  int y;\n}\n"],
+        ),
+    ],
+)
+def test_a_method_starts_with_what_is_directly_above_it(language, text, expected):
+    levels = Lines(granularity="logical", language=language).levels(text)
+    assert pieces(text, levels[1]) == expected
+    assert pieces(text, levels[2]) == [text]
+
+
+def test_statements_have_three_levels():
+    assert len(Lines().levels("")) == 1
+    assert [level.tolist() for level in Lines(granularity="logical").levels("")] == [[0]] * 3
 
 
 def test_the_document_tells_its_language_unless_the_segmenter_does():
@@ -110,8 +139,8 @@ def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatc
     with pytest.raises(SegmenterError, match=r"'rust' .* \(pip install tree-sitter tree-sitter-ru"):
         Lines(granularity="logical", language="rust")
     text = "f(\n);\n"
-    allowed = Lines(granularity="block", language="rust", fallback=True)
-    assert [level.tolist() for level in allowed.levels(text)] == [[0, 3, 6], [0, 6]]
+    allowed = Lines(granularity="logical", language="rust", fallback=True)
+    assert [level.tolist() for level in allowed.levels(text)] == [[0, 3, 6], [0, 6], [0, 6]]
     assert allowed.versions() == {}
     assert Lines(language="rust").cut(text).tolist() == [0, 3, 6]
 
@@ -127,7 +156,7 @@ def test_the_fingerprint_names_the_grammar():
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        ({"granularity": "token"}, ValueError, "must be one of physical, logical, block, was: 'to"),
+        ({"granularity": "token"}, ValueError, "must be one of physical, logical, was: 'to"),
         ({"language": "pyhton"}, ValueError, "language must be .* was: 'pyhton' .*mean 'python'"),
         ({"language": None}, TypeError, "language must be a str, was: NoneType"),
         ({"fallback": 1}, TypeError, "fallback must be a bool, was: int"),

@@ -175,7 +175,6 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
         (Pattern(ends="a"), "it has no machine"),
         (Sentences(next_word=True), "set next_word=false"),
         (Sentences(backend="sentencizer"), "take backend=rules"),
-        (Lines(granularity="block", language="python"), "set granularity=logical"),
         (Lines(granularity="logical"), "set language=python"),
         (Auto(), "segmenter.choose"),
     ],

@@ -183,7 +183,7 @@ def test_what_is_asked_for_wins():
     assert (label, why, segmenter) == ("lines", "as asked", Lines())
     assert Choice(kind="coq").of("", "a.py")[:2] == ("coq", "by kind: coq")
     label, _, segmenter = Choice(language="Python").of("", "a.txt")
-    assert label == "code (python)" and segmenter.granularity == "block"
+    assert label == "code (python)" and segmenter.granularity == "logical"
     assert built("stride:length=7") == Stride(length=7)
     assert built("lines:granularity=logical,fallback=true").fallback is True
 

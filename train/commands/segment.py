@@ -1,7 +1,7 @@
 """`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
 
 A segmenter is named by its file in conf/segmenter, or by its class in words, with parameters after
-a colon: `stride:length=100`, `lines:granularity=block,language=python`, `matched:of=lines`.
+a colon: `stride:length=100`, `lines:granularity=logical,language=python`, `matched:of=lines`.
 Without a name it depends on the kind of each document, as in `bipe prepare segmenter=auto`; what
 decided is printed. A file that cannot be shown (missing, binary) gives one line, and the next is
 read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
@@ -122,8 +122,6 @@ class Choice:
             known = chosen.language != "auto"
             language = chosen.language if known else registry.language_of_script(text)
             label = f"{label} ({language})" if language else label
-            if chosen.granularity == "logical":
-                chosen = dataclasses.replace(chosen, granularity="block")
         return label, why, chosen
 
 

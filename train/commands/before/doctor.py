@@ -87,7 +87,7 @@ def _machine(config: Config | None) -> Iterator[Finding]:
     yield disk("out", out)
     yield disk("TMPDIR", Path(tempfile.gettempdir()))
     yield _wandb()
-    yield grammars(needed_by="code cut by statements (granularity=logical or block)")
+    yield grammars(needed_by="code cut by statements (granularity=logical)")
     for extra, module in _EXTRAS.items():
         if extra != "code":
             there = find_spec(module) is not None
