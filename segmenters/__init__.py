@@ -1,4 +1,4 @@
-"""Cut text into segments of prose, code and proofs, and align the cuts with tokens.
+"""Cut text into segments of prose, code, proofs and records, and align the cuts with tokens.
 
     cuts = Sentences().cut(text)                        # int64 [segments + 1] characters
     anchors = ByteTable.from_vocabulary(vocabulary).anchors(text, ids)
@@ -30,6 +30,7 @@ from segmenters.proofs.keywords import Isabelle, Metamath, Mizar
 from segmenters.proofs.latex import LaTeXProofs
 from segmenters.proofs.lean import Lean
 from segmenters.prose.sentences import Sentences
+from segmenters.records.records import Records
 from segmenters.streaming.id_table import IdTable
 from segmenters.streaming.online import Online, TokenMarker
 from segmenters.turns.turns import Turns
@@ -58,6 +59,7 @@ __all__ = [
     "Online",
     "Pattern",
     "RandomCuts",
+    "Records",
     "Segmenter",
     "SegmenterError",
     "Sentences",

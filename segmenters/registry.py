@@ -39,6 +39,7 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "official": ("Official", {}),
     "pattern": ("Pattern", {}),
     "random": ("RandomCuts", {"mean": 100, "seed": 0}),
+    "records": ("Records", {}),
     "sentences": ("Sentences", {}),
     "spacy": ("Sentences", {"backend": "spacy"}),
     "stride": ("Stride", {"length": 100}),
@@ -123,38 +124,38 @@ _ROUTES: Final = {
     # Besides the languages above.
     "code": _Row(
         suffixes=".svg .csproj .lock"
-        " .ada .adb .ads .agda .asm .awk .bas .bat .bib .cfg .clj .cljs .cls .cmake .cmd .cob"
+        " .ada .adb .ads .agda .asm .awk .bas .bat .clj .cljs .cls .cmake .cmd .cob"
         " .coffee .conf .cr .d .dart .dtd .el .elm .erl .ex .exs .f .f90 .f95 .for .fs .fsi .fsx"
-        " .gd .glsl .gradle .groovy .hlsl .hrl .hx .idr .ini .in .jinja .j2 .kt .kts .less .lhs"
-        " .lisp .lua .m .m4 .mak .map .nim .nix .pas .pl .pm .pp .ps1 .pro .properties .proto .purs"
-        " .pxd .pyx .qml .r .rkt .s .sass .scm .scss .sed .sol .sparql .spec .sql .ss .sty .sv .svh"
-        " .swift .tcl .tf .thrift .toml .vala .vb .vba .vert .vhd .vhdl .vim .vue .wat .xml .xsd"
-        " .xsl .xslt .yaml .yml .zig .pc .ac .am .service .desktop .plist .editorconfig .gitignore"
+        " .gd .glsl .gradle .groovy .hlsl .hrl .hx .idr .in .jinja .j2 .kt .kts .less .lhs"
+        " .lisp .lua .m .m4 .map .nim .nix .pas .pl .pm .pp .ps1 .pro .proto .purs"
+        " .pxd .pyx .qml .r .rkt .s .sass .scm .scss .sed .sol .sparql .spec .ss .sty .sv .svh"
+        " .swift .tcl .thrift .vala .vb .vba .vert .vhd .vhdl .vim .vue .wat .xml .xsd"
+        " .xsl .xslt .zig .pc .ac .am .plist .gitignore"
         " .gitattributes .npmrc .opam .nimble",
-        files="makefile gnumakefile dockerfile containerfile cmakelists.txt procfile jenkinsfile"
-        " brewfile justfile build build.bazel workspace configure meson.build requirements.txt"
-        " constraints.txt entry_points.txt .gitignore .gitattributes .dockerignore .editorconfig"
-        " .npmrc .npmignore .eslintrc .babelrc .vimrc .prettierrc pipfile _coqproject go.mod"
+        files="cmakelists.txt procfile jenkinsfile"
+        " brewfile justfile build build.bazel workspace configure meson.build "
+        " .gitignore .gitattributes .dockerignore "
+        " .npmrc .npmignore .eslintrc .babelrc .vimrc .prettierrc _coqproject go.mod"
         " go.sum",
         names="abap actionscript ada agda alloy antlr apacheconf apex apl apple-script applescript"
         " arduino asp aspectj assembly augeas autohotkey autoit awk ballerina basic batchfile"
         " bicep bison blitzbasic bluespec boo brainfuck c-sharp c2hs-haskell chapel clojure cmake"
         " cobol coffeescript coldfusion common-lisp component-pascal crystal cuda cython d dart"
-        " darcs-patch delphi dhall dm dockerfile eiffel elixir elm emacs-lisp erlang f# factor"
-        " fish forth fortran freemarker gap gdscript gherkin glsl gnuplot gradle graphql"
-        " graphviz-(dot) groovy hack handlebars haxe hcl hlsl hy idl idris igor-pro ini inform io"
+        " darcs-patch delphi dhall dm eiffel elixir elm emacs-lisp erlang f# factor"
+        " fish forth fortran freemarker gap gdscript glsl gnuplot gradle graphql"
+        " graphviz-(dot) groovy hack handlebars haxe hlsl hy idl idris igor-pro inform io"
         " j jasmin jflex jsonnet jsoniq kotlin lasso less lex limbo liquid literate-agda"
-        " literate-coffeescript literate-haskell livescript llvm logos lsl lua m4 makefile maple"
+        " literate-coffeescript literate-haskell livescript llvm logos lsl lua m4 maple"
         " mathematica matlab maxima mercury meson mirah modula-2 modula-3 monkey moonscript mupad"
         " nesc netlogo nginx nim nix nsis nu objective-c objective-c++ objective-j opencl openscad"
-        " pascal pawn perl perl6 pike plpgsql plsql pov-ray postscript powerbuilder powershell"
+        " pascal pawn perl perl6 pike pov-ray postscript powerbuilder powershell"
         " processing prolog protobuf protocol-buffer puppet pure-data purescript q qml racket"
         " ragel raku raml rebol red rescript restructured-code robotframework sas sass scheme"
-        " scilab scss shen slim smali smalltalk smarty sml solidity sparql sql sqf squirrel stan"
+        " scilab scss shen slim smali smalltalk smarty sml solidity sparql sqf squirrel stan"
         " standard-ml stata stylus supercollider svelte swift systemverilog tcl tcsh terra thrift"
-        " toml twig uno unrealscript urweb vala vb vba verilog vhdl viml vim-script visual-basic"
+        " twig uno unrealscript urweb vala vb vba verilog vhdl viml vim-script visual-basic"
         " visual-basic-.net volt vue webassembly wgsl wisp x10 xbase xc xml xojo xpages xproc"
-        " xquery xs xslt xtend yacc yaml zephir zig zimpl",
+        " xquery xs xslt xtend yacc zephir zig zimpl",
     ),
     "asciidoc": _Row(suffixes=".adoc .asciidoc .asc", names="asciidoc"),
     "coq": _Row(suffixes=".v", names="coq rocq"),
@@ -165,9 +166,9 @@ _ROUTES: Final = {
     "latex": _Row(suffixes=".tex .ltx .latex", names="latex tex"),
     "lean": _Row(suffixes=".lean", names="lean lean4 lean-4"),
     "lines": _Row(
-        suffixes=".csv .tsv .log .jsonl .ndjson .srt .vtt .po .pot .typed",
+        suffixes=".jsonl .ndjson .typed",
         files="record sources.txt top_level.txt installed-files.txt installer py.typed",
-        names="csv tsv srt subrip-text text-lines",
+        names="text-lines",
         sets="opensubtitles-lines",
     ),
     "man": _Row(
@@ -201,6 +202,47 @@ _ROUTES: Final = {
     "typst": _Row(suffixes=".typ", names="typst"),
     "transcript": _Row(names="irc-log", sets="ubuntu-irc irc qmsum"),
     "turns": _Row(sets="ultrachat sharegpt oasst openassistant wildchat lmsys-chat-1m"),
+    # Formats of records.
+    "ass": _Row(suffixes=".ass .ssa"),
+    "bibtex": _Row(suffixes=".bib", names="bibtex"),
+    "csv": _Row(suffixes=".csv", names="csv"),
+    "dockerfile": _Row(
+        suffixes=".dockerfile .containerfile", files="dockerfile containerfile", names="dockerfile"
+    ),
+    "fasta": _Row(suffixes=".fasta .fa .fna .faa .ffn", names="fasta"),
+    "genbank": _Row(suffixes=".gb .gbk .genbank"),
+    "gherkin": _Row(suffixes=".feature", names="gherkin cucumber"),
+    "gitlog": _Row(),
+    "hcl": _Row(suffixes=".tf .hcl .tfvars .nomad", names="hcl terraform"),
+    "ics": _Row(suffixes=".ics .ical", names="icalendar"),
+    "ini": _Row(
+        suffixes=".ini .cfg .editorconfig .desktop .service .timer .socket .mount .flake8",
+        files=".gitconfig .editorconfig .flake8 .pylintrc .coveragerc entry_points.txt",
+        names="ini",
+    ),
+    "json": _Row(),
+    "ldif": _Row(suffixes=".ldif"),
+    "log": _Row(suffixes=".log", files="syslog messages dmesg", names="log"),
+    "makefile": _Row(
+        suffixes=".mk .mak .make", files="makefile gnumakefile makefile.am", names="makefile"
+    ),
+    "po": _Row(suffixes=".po .pot", names="po gettext-catalog"),
+    "properties": _Row(suffixes=".properties", names="java-properties properties"),
+    "requirements": _Row(files="requirements.txt constraints.txt", names="pip-requirements"),
+    "sql": _Row(
+        suffixes=".sql .ddl .dml .pgsql .psql .mysql .plsql .pks .pkb .tsql",
+        names="sql plpgsql plsql tsql",
+    ),
+    "srt": _Row(suffixes=".srt", names="srt subrip-text"),
+    "toml": _Row(suffixes=".toml", files="pipfile poetry.lock cargo.lock uv.lock", names="toml"),
+    "tsv": _Row(suffixes=".tsv .tab", names="tsv"),
+    "vcard": _Row(suffixes=".vcf .vcard"),
+    "vtt": _Row(suffixes=".vtt", names="webvtt"),
+    "yaml": _Row(
+        suffixes=".yaml .yml .clang-format",
+        files=".clang-format .clang-tidy pnpm-lock.yaml yarn.lock",
+        names="yaml yml",
+    ),
     LOOKED_INTO: _Row(
         sets="github the-stack stack stack-v2 stack-dedup starcoder starcoder-data code"
         " algebraic-stack stack-edu stack-v2-code"

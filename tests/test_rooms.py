@@ -45,6 +45,7 @@ PUBLIC = {
         "Online",
         "Pattern",
         "RandomCuts",
+        "Records",
         "Segmenter",
         "SegmenterError",
         "Sentences",
@@ -76,7 +77,7 @@ PUBLIC = {
 FLOORS = {
     "segmenters": """
         places fields random_numbers base align registry levels controls prose code proofs
-        documents turns streaming show
+        records documents turns streaming show
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions encodings

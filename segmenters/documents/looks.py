@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from segmenters.documents import signs
+from segmenters.records.guesses import is_log, table_in
 
 # How many characters are read.
 _HEAD = 20_000
@@ -26,7 +27,6 @@ _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
 _LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
 _LEAST_SIGNED, _SHARE_OF_SIGNS = 1000, 0.025
 _LEAST_LINES, _SHARE_OF_SETTINGS = 3, 0.7
-_LEAST_ROWS, _LOOKED_AT_ROWS = 4, 12
 _MOST_TIMES, _LEAST_POINTS, _CERTAIN_POINTS = 3, 3, 8
 
 
@@ -51,8 +51,9 @@ def looks_like(text: str) -> str | None:
     is_code = seen.is_code() or head.startswith(("#!", "/*", "//"))
     if points >= _LEAST_POINTS and not seen.is_dense() and (certain or not is_code):
         return best
-    if not seen.is_dense() and _is_table(head):
-        return "lines"
+    table = None if seen.is_dense() else table_in(head)
+    if table or is_log(head):
+        return table or "log"
     return "code" if is_code else None
 
 
@@ -152,18 +153,6 @@ def _best(head: str) -> tuple[str, int]:
     for kind, weight, sign in signs.FORMATS:
         points[kind] += weight * sum(1 for _ in islice(sign.finditer(head), _MOST_TIMES))
     return points.most_common(1)[0]
-
-
-def _is_table(head: str) -> bool:
-    """Return whether the first lines have equally many tabs, semicolons or commas."""
-    rows = [row for row in head.split("\n")[:-1] if row.strip() and row[0] != "#"]
-    rows = rows[:_LOOKED_AT_ROWS]
-    if len(rows) < _LEAST_ROWS:
-        return False
-    return any(
-        len({row.count(sign) for row in rows}) == 1 and rows[0].count(sign) >= least
-        for sign, least in (("\t", 1), (";", 2), (",", 2))
-    )
 
 
 def _count(pattern: re.Pattern[str], text: str) -> int:

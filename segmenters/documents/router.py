@@ -18,6 +18,8 @@ from segmenters.code.lines import Lines
 from segmenters.documents.looks import kind_of_paper, looks_like
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
 from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
+from segmenters.records.records import FORMATS as RECORDS
+from segmenters.records.records import Records
 from segmenters.registry import ROUTES, of_kind
 
 _LOG = logging.getLogger(__name__)
@@ -77,6 +79,8 @@ class Auto(Segmenter):
         if route == "code":
             code = Lines(granularity=self.granularity, fallback=True)
             return code.choose(text="", name=name, meta=meta)
+        if route in RECORDS:
+            return Records(format=route)
         if route in FORMATS:
             return Mixed(format=route, granularity=self.granularity)
         return of_kind(route)
@@ -85,7 +89,9 @@ class Auto(Segmenter):
         raise self.refusal("name the document first: segmenter.choose(text=..., kind=...)")
 
     def versions(self) -> dict[str, str]:
-        others = {route: of_kind(route) for route in ROUTES if route not in ("code", *FORMATS)}
+        known = ("code", *FORMATS, *RECORDS)
+        others = {route: of_kind(route) for route in ROUTES if route not in known}
+        others["records"] = Records()
         return versions_of({**others, "mixed": Mixed(granularity=self.granularity)})
 
     def _ends(self, text: str) -> Iterable[int]:

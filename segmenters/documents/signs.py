@@ -7,6 +7,8 @@ lines. Each is linear: bounded or possessive repeats, nothing nested.
 import re
 from typing import Final
 
+from segmenters.records.guesses import RECORD_SIGNS
+
 Sign = tuple[str, int, re.Pattern[str]]
 
 _LINES = re.MULTILINE
@@ -50,7 +52,7 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
         ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
         ("email", 1, _EMAIL),
         ("code", 1, _JSON_OR_XML),
-        ("lines", 3, r"^msg(?:id|str) \""),
+        *RECORD_SIGNS,
         (
             "html",
             1,
@@ -84,7 +86,7 @@ SAID: Final = re.compile(
     _LINES,
 )
 # Kinds whose repeated signs are asked for before solutions, which hold those of others.
-BEFORE_SOLUTIONS: Final = frozenset(("lines", "metamath"))
+BEFORE_SOLUTIONS: Final = frozenset(("bibtex", "po", "sql", "metamath"))
 # Solutions of problems in mathematics: what only they hold, formulas, and what only papers hold.
 SOLUTION: Final = re.compile(
     r"\\boxed\b|\[asy\]|^</?think>"

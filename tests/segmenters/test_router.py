@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, route
 from segmenters.documents.mixed import FORMATS
+from segmenters.records.records import FORMATS as RECORDS
 from segmenters.registry import ROUTES
 from tests.segmenters.texts import any_text
 
@@ -26,7 +27,7 @@ from tests.segmenters.texts import any_text
         ("index.html", "html"),
         ("Untitled.ipynb", "notebook"),
         ("src/lib.rs", "code"),
-        ("a\\Makefile", "code"),
+        ("a\\Makefile", "makefile"),
         ("notes.txt", "prose"),
         ("Genesis", "prose"),
         ("train:0", "prose"),
@@ -169,7 +170,7 @@ def test_the_fingerprint_knows_the_tables_of_all_routes():
     found = Auto().fingerprint()
     assert json.loads(json.dumps(found)) == found
     named = {key.partition(".")[0] for key in found["versions"]}
-    assert named == set(ROUTES) - {"code", *FORMATS} | {"mixed"}
+    assert named == set(ROUTES) - {"code", *FORMATS, *RECORDS} | {"mixed", "records"}
     assert Auto(granularity="logical").versions()["mixed.code.tree-sitter"]
 
 

@@ -1,0 +1,87 @@
+"""`Records`: segments are the records of a file, as readers of its format expect them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+from segmenters.base import Machine, Meta, Segmenter, require_choice
+from segmenters.fields import path_of
+from segmenters.records import formats
+from segmenters.records.logs import LOG, Log
+from segmenters.records.reading import Format, Reading
+from segmenters.records.statements import JSON, SQL, Json, Sql
+from segmenters.records.yaml import YAML, Yaml
+from segmenters.registry import route_of_file
+
+FORMATS: Final[Mapping[str, Format]] = {
+    **formats.FORMATS,
+    "json": JSON,
+    "log": LOG,
+    "sql": SQL,
+    "yaml": YAML,
+}
+_READINGS: Final[Mapping[str, type[Reading]]] = {
+    **formats.READINGS,
+    "json": Json,
+    "log": Log,
+    "sql": Sql,
+    "yaml": Yaml,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Records(Segmenter):
+    """Cuts a file at the starts of its records: cues, rows, entries, items, statements.
+
+    `format`: "csv", "log", "sql" ...; "auto" takes that of the file name, else "log", whose records
+    are lines unless the text has times. The last level of some formats is coarser: sections,
+    tables, targets, stages.
+    """
+
+    format: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_choice("format", self.format, ("auto", *FORMATS))
+
+    @property
+    def lookahead(self) -> int:
+        found = self._format
+        return max(found.head, found.reach)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return self._format.names
+
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        path = path_of(name, meta or {})
+        found = route_of_file(PurePath(path.lower())) if path else None
+        if self.format != "auto" or found is None or found not in FORMATS:
+            return self
+        return dataclasses.replace(self, format=found)
+
+    def machine(self) -> Machine:
+        return self._reading()
+
+    @property
+    def _format(self) -> Format:
+        return FORMATS["log" if self.format == "auto" else self.format]
+
+    def _reading(self) -> Reading:
+        kind = "log" if self.format == "auto" else self.format
+        return _READINGS.get(kind, Reading)(format=FORMATS[kind])
+
+    def _ends(self, text: str) -> Iterable[int]:
+        return [place for place, _ in self._reading().cuts_of(text, final=True)]
+
+    def _levels(self, text: str) -> tuple[list[int], ...]:
+        cuts = self._reading().cuts_of(text, final=True)
+        return tuple(
+            [place for place, level in cuts if level > rank]
+            for rank in range(len(self.level_names))
+        )

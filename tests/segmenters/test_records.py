@@ -1,0 +1,215 @@
+"""Records: what one is in each format, the laws of their machines, and broken files."""
+
+import os
+import random
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from segmenters import Records, route
+from segmenters.records.reading import LONGEST
+from segmenters.records.records import FORMATS
+from segmenters.registry import ROUTES
+from tests.segmenters.record_samples import SAMPLES, text_of
+from tests.segmenters.texts import grows_too_fast
+
+# More for long fuzzing.
+TEXTS = int(os.environ.get("RECORD_TEXTS", "60"))
+each = pytest.mark.parametrize("format", SAMPLES)
+_SIGNS = ["\r", "\r\n", "\n", "\n\n", "\ud800", "\0", '"', "'", "#", "\\\n", " ", "\t", "x"]
+
+
+def segments(text, format):
+    cuts = Records(format=format).cut(text)
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
+def test_each_format_has_a_sample_and_a_route():
+    assert sorted(SAMPLES) == sorted(FORMATS)
+    assert set(FORMATS) <= set(ROUTES)
+
+
+@each
+def test_segments_are_the_records_that_readers_of_the_format_expect(format):
+    wanted, text = SAMPLES[format], text_of(format)
+    segmenter = Records(format=format)
+    assert segments(text, format) == [segment for _, segment in wanted]
+    levels = segmenter.levels(text)
+    assert len(levels) == len(segmenter.level_names)
+    starts = np.cumsum([0, *(len(segment) for _, segment in wanted[:-1])])
+    for rank, cuts in enumerate(levels):
+        above = [start for start, (level, _) in zip(starts, wanted, strict=True) if level > rank]
+        assert cuts.tolist() == sorted({0, *above, len(text)})
+
+
+def texts(format, seed):
+    """Yield texts of this format's words in any order, and its sample with a few places changed."""
+    draw = random.Random(seed)
+    own = re.findall(r"\w+|\s|[^\w\s]", text_of(format)) + _SIGNS
+    other = re.findall(r"\w+|\s|[^\w\s]", text_of(draw.choice(list(SAMPLES))))
+    for _ in range(TEXTS // 2):
+        yield "".join(draw.choices(own, k=draw.randrange(60)))
+        text = text_of(format)
+        for _ in range(draw.randrange(1, 5)):
+            place = draw.randrange(len(text) + 1)
+            sign = draw.choice(["", draw.choice(own), draw.choice(other)])
+            text = text[:place] + sign + text[place + draw.randrange(6) :]
+        yield text
+
+
+@each
+def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(format):
+    segmenter, draw = Records(format=format), random.Random(format)
+    for text in texts(format, seed=format):
+        cuts = segmenter.cut(text).tolist()
+        assert cuts[0] == 0 and cuts[-1] == len(text) and cuts == sorted(set(cuts))
+        machine, found, place = segmenter.machine(), [], 0
+        while place < len(text):
+            size = draw.choice((1, 1, 2, 5, 40))
+            found += machine.push(text[place : place + size])
+            place = machine.size
+            assert machine.decided >= place - 1 - segmenter.lookahead
+            known = [cut for cut in cuts if 0 < cut <= machine.decided]
+            assert [cut for cut in found if cut <= machine.decided] == known, text
+            machine = machine.copy()
+        found += machine.close()
+        assert [cut for cut in found if cut < len(text)] == cuts[1:-1], text
+
+
+@each
+def test_levels_are_nested_and_begin_with_the_cuts(format):
+    segmenter = Records(format=format)
+    for text in texts(format, seed=format + "levels"):
+        levels = [set(cuts.tolist()) for cuts in segmenter.levels(text)]
+        assert levels[0] == set(segmenter.cut(text).tolist())
+        for finer, coarser in pairwise(levels):
+            assert coarser <= finer
+
+
+UNITS = [
+    *(
+        '"',
+        "'",
+        "#",
+        "\n",
+        "\r",
+        "[",
+        "{",
+        "$$",
+        " ",
+        "\\",
+        "\\\n",
+        "a:",
+        "- ",
+        "/*",
+        ";",
+        "BEGIN ",
+    ),
+    *("<<A\n", '"""', "@a{", "\t", "1\n00:", "=", 'a: "', "x", ',"', "CASE ", "[[", '${"', "a b "),
+    *("---\n", "\\.", "define ", "2026-01-01 ", "10:", "[1 ", "a.b ", "!a "),
+]
+
+
+@each
+@pytest.mark.parametrize("unit", UNITS[:: 1 if TEXTS > 60 else 8])
+def test_hostile_text_takes_linear_time(format, unit):
+    sizes = [unit * (size // len(unit)) for size in (10_000, 20_000)]
+    assert not grows_too_fast(Records(format=format).cut, *sizes, most=2.5, slack=0.05)
+
+
+@pytest.mark.parametrize(
+    ("format", "opening", "record"),
+    [
+        ("csv", '"never closed,', "1,2,3\n"),
+        ("tsv", '"never closed\t', "1\t2\n"),
+        ("toml", "a = [1,\n", "[table]\nb = 1\n"),
+        ("toml", 'a = """\n', "b = 1\n"),
+        ("hcl", "a = [\n", 'resource "a" "b" {\n}\n'),
+        ("yaml", 'a: "never closed\n', "b: 1\n"),
+        ("yaml", "a: [1,\n", "b: 1\n"),
+        ("bibtex", "@a{k, t = {x\n", "@book{b,\n t = 1}\n"),
+        ("makefile", "define A\n", "a: b\n"),
+        ("sql", "SELECT 'never closed;\n", "SELECT 1;\n"),
+        ("sql", "SELECT $a$ never closed;\n", "SELECT 1;\n"),
+        ("sql", "/* never closed;\n", "SELECT 1;\n"),
+        ("sql", "CREATE PROCEDURE p AS BEGIN\n", "SELECT 1;\n"),
+        ("dockerfile", "RUN cat <<EOF\n", "RUN x\n"),
+        ("gherkin", 'Scenario: a\n"""\n', "Scenario: b\n Given c\n"),
+    ],
+)
+def test_what_is_never_closed_does_not_swallow_the_rest(format, opening, record):
+    text = opening + record * 20_000
+    assert max(map(len, segments(text, format))) <= 5 * LONGEST
+    assert len(segments(text, format)) > 5_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-01-02T03:04:05.678Z INFO a",
+        "2026-01-02 03:04:05,678 - root - INFO - a",
+        "[2026-01-02 03:04:05] a",
+        "2026/01/02 03:04:05 [error] 1#1: a",
+        "Jan  2 03:04:05 host a[1]: b",
+        "<34>1 2026-01-02T03:04:05Z host a - - b",
+        "[Fri Sep 09 10:42:29.902022 2011] [core:error] a",
+        '10.0.0.1 - bob [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1',
+        "E0102 03:04:05.678901   1 main.go:3] a",
+        "01-02 03:04:05.678  1  2 D Tag: a",
+        "081109 203518 143 INFO dfs.DataNode: a",
+        "- 1117838570 2005.06.03 R02-M1 a",
+        "03:04:05.678 [main] DEBUG a",
+        "[   12.345678] usb 1-1: a",
+        "02.01.2026 03:04:05 *INFO* a",
+        "time=2026-01-02T03:04:05Z level=info msg=a",
+        '{"ts": 1, "msg": "a"}',
+        "INFO  [main] 2026-01-02 03:04:05 a",
+    ],
+)
+def test_log_records_start_with_times_of_many_kinds(line):
+    record = f"{line}\nTraceback (most recent call last):\n  File b\nValueError: c\nfree text\n"
+    assert segments(record * 3, "log") == [record] * 3
+
+
+@pytest.mark.parametrize("record", ["plain line\n", "WARNING:root:text\n  more\n", "a\n\tat b\n"])
+def test_in_a_log_without_times_each_line_that_is_not_indented_is_a_record(record):
+    assert segments(record * 3, "log") == [record] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "format"),
+    [
+        ("a.srt", "", "srt"),
+        ("Dockerfile", "", "dockerfile"),
+        ("dir/Makefile", "", "makefile"),
+        ("x.yml", "", "yaml"),
+        ("pyproject.toml", "", "toml"),
+        ("setup.cfg", "", "ini"),
+        ("de.po", "", "po"),
+        ("q.sql", "", "sql"),
+        ("main.tf", "", "hcl"),
+        ("requirements.txt", "", "requirements"),
+        ("out.log", "", "log"),
+        (None, text_of("srt"), "srt"),
+        (None, text_of("vtt"), "vtt"),
+        (None, text_of("po"), "po"),
+        (None, "@article{a,\n  year = 1\n}\n", "bibtex"),
+        (None, text_of("ics"), "ics"),
+        (None, f"commit {'0a' * 20}\nAuthor: A\n", "gitlog"),
+        (None, text_of("dockerfile"), "dockerfile"),
+        (None, text_of("log"), "log"),
+        (None, text_of("sql"), "sql"),
+        (None, "a,b,c\n1,2,3\n4,5,6\n7,8,9\n", "csv"),
+    ],
+)
+def test_the_format_is_decided_by_name_or_looks(name, text, format):
+    assert route(name=name, text=text) == format
+    if name:
+        assert Records().choose(text=text, name=name) == Records(format=format)
+
+
+def test_formats_that_are_unknown_are_refused():
+    with pytest.raises(ValueError, match="format must be one of"):
+        Records(format="docx")
