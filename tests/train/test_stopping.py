@@ -101,6 +101,20 @@ def test_whenever_it_is_stopped_it_goes_on_the_same(moment, bipe, at, tmp_path, 
     assert same_weights(run, unstopped)
 
 
+def test_a_validation_that_was_due_leaves_the_later_ones_whole(bipe, at, tmp_path, data):
+    words = (*TASK, "validate_every=2")
+    unstopped = pretrain(*words, f"data={data}", f"out={tmp_path / 'unstopped'}")
+    second = (SaveCheckpoints, "on_validation_end", 2)  # the first is the one that is due
+    for owner, method, call, step in ((LMModule, "optimizer_step", 2, 2), (*second, 4)):
+        undo = at(owner, method, call=call)
+        status, _, err = bipe("pretrain", *words)
+        assert (status, f"step {step} is done" in err) == (143, True)
+        undo()
+    assert bipe("pretrain", *words)[0] == 0
+    assert curve(tmp_path / unstopped.name) == curve(unstopped)
+    assert same_weights(tmp_path / unstopped.name, unstopped)
+
+
 def test_a_stop_while_the_model_is_written_is_too_late(bipe, at, tmp_path, unstopped):
     at(training, "save_model", call=1)
     assert bipe("pretrain", *TASK)[0] == 0

@@ -160,13 +160,16 @@ class SaveCheckpoints(lightning.Callback):
         self, trainer: lightning.Trainer, module: Any, checkpoint: dict[str, Any]
     ) -> None:
         """Begin with a validation that is due: tell Lightning that it was left in the middle."""
+        loops = checkpoint["loops"]["fit_loop"]
+        validated = _counts(loops["epoch_loop.val_loop.batch_progress"])
         if not checkpoint["callbacks"].get(self.state_key, {}).get("validation_due"):
+            # After one that was due, Lightning's totals look for ever like the middle of another.
+            validated[0].update(dict.fromkeys(validated[0], validated[0]["completed"]))
             return
         trainer.fit_loop.due = True  # type: ignore[attr-defined]
-        loops = checkpoint["loops"]["fit_loop"]
         for counts in _counts(loops["epoch_loop.batch_progress"]):
             counts["completed"] = counts["processed"]
-        for counts in _counts(loops["epoch_loop.val_loop.batch_progress"]):
+        for counts in validated:
             counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
 
 
