@@ -33,6 +33,7 @@ _GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
 # piece.
 _AFTER_HARD = 1 << 14
 _LONG_LINE = 1 << 14
+_LINES = 1 << 14  # at once, for numbers of all their bytes take eight times their memory
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _LAST_CHOICE = np.iinfo(np.int64).max
 
@@ -169,8 +170,16 @@ class Seams:
         own = ends[:-1] if len(ends) and ends[-1] == len(data) else ends
         self.bounds = np.concatenate(([0], own, [len(data)] if len(data) else [])).astype(np.int64)
         starts, stops = self.bounds[:-1], self.bounds[1:]
-        visible = np.flatnonzero(~IS_SPACE[data])
-        first = np.append(visible, len(data))[np.searchsorted(visible, starts)]
+        first = np.empty_like(starts)
+        following = len(data)  # the first visible byte after this chunk of lines; last chunk first
+        for row in reversed(range(0, len(starts), _LINES)):
+            low, some = int(starts[row]), starts[row : row + _LINES]
+            visible = low + np.flatnonzero(
+                ~IS_SPACE[data[low : int(stops[row : row + _LINES][-1])]]
+            )
+            visible = np.append(visible, following)
+            first[row : row + _LINES] = visible[np.searchsorted(visible[:-1], some)]
+            following = int(visible[0])
         blank = first >= stops
         rank = 2 * (first - starts) + 1
         rank[1:] -= blank[:-1]

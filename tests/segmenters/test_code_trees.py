@@ -20,7 +20,7 @@ from segmenters.code.masks import encode
 from segmenters.code.tables import TABLES, grammar_of
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, grows_too_fast
 
 SNIPPETS = snippets_braces.SNIPPETS | snippets_other.SNIPPETS
 
@@ -110,6 +110,14 @@ def test_long_texts_are_parsed_in_pieces(monkeypatch):
     monkeypatch.setattr(parsed, "_LONG_LINE", 100)
     long = 'char *s = "' + "x" * 200 + '";\n'
     assert pieces(text + long + text, "c") == [*whole, long, *whole]
+
+
+@pytest.mark.parametrize("unit", ['"\\', "A_B(", "A_B ", "<A_B(a(b)", "#\\\n", "${x%", "${a["])
+@pytest.mark.parametrize("language", ["bash", "cpp"])
+def test_what_hides_forms_from_a_grammar_takes_linear_time(language, unit):
+    short, long = unit * 4_000, unit * 16_000
+    assert len(encode(long, language)) == len(long)
+    assert not grows_too_fast(lambda text: encode(text, language), short, long, most=9, slack=0.03)
 
 
 def test_a_grammar_that_often_looks_ahead_to_the_end_is_no_hard_text():
