@@ -27,7 +27,7 @@ _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
 _ABBREVIATIONS = lists.BEFORE_NAME | lists.MAY_END
-# A word in brackets that is no longer than this is no sentence: "(angl. James)".
+# A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
 _LONGEST_IN_BRACKETS = 6
 # Parts of abbreviations ("dr.phil"), and units behind a number ("15 mill. kroner").
 _LONGEST_PART, _LONGEST_UNIT = 5, 4
@@ -95,7 +95,7 @@ def period_ends(text: str, start: int, following: str, last: int, upper: bool) -
     if (listed or _SECTION.fullmatch(word)) and _starts_line(text, start - len(word), last):
         return False
     if bracketed and word.islower() and len(word) <= _LONGEST_IN_BRACKETS:
-        return False
+        return word[-1] in ")]"
     enough = start - last > WINDOW or len(text[last:start].split()) > 3
     if len(word) == 1 and word.isalpha():
         return _letter_ends(word, earlier, upper and enough)

@@ -39,7 +39,7 @@ CAUSAL = {
     "tokenised text": 'Se oli . |niin . |" Hyv\u00e4 . " |Sitten .',
     "ordinals": "Montag, 3. Juli, im XIX. Jahrhundert, v 19. stolet\u00ed. |Od 23. 8. 1999. |Pak.",
     "sections": "8.2. Text of it. |See section 8.2. |Then 9.",
-    "words in brackets": "Das Haus (engl. House) und (vgl. Abb. 3). |Gut.",
+    "words in brackets": "Das Haus (engl. House) und (vgl. Abb. 3). |Gut (so). |Na [ja]. |Ende.",
     "unknown abbreviations": "Am bbrv. 5 und Th. Mann, 5 km. |Hmm. |Dann ging er. |Shh. |Gut.",
     "units": "Det kostar 15 mill. kronor. |Ja.",
     "numbers of notes": "It was decided.12 |Others differ.\u00b3 |Still version 1.2 is out.",
