@@ -70,7 +70,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     "genbank": Format(starts=r"(?P<l1>LOCUS[ \t])", head=6),
     "gherkin": Format(
         names=("step", "scenario", "feature"),
-        starts=rf"{_BLANK}|{_HASH}|(?P<tag>[ \t]*+@)|(?P<row>[ \t]*+(?:\||\"\"\"|```))"
+        starts=rf"{_BLANK}|(?P<language>[ \t]*+#[ \t]*+language[ \t]*+:)|{_HASH}"
+        r"|(?P<tag>[ \t]*+@)|(?P<row>[ \t]*+(?:\||\"\"\"|```))"
         rf"|(?P<l1>[ \t]*+{_STEP})"
         rf"|(?P<l3>[ \t]*+(?:Feature|Ability|Business Need|Rule):)|(?P<l2>[ \t]*+{_PARTS}:)"
         r"|(?P<key>[ \t]*+[^\s:|\"`][^\n:|\"`]{0,30}:[ \t\r\n])|(?P<other>)",
@@ -179,10 +180,20 @@ class _Bibtex(Reading):
 
 @dataclass(slots=True, kw_only=True)
 class _Gherkin(Reading):
+    foreign: bool = False  # keywords are in another language
+    parts: int = 0  # keywords so far: below that of the feature is its description, then steps
+
     def level(self, kind: str, match: re.Match[str]) -> int:
-        if kind == "key":  # a keyword of another language
-            return 2 if self.blank or self.above else 1
-        return 1 if kind == "other" else Reading.level(self, kind, match)
+        self.foreign = self.foreign or kind == "language"
+        if kind == "key" and (self.blank or self.above):
+            self.parts += 1
+            return 2
+        if kind in ("key", "other"):
+            return int(self.foreign and self.parts > 1)
+        return 1 if kind == "language" else Reading.level(self, kind, match)
+
+    def joins_below(self, kind: str) -> bool:
+        return kind == "language" or Reading.joins_below(self, kind)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -32,8 +32,7 @@ SAMPLES = {
     "fasta": [(1, ">a first\nACGT\nAC\n"), (1, ">b\nGG\n")],
     "genbank": [(1, "LOCUS       A\n  x\n//\n"), (1, "LOCUS       B\n//\n")],
     "gherkin": [
-        (3, "@web\nFeature: a\n"),
-        (1, "  As somebody\n\n"),
+        (3, "@web\nFeature: a\n  As somebody\n\n"),
         (2, "  # why\n  @slow\n  Scenario: b\n"),
         (1, '    Given a text\n      """\n      Then no\n      """\n'),
         (1, "    When rows:\n      | a |\n      | b |\n"),

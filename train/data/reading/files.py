@@ -6,6 +6,7 @@ text, not bytes); `on_bad` is for files and rows without a document.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -27,6 +28,7 @@ from train.data.reading.documents import (
 from train.data.reading.fields import Rows, columns_of
 from train.data.reading.storage import File, Span, lines_of, listed, opened, raw, spans
 from train.disk.manifest import redacted
+from train.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +101,27 @@ class Files(TolerantReader):
         return {**Reader.fingerprint(self), "files": len(files), "bytes": size}
 
 
+# Files that hold a document per row, compressed or not.
+_ROWS = re.compile(r"\.(jsonl|ndjson|parquet)(?:\.\w{1,4})?$", re.IGNORECASE)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextFiles(Files):
     """One document per file; encoding_errors: "replace" bad bytes with U+FFFD, or "fail"."""
 
     pattern: str = "**/*.txt"
     encoding_errors: str = "replace"
+
+    def check(self) -> None:
+        for key, value in (("path", str(self.path)), ("pattern", self.pattern)):
+            if rows := _ROWS.search(value):
+                corpus = "parquet" if rows[1] == "parquet" else "jsonl"
+                raise DataError(
+                    f"{key} must name files of text, each of them one document, was: "
+                    f"{redacted(value)}. Its rows are documents: take corpus={corpus}, and "
+                    "text_key for the field with the text"
+                )
+        super().check()
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         with opened(file) as stored:

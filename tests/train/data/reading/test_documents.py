@@ -180,3 +180,19 @@ def test_the_fingerprint_holds_every_option_and_the_size(tmp_path):
         "files": 1,
         "bytes": 4,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "corpus"),
+    [
+        ("a.jsonl", "jsonl"),
+        ("a.JSONL.gz", "jsonl"),
+        ("b.ndjson", "jsonl"),
+        ("c.parquet", "parquet"),
+    ],
+)
+def test_rows_are_not_read_as_one_document_of_text(name, corpus, tmp_path):
+    (tmp_path / name).write_bytes(b"{}")
+    for reader in (TextFiles(path=tmp_path / name), TextFiles(path=tmp_path, pattern=f"*{name}")):
+        with pytest.raises(DataError, match=f"take corpus={corpus}, and"):
+            reader.check()
