@@ -40,24 +40,6 @@ def load(module: str, function: str) -> tree_sitter.Language:
     return tree_sitter.Language(getattr(importlib.import_module(module), function)())
 
 
-def query(language: tree_sitter.Language, patterns: list[str]) -> tree_sitter.Query:
-    """Return patterns, a line each, as one query, without those that no tree can match."""
-    while True:
-        try:
-            return tree_sitter.Query(language, "\n".join(patterns))
-        except tree_sitter.QueryError as error:
-            # Compiling some grammars takes a second if each pattern is tried on its own.
-            place = re.search(r"\brow (\d+)", str(error))
-            if place is None:
-                raise
-            patterns = [*patterns[: int(place[1])], *patterns[int(place[1]) + 1 :]]
-
-
-def captures(found: tree_sitter.Query, root: tree_sitter.Node) -> dict[str, list[tree_sitter.Node]]:
-    """Return the nodes below `root` that the query finds, by the names of its captures."""
-    return tree_sitter.QueryCursor(found).captures(root)
-
-
 @dataclass(slots=True)
 class _Steps:
     """Steps done in a text, against what the bytes passed pay for."""

@@ -75,7 +75,7 @@ def _grammar(language: str) -> tuple[Any, Kinds]:
     from segmenters.code import grammars
 
     grammar = grammars.load(*grammar_of(language))
-    return grammar, kinds_of(TABLES[language], grammar, grammars.query)
+    return grammar, kinds_of(TABLES[language], grammar)
 
 
 class _Reading:
@@ -86,7 +86,6 @@ class _Reading:
         from segmenters.code import grammars
 
         self._parse = partial(grammars.parse, tags=bool(TABLES[language].tags))
-        self._captures = grammars.captures
         self._data = encode(text, language)
         self._codes = np.frombuffer(self._data, dtype=np.uint8)
         self._ends = line_ends(self._codes)
@@ -101,11 +100,12 @@ class _Reading:
         for start, stop, tree in self.pieces():
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
             root, ends = tree.root_node, self._ends[first:last] - start
-            found = self._captures(self._kinds.query, root)
-            closes[first:last] = closing(root, found, self._kinds, self._codes[start:stop], ends)
-            if self._coarse:
+            functions: list[Any] | None = [] if self._coarse else None
+            codes = self._codes[start:stop]
+            closes[first:last] = closing(root, self._kinds, codes, ends, functions)
+            if functions is not None:
                 outer += [start + place for place in definitions(root, self._kinds)]
-                some = methods(found.get("method", []), self._kinds)
+                some = methods(functions, self._kinds)
                 inner += [start + place for place in some]
         lines = np.concatenate(([0], self._character_ends[closes]))
         return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)

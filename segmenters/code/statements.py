@@ -8,6 +8,8 @@ brace on a line of its own belongs to its header, and a closing one is a segment
 (text of a page) and in nodes with an error, up to the block around it, every line is a segment.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,79 +19,99 @@ from segmenters.base import Cuts
 from segmenters.code.tables import WRAPPERS, Kinds
 
 _Bytes = npt.NDArray[np.uint8]
-_Captures = dict[str, list[Any]]
 IS_SPACE = np.zeros(256, dtype=np.bool_)
 IS_SPACE[list(b" \t\n\r\f\v")] = True
 
 
+@dataclass(slots=True)
+class _Frame:
+    """A node over several lines whose children are being walked."""
+
+    node: Any
+    is_open: bool
+    children: Iterator[Any]
+    begins: list[int] = field(default_factory=list)  # children, if the node turns out broken
+    broken: bool = False
+
+
 def closing(
-    root: Any, found: _Captures, kinds: Kinds, data: _Bytes, ends: Cuts
+    root: Any, kinds: Kinds, data: _Bytes, ends: Cuts, functions: list[Any] | None = None
 ) -> npt.NDArray[np.bool_]:
     """Return which of the physical line ends [lines], in bytes, close a segment: bool [lines].
 
-    `found`: what the query of the kinds captures in the tree.
+    Nodes of functions that are met are added to `functions`.
     """
+    found, loose = _begins(root, kinds, _rows(len(data), ends), functions)
     begins = np.zeros(len(data) + 1, dtype=np.bool_)
-    begins[_begins(root, found, kinds, ends)] = True
+    begins[found] = True
     begins[-1] = True
     visible = np.flatnonzero(~IS_SPACE[data])
     # The first visible byte after each line end; after the last one there is none.
     closes = begins[np.append(visible, len(data))[np.searchsorted(visible, ends)]]
-    for node in found.get("loose", ()):
-        first, last = np.searchsorted(ends, [node.start_byte + 1, node.end_byte + 1])
-        closes[first:last] = True
+    for first, last in loose:
+        closes |= (ends > first) & (ends <= last)
     return closes
 
 
-def _begins(root: Any, found: _Captures, kinds: Kinds, ends: Cuts) -> list[int]:
-    """Return where segments begin, in bytes, in any order."""
-    heads = {
-        child.start_byte
-        for head in found.get("head", ())
-        for child in head.children
-        # The head of a `for` holds statements too; its body comes last.
-        if child.kind_id in kinds.bodies and child.end_byte != head.end_byte
-    }
-    opens = {node.start_byte for node in found.get("open", ())}
-    begins = [root.start_byte, *(node.start_byte for node in found.get("begin", ()))]
-    for node in found.get("child", ()):
-        start = node.start_byte
+def _rows(size: int, ends: Cuts) -> memoryview:
+    """Return the line number of each byte; reading it costs a third of reading a node's row."""
+    rows = np.zeros(size + 1, dtype=np.int32)
+    rows[ends] = 1
+    return np.cumsum(rows, dtype=np.int32).data
+
+
+def _begins(
+    root: Any, kinds: Kinds, rows: memoryview, functions: list[Any] | None
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return where segments begin, and the spans in which every line is one; in bytes."""
+    errors = root.has_error
+    found = [root.start_byte]
+    loose: list[tuple[int, int]] = []
+    stack = [_Frame(root, True, iter(root.children))]
+    while stack:
+        frame = stack[-1]
+        child = next(frame.children, None)
+        if child is None:
+            stack.pop()
+            if frame.broken and not frame.is_open:
+                found += frame.begins
+                stack[-1].broken = True
+            continue
+        kind = child.kind_id
+        into = found if _begins_one(child, kind, frame, kinds) else frame.begins
+        start = child.start_byte
+        into.append(start)
+        if functions is not None and kind in kinds.methods:
+            functions.append(child)
+        frame.is_open |= kind in kinds.colons and frame.node.kind_id in kinds.labels
+        wrong = errors and (child.is_error or child.is_missing)
+        if rows[start] == rows[child.end_byte]:
+            frame.broken |= wrong or (errors and child.has_error)
+            # A block without braces, of one line: nothing else marks where its statement begins.
+            if kind in kinds.opens and child.child_count and child.child(0).is_named:
+                found.append(start)
+        elif kind in kinds.loose:
+            loose.append((start, child.end_byte))
+        else:
+            frame.broken |= wrong
+            is_open = wrong or kind in kinds.opens
+            stack.append(_Frame(child, is_open, iter(child.children)))
+    return found, loose
+
+
+def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:
+    if kind in kinds.begins:
+        return True
+    if frame.is_open:
         # The brace or keyword that opens a block belongs to the segment before it.
-        if start not in heads and (start not in opens or node.is_named):
-            begins.append(start)
-    if root.has_error:
-        begins += _broken(root, kinds, ends)
-    return begins
-
-
-def _broken(root: Any, kinds: Kinds, ends: Cuts) -> list[int]:
-    """Return where the children of nodes with an error begin, up to the block around each."""
-    found: list[int] = []
-    wrong: dict[int, bool] = {}  # nodes that are no block, by their place in `order`
-    order: list[tuple[Any, int, list[Any]]] = [(root, -1, root.children)]
-    for place, (node, _, children) in enumerate(order):
-        is_open = place == 0 or node.is_error or node.kind_id in kinds.opens
-        for child in children:
-            if not child.has_error and not child.is_missing:
-                continue
-            first, last = np.searchsorted(ends, [child.start_byte, child.end_byte], side="right")
-            if child.is_error or child.is_missing or first == last:
-                wrong[place] = True
-            if first != last and child.child_count:
-                order.append((child, place, child.children))
-        if node.is_error:
-            found += [
-                c.start_byte for c in children if c.is_named or c.start_byte != node.start_byte
-            ]
-        wrong[place] = wrong.get(place, False) and not is_open
-    for place in range(len(order) - 1, 0, -1):
-        node, parent, children = order[place]
-        if wrong[place]:
-            found += [child.start_byte for child in children]
-            above = order[parent][0]
-            if parent and not above.is_error and above.kind_id not in kinds.opens:
-                wrong[parent] = True
-    return found
+        own = child.is_named or child.start_byte != frame.node.start_byte
+        return own or frame.node.kind_id in kinds.firsts
+    if kind in kinds.comments:
+        return frame.node.kind_id in kinds.compound
+    if kind not in kinds.bodies:
+        return False
+    # The head of a `for` holds statements too; its body comes last.
+    return frame.node.kind_id not in kinds.heads or child.end_byte == frame.node.end_byte
 
 
 def definitions(root: Any, kinds: Kinds) -> list[int]:

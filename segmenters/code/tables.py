@@ -27,20 +27,24 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """A table in the node numbers of an installed grammar, and as a query of its nodes.
+    """A table in the node numbers of an installed grammar."""
 
-    The query captures what begins a segment (`begin`, whatever it is; `child`, unless it opens the
-    node that starts there), nodes that open (`open`), that have a head, and that are loose.
-    """
-
-    query: Any
     opens: frozenset[int]
+    begins: frozenset[int]
     bodies: frozenset[int]
+    heads: frozenset[int]
+    labels: frozenset[int]
+    colons: frozenset[int]
+    firsts: frozenset[int]
+    loose: frozenset[int]
     defines: frozenset[int]
     contains: frozenset[int]
     comments: frozenset[int]
+    compound: frozenset[int]
+    methods: frozenset[int]
 
 
+_BY_NAME = ("opens", "begins", "heads", "firsts", "loose", "defines", "contains", "comments")
 # Statements with bodies: a comment between their parts is a segment.
 _COMPOUND = (
     "if_statement for_statement for_in_statement foreach_statement for_range_loop while_statement "
@@ -224,45 +228,22 @@ def grammar_of(language: str) -> tuple[str, str]:
     return f"tree_sitter_{base}", f"language_{dialect}" if dialect else "language"
 
 
-def kinds_of(table: Table, language: Any, query: Any) -> Kinds:
-    """Return the table for a loaded grammar; `query` makes one query of its patterns."""
+def kinds_of(table: Table, language: Any) -> Kinds:
+    """Return the table in the numbers of a loaded grammar, of type `tree_sitter.Language`."""
     numbers: dict[str, set[int]] = {}
-    named: set[str] = set()
-    tokens: set[str] = set()
     for number in range(language.node_kind_count):
-        name = language.node_kind_for_id(number) or ""
-        numbers.setdefault(name, set()).add(number)
-        if language.node_kind_is_visible(number):
-            (named if language.node_kind_is_named(number) else tokens).add(name)
+        numbers.setdefault(language.node_kind_for_id(number), set()).add(number)
 
     def of(names: str) -> frozenset[int]:
         return frozenset(number for name in names.split() for number in numbers.get(name, ()))
 
-    statements = [name for name in named if name.endswith("_statement")]
+    statements = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
+    labels = [label.partition(":") for label in table.labels.split()]
     return Kinds(
-        query=query(language, _patterns(table, named, tokens)),
-        bodies=of(" ".join(statements)) - of("compound_statement"),
-        **{name: of(getattr(table, name)) for name in ("opens", "defines", "contains", "comments")},
+        **{name: of(getattr(table, name)) for name in _BY_NAME},
+        bodies=statements - of("compound_statement"),
+        labels=of(" ".join(name for name, _, _ in labels)),
+        colons=of(" ".join(token for _, _, token in labels)),
+        compound=of(f"{_COMPOUND} {table.begins} {table.defines}"),
+        methods=of(_METHODS),
     )
-
-
-def _patterns(table: Table, named: set[str], tokens: set[str]) -> list[str]:
-    """Return the patterns of a query, one for each node that the grammar has, for `Kinds`."""
-
-    def known(names: str) -> list[str]:
-        return [name for name in names.split() if name in named]
-
-    found = [f"({name} _ @child)" for name in known(table.opens)]
-    found += [f"({name}) @open" for name in known(table.opens) if name not in table.firsts.split()]
-    for label in table.labels.split():
-        name, _, token = label.partition(":")
-        found += [f'({name} "{token}" _ @child)' for name in known(name)]
-    compound = known(f"{_COMPOUND} {table.begins} {table.defines}")
-    found += [f"({name} ({inner}) @child)" for name in compound for inner in known(table.comments)]
-    statements = sorted(name for name in named if name.endswith("_statement"))
-    found += [f"({name}) @child" for name in statements if name != "compound_statement"]
-    found += [f"({name}) @begin" for name in known(table.begins)]
-    found += [f'"{name}" @begin' for name in table.begins.split() if name in tokens]
-    found += [f"({name}) @method" for name in known(_METHODS)]
-    found += [f"({name}) @head" for name in known(table.heads)]
-    return found + [f"({name}) @loose" for name in known(table.loose)]

@@ -27,7 +27,23 @@ SNIPPETS = snippets_braces.SNIPPETS | snippets_other.SNIPPETS
 PARSED = [language for language in LANGUAGES if language != "python"]
 _MARK, _LINE = re.compile(r"@=?\|(?=\n)"), re.compile(r"@=?\|\n")
 each = pytest.mark.parametrize("language", PARSED)
-UNITS = ["(", "'", '"', "`", "/*\n", "{\n", "%w(", "<!--\n", "\u3000", "\0", "\ud800", "a ", "\n"]
+UNITS = [
+    "~~~\n",
+    "\n-",
+    "(",
+    "'",
+    '"',
+    "`",
+    "/*\n",
+    "{\n",
+    "%w(",
+    "<!--\n",
+    "\u3000",
+    "\0",
+    "\ud800",
+    "a ",
+    "\n",
+]
 
 
 def pieces(text, language, level=0):
@@ -118,6 +134,13 @@ def test_what_hides_forms_from_a_grammar_takes_linear_time(language, unit):
     short, long = unit * 4_000, unit * 16_000
     assert len(encode(long, language)) == len(long)
     assert not grows_too_fast(lambda text: encode(text, language), short, long, most=9, slack=0.03)
+
+
+@pytest.mark.parametrize("unit", ["~~~\n", "\n-", "void f() {}\n"])
+def test_deep_trees_and_wide_ones_take_linear_time(unit):
+    cut = Lines(granularity="logical", language="cpp").levels
+    texts = [unit * (size // len(unit)) for size in (16_000, 64_000)]
+    assert not grows_too_fast(cut, *texts, most=9, slack=0.1)
 
 
 def test_a_grammar_that_often_looks_ahead_to_the_end_is_no_hard_text():
