@@ -29,7 +29,7 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "latex": ("LaTeXProofs", {}),
     "lean": ("Lean", {}),
     "lines": ("Lines", {}),
-    "logical": ("Lines", {"granularity": "logical", "fallback": True}),
+    "logical": ("Lines", {"granularity": "logical"}),
     "matched": ("Matched", {"of": "sentences", "kind": "shuffled"}),
     "metamath": ("Metamath", {}),
     "mixed": ("Mixed", {}),

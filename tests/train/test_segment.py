@@ -178,6 +178,15 @@ def test_the_kind_is_decided_by_the_name(name, label):
     assert Choice().of("", name)[0] == label
 
 
+def test_statements_without_a_grammar_are_refused_or_called_lines(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("segmenters.code.parsed.find_spec", lambda name: None)
+    (file := tmp_path / "m.rs").write_text("fn main() {\n  f(1,\n 2);\n}\n")
+    assert main(["segment", str(file), "--segmenter", "logical"]) == 2
+    assert "pip install tree-sitter tree-sitter-rust" in capsys.readouterr().err
+    assert main(["segment", str(file)]) == 0
+    assert "physical lines: its grammar is not installed; 4 segments" in capsys.readouterr().err
+
+
 def test_what_is_asked_for_wins():
     label, why, segmenter = Choice(segmenter="lines").of("", "a.py")
     assert (label, why, segmenter) == ("lines", "as asked", Lines())

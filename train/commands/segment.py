@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
 from segmenters.base import SegmenterError
+from segmenters.code import parsed
+from segmenters.code.tables import TABLES
 from segmenters.documents.router import decide
 from segmenters.show import CutText, page, shown, statistics, tokens_of, visible
 from segmenters.show.measures import Integers, rows_of_lengths, rows_of_separators
@@ -122,6 +124,8 @@ class Choice:
             known = chosen.language != "auto"
             language = chosen.language if known else registry.language_of_script(text)
             label = f"{label} ({language})" if language else label
+            if language in TABLES and parsed.missing(language):
+                why += "; physical lines: its grammar is not installed"
         return label, why, chosen
 
 

@@ -34,7 +34,6 @@ _BY_CLASS = {
     "Trackio": ("trackio", "trackio"),
 }
 _TRAINS = ("pretrain", "extend", "scrolls")
-_STATEMENTS = ("logical", "block")  # granularities that need grammars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +151,8 @@ def compiler(*, required: str | None = None) -> Finding:
 def _grammars(corpus: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a warning if code is to be cut by statements in languages without a grammar."""
     for node in _nodes(corpus):
-        if node.get("granularity") in _STATEMENTS:
-            yield grammars(
-                needed_by=f"granularity={node['granularity']}", language=node.get("language")
-            )
+        if node.get("granularity") == "logical":  # statements, which need grammars
+            yield grammars(needed_by="granularity=logical", language=node.get("language"))
             return
 
 
