@@ -1,6 +1,7 @@
 """Shared by all tests: shapes in the types are checked, golden data is found."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ hypothesis.settings.load_profile("bipe")
 # absl (of rouge_score and TensorBoard) keeps the stderr of its import, and closes it when anybody
 # configures logging (submitit does): here that would be the file of pytest's capture.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+# Tests send it; under nohup it would stay ignored, as it should.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

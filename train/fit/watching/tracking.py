@@ -115,10 +115,12 @@ class _Process:
         self._told = self._ending = False
         self._messages: queue.Queue[str | None] = queue.Queue(_WAITING)
         path = os.pathsep.join(filter(None, sys.path))
+        # A service of wandb that another run here started would take this run's id for in use.
+        around = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
         try:
             self._process: subprocess.Popen[str] | None = subprocess.Popen(
                 [sys.executable, "-m", "train.fit.watching.recorder"],
-                env=os.environ | {"PYTHONPATH": path},
+                env=around | {"PYTHONPATH": path},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
