@@ -15,6 +15,7 @@ import copy
 import dataclasses
 import sys
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -316,13 +317,14 @@ class Nested(Machine):
         self.cuts += cuts
         self.ends += ends
         found: list[int] = []
-        while self.cuts and self.cuts[0] <= known:
-            cut, past = self.cuts.pop(0), 0
+        count, past = bisect_right(self.cuts, known), 0
+        for cut in self.cuts[:count]:
+            first = past
             while past < len(self.ends) and self.ends[past] <= cut:
                 past += 1
-            if past:
+            if past > first:
                 found.append(cut)
-                del self.ends[:past]
+        del self.cuts[:count], self.ends[:past]
         return found
 
 
