@@ -57,7 +57,7 @@ _LEFT_OUT = re.compile(lists.OMISSION)
 
 def tables() -> str:
     """Return a digest of the lists and patterns, for fingerprints."""
-    known = [*map(sorted, lists.LISTS), lists.ANY.pattern]
+    known = [*map(sorted, lists.LISTS), lists.ANY.pattern, lists.RARE.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
@@ -76,7 +76,7 @@ def sentence_ends(
     sentences start for another reason, increasing.
     """
     ends: list[int] = []
-    length = len(text)
+    text, length = lists.usual(text), len(text)
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
     ascii_only = text.isascii()

@@ -17,7 +17,7 @@ from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, require_ch
 from segmenters.places import after_space
 from segmenters.prose import rules
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
-from segmenters.prose.tables import APART, CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG
+from segmenters.prose.tables import APART, CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG, usual
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         require_type("backend", self.backend, str)
@@ -222,7 +222,7 @@ class SentenceMachine(Machine):
         known = len(self.text)
         moved = self.size - known
         starts = [start - moved for start in self.lines.push(text)] if self.lines else []
-        self.text += text
+        self.text += usual(text)
         ends: list[int] = []
         if self.last is None:
             start = len(self.text) - len(self.text.lstrip())

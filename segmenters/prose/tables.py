@@ -46,7 +46,21 @@ STRONG = (
     "\u0964\u0965\u104a\u104b\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809"
     "\u1944\u1945\u1aa8\u1aa9\u1aaa\u1aab\u1b5a\u1b5b\u1b5e\u1b5f\u1c3b\u1c3c\u1c7e\u1c7f"
     "\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d\uaa5e"
-    "\uaa5f\uaaf0\uaaf1\uabeb\u0f0d\u0f0e"
+    "\uaa5f\uaaf0\uaaf1\uabeb\u0f0d\u0f0e\u0f0f\u0f10\u0f11\u0f12\u0f14"
+)
+# The terminators of all other scripts, most of them historical, are read as a danda, and the dot
+# leader as a period. What has none of `_MAYBE_RARE` is not searched for 62 ranges.
+_MAYBE_RARE = re.compile("[\u1b4e-\u1b7f\u2024\u2cf9-\u2cfb\u2e2e-\u2e61\U00010a56-\U0001da88]")
+RARE = re.compile(
+    "[\u1b4e\u1b4f\u1b7d-\u1b7f\u2024\u2cf9-\u2cfb\u2e2e\u2e3c\u2e53\u2e54\u2e60\u2e61"
+    "\U00010a56\U00010a57\U00010f55-\U00010f59\U00010f86-\U00010f89\U00011047\U00011048"
+    "\U000110be-\U000110c1\U00011141-\U00011143\U000111c5\U000111c6\U000111cd\U000111de"
+    "\U000111df\U00011238\U00011239\U0001123b\U0001123c\U000112a9\U000113d4\U000113d5"
+    "\U0001144b\U0001144c\U000115c2\U000115c3\U000115c9-\U000115d7\U00011641\U00011642"
+    "\U0001173c-\U0001173e\U00011944\U00011946\U00011a42\U00011a43\U00011a9b\U00011a9c"
+    "\U00011c41\U00011c42\U00011ef7\U00011ef8\U00011f43\U00011f44\U00016a6e\U00016a6f"
+    "\U00016af5\U00016b37\U00016b38\U00016b44\U00016d6e\U00016d6f\U00016e98\U0001bc9f"
+    "\U0001da88]"
 )
 # Closes after a terminator and belongs to its sentence. German closes with either guillemet, and
 # with U+201C, which `_LATE` adds; * and _ are Markdown's.
@@ -66,8 +80,9 @@ EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
 # A run of these between words divides them; parentheses make faces, too.
 DIVIDERS = "=_~-"
 FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
-# ";" is the Greek question mark, and ":" is also typed for the Armenian full stop.
-_BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)"
+# ";" is the Greek question mark, ":" is also typed for the Armenian full stop, and two word spaces
+# for that of Ethiopia.
+_BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)|(?<=\u1361\u1361)"
 LINE_ENDS = "\n\r\u2028\u2029"
 
 # What may not start a sentence: it continues or closes the one before.
@@ -125,5 +140,12 @@ def _candidate(first: str, by_script: str) -> re.Pattern[str]:
     )
 
 
+def usual(text: str) -> str:
+    """Return the text, of the same length, with usual terminators instead of rare ones."""
+    if text.isascii() or not _MAYBE_RARE.search(text):
+        return text
+    return RARE.sub(lambda sign: "." if sign[0] == "\u2024" else "\u0964", text)
+
+
 # ASCII text has neither scripts nor faces, so a simpler, faster pattern reads it.
-ASCII, ANY = _candidate("", ""), _candidate(";:" + FACES, "|" + _BY_SCRIPT)
+ASCII, ANY = _candidate("", ""), _candidate(";:\u1361" + FACES, "|" + _BY_SCRIPT)

@@ -1,8 +1,10 @@
 """Sentences of many languages: own examples, with the boundaries that a reader would set."""
 
+import unicodedata
 from itertools import pairwise
 
 import pytest
+import regex
 
 from segmenters import Sentences
 
@@ -208,6 +210,12 @@ LANGUAGES = {
         "\u0ba8\u0bc0 \u0baf\u0bbe\u0bb0\u0bcd? |"
         "\u0b9a\u0bb0\u0bbf!"
     ),
+    "Amharic typed": ("\u12a5\u1230\u12ed\u1361\u1265\u12ae\u1361\u1361 |\u12f3\u1293\u1361\u1361"),
+    "Dzongkha": (
+        "\u0f46\u0f74\u0f0b\u0f63\u0f7c\u0f51\u0f0b\u0f40\u0fb1\u0f72\u0f0d |"
+        "\u0f51\u0f42\u0f60\u0f0b\u0f56\u0f0d \u0f0d |"
+        "\u0f63\u0f7a\u0f42\u0f66\u0f0b\u0f0f"
+    ),
     "Lao": (
         "\u0ea5\u0eb2\u0ea7\u0ec4\u0e9b\u0ec0\u0eae\u0eb7\u0ead\u0e99. |"
         "\u0ec1\u0ea1\u0ec8\u0e99\u0e9a\u0ecd?"
@@ -231,3 +239,19 @@ def test_white_space_behind_a_sentence_may_be_of_any_kind(language, space):
     parts = [part[:-1] + space if part[-1] == " " else part for part in parts]
     text = "".join([*parts, final])
     assert [text[start:end] for start, end in pairwise(RULES.cut(text))] == [*parts, final]
+
+
+@pytest.mark.parametrize("plane", range(2))
+def test_each_terminator_of_unicode_ends_sentences(plane):
+    """All that the Python that runs this knows of the property Sentence_Terminal."""
+    signs = map(chr, range(0x10000 * plane, 0x10000 * plane + 0x10000))
+    found = [sign for sign in signs if regex.fullmatch(r"\p{Sentence_Terminal}", sign)]
+    found = [sign for sign in found if unicodedata.category(sign) != "Cn"]
+    assert len(found) >= (70, 70)[plane]
+    for sign in found:
+        sentence = f"\u05d0\u05d1\u05d2\u05d3\u05d4\u05d5{sign} "
+        assert RULES.cut(3 * sentence).tolist() == [0, 8, 16, 24], hex(ord(sign))
+        machine, ends = RULES.machine(), []
+        for character in 3 * sentence:
+            ends += machine.push(character)
+        assert [end for end in ends if end > 0] == [8, 16], hex(ord(sign))
