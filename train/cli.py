@@ -38,7 +38,7 @@ EXIT_FAULT = 2
 def main(argv: list[str] | None = None) -> int:
     """Run `bipe` and return the exit status."""
     try:
-        with stop.stopping():
+        with stop.heard_or_not(), stop.stopping():
             return _main(sys.argv[1:] if argv is None else argv)
     except stop.Stopped as stopped:
         if stopped.text is None:  # another rank says it

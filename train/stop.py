@@ -13,16 +13,23 @@ one signal twice; what follows at once is therefore no second one.
 
 A thread reads the signals (signal.set_wakeup_fd), since Python's handlers wait for the main thread,
 which may be in a collective for minutes.
+
+What a process says may be read by nobody any more: a training outlives the terminal, the pipe or
+the parent that it was started from (`heard_or_not`), and a thread that ends the process ends it
+(`end_process`); Python would raise BrokenPipeError at the next line.
 """
 
+import errno
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any, NoReturn
 
 _NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
@@ -30,6 +37,8 @@ _LAUNCHERS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")  # forward what their proce
 _NOHUP = ("SIGHUP", signal.SIG_IGN)
 _END, _BEGIN = "SLURM_JOB_END_TIME", "SLURM_JOB_START_TIME"  # seconds since the epoch
 _MARGIN, _MARGIN_SHARE = 120.0, 0.1  # seconds before the end, at most this share of the job
+_UNREAD = 5.0  # seconds for a pipe that is full
+_GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 
 AGAIN = "run the same command again to go on"
 
@@ -181,3 +190,64 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class _Stderr:
+    """A stream whose faults are nobody's; one that is gone becomes the null device."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _try(self, do: Callable[[], object]) -> None:
+        try:
+            do()
+        except OSError as fault:
+            if fault.errno in _GONE:
+                with suppress(OSError, ValueError):  # libraries write to the descriptor
+                    null = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(null, self._stream.fileno())
+                    os.close(null)
+
+
+@contextmanager
+def heard_or_not() -> Iterator[None]:
+    """Let what is written to sys.stderr in the block be lost rather than raise."""
+    stream = sys.stderr
+    sys.stderr = _Stderr(stream)
+    try:
+        yield
+    finally:
+        sys.stderr = stream
+
+
+def end_process(status: int, text: str, *, before: Callable[[], object] = lambda: None) -> NoReturn:
+    """Say why, call `before`, and end this process, whatever becomes of both."""
+    try:
+        if text:
+            _tried(lambda: print(text, file=sys.stderr, flush=True))
+        before()
+        _tried(sys.stdout.flush)
+    finally:
+        os._exit(status)
+
+
+def _tried(write: Callable[[], object]) -> None:
+    """Write for a while; nobody may be reading, and the pipe be full."""
+
+    def quietly() -> None:
+        with suppress(OSError, ValueError):
+            write()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join(_UNREAD)

@@ -9,7 +9,6 @@ child ends with its parent.
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -69,10 +68,11 @@ class Launcher(_SubprocessScriptLauncher):
         status = child.returncode
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended ({status})"
         told = f"bipe: rank {number} of this machine (pid {child.pid}) {how}; the others end too"
-        print(told, file=sys.stderr, flush=True)
-        for other in self.procs:
-            other.kill()
-        os._exit(status if status > 0 else EXIT_LOST)
+        stop.end_process(status if status > 0 else EXIT_LOST, told, before=self._kill)
+
+    def _kill(self) -> None:
+        for child in self.procs:
+            child.kill()
 
 
 def end_with_parent() -> None:

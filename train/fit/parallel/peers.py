@@ -19,11 +19,12 @@ import os
 import secrets
 import selectors
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from train import stop
 
 log = logging.getLogger(__name__)
 
@@ -122,11 +123,9 @@ class Peers:
             self._tell(found)
         # Rank 0 speaks; if it is killed, one rank of each machine does.
         killed = found["of"]["rank"] == 0 and "error" not in found
-        if rank == 0 or (killed and (rank == 1 or os.environ.get("LOCAL_RANK") == "0")):
-            print(f"\nbipe: {_described(found)}", file=sys.stderr, flush=True)
-        self._ending()
-        sys.stdout.flush()
-        os._exit(found.get("status", EXIT_LOST))
+        speaks = rank == 0 or (killed and (rank == 1 or os.environ.get("LOCAL_RANK") == "0"))
+        text = f"\nbipe: {_described(found)}" if speaks else ""
+        stop.end_process(found.get("status", EXIT_LOST), text, before=self._ending)
 
     def _tell(self, message: Mapping[str, Any]) -> None:
         for link in self._links:
