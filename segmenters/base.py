@@ -16,7 +16,10 @@ import dataclasses
 import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,6 +49,27 @@ class SegmenterError(ValueError):
     def in_document(self, document: str) -> SegmenterError:
         """Return the same error with the id of the document in which it arose."""
         return SegmenterError(self.message, document, self.offset)
+
+
+_TALLY: ContextVar[Counter[str] | None] = ContextVar("tally", default=None)
+
+
+@contextmanager
+def tallied() -> Iterator[Counter[str]]:
+    """Count the characters that are cut by each rule in the block, where rules `tally` them."""
+    found: Counter[str] = Counter()
+    token = _TALLY.set(found)
+    try:
+        yield found
+    finally:
+        _TALLY.reset(token)
+
+
+def tally(rule: str, characters: int) -> None:
+    """Report what was really done with some text, where that depends on the text or machine."""
+    found = _TALLY.get()
+    if found is not None and characters:
+        found[rule] += characters
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:

@@ -5,8 +5,7 @@ RedPajama, SlimPajama, Dolma and Common Pile.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 NAME_FIELDS: Final = (
@@ -55,14 +54,17 @@ def language_of_fields(meta: Mapping[str, Any]) -> str | None:
     return next((fields[field] for field in LANGUAGE_FIELDS if fields.get(field)), None)
 
 
-def path_of(name: str | None, meta: Mapping[str, Any]) -> str | None:
-    """Return the first of the document's name and its fields that looks like a file name."""
+def path_of(
+    name: str | None, meta: Mapping[str, Any], *, known: Callable[[str], object]
+) -> str | None:
+    """Return the first of the document's name and its fields that is `known`, else its name.
+
+    Readers name rows like files ("part.jsonl:7"), so that not every suffix tells of the document.
+    """
     fields = texts(meta)
-    names = (name, *(fields.get(field) for field in NAME_FIELDS))
-    found = next((known for known in names if known and PurePath(known).suffix), None)
-    if found is None and (suffix := suffix_of(fields)):
-        return f"document{suffix}"
-    return found or name
+    suffix = suffix_of(fields)
+    names = (name, *(fields.get(field) for field in NAME_FIELDS), suffix and f"document{suffix}")
+    return next((one for one in names if one and known(one)), name)
 
 
 def suffix_of(fields: Mapping[str, str]) -> str | None:

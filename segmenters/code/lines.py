@@ -32,6 +32,7 @@ from segmenters.base import (
     Window,
     require_choice,
     require_type,
+    tally,
 )
 from segmenters.code import haskell_lines, parsed, python_lines
 from segmenters.fields import language_of_fields, path_of
@@ -65,7 +66,7 @@ class Lines(Segmenter):
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)
@@ -96,7 +97,9 @@ class Lines(Segmenter):
         if self.granularity == "physical":
             return self
         language = language_of_fields(meta or {})
-        return self.for_document(path=path_of(name, meta or {}), language=language)
+        return self.for_document(
+            path=path_of(name, meta or {}, known=language_of), language=language
+        )
 
     @property
     def lookahead(self) -> int | None:
@@ -131,15 +134,24 @@ class Lines(Segmenter):
         """Return the language whose rule cuts the text; None: physical lines."""
         if self.granularity == "physical":
             return None
-        language = self.language if self.language != "auto" else language_of_script(text)
+        language = self._asked_for(text)
         if language is None or language in _MACHINES:
             return language
         return None if self.fallback and parsed.missing(language) else language
 
+    def _asked_for(self, text: str) -> str | None:
+        return self.language if self.language != "auto" else language_of_script(text)
+
     def _ends(self, text: str) -> Cuts:
         language = self._language_for(text)
+        if self.granularity == "logical" and language is None:
+            asked = self._asked_for(text)
+            rule = f"{parsed.NO_GRAMMAR}{asked}" if asked else parsed.LANGUAGE_UNKNOWN
+            tally(rule, len(text))
         if language is None:
             return character_ends(text)
+        if language in _MACHINES:
+            tally(f"logical {language}", len(text))
         if language == "python":
             return np.array(python_lines.PythonLines().read_all(text), dtype=np.int64)
         if language == "haskell":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, SegmenterError
+from segmenters.base import Cuts, SegmenterError, tally
 from segmenters.code.masks import encode
 from segmenters.code.statements import IS_SPACE, closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
@@ -36,17 +36,33 @@ _LONG_LINE = 1 << 14
 _LINES = 1 << 14  # at once, for numbers of all their bytes take eight times their memory
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _LAST_CHOICE = np.iinfo(np.int64).max
+# What is tallied where physical lines replace logical ones; the first ends in a language.
+NO_GRAMMAR = "physical lines: no grammar of "
+LANGUAGE_UNKNOWN = "physical lines: unknown language"
+TOO_HARD = "physical lines: too hard to parse"
 
 
 def missing(language: str) -> str | None:
     """Return how to install a missing grammar or do without it; None if it is installed."""
-    module, _ = grammar_of(language)
-    if find_spec("tree_sitter") and find_spec(module):
+    if find_spec("tree_sitter") and find_spec(grammar_of(language)[0]):
         return None
     return (
-        f"language {language!r} needs a grammar that is not installed "
-        f"(pip install tree-sitter {module.replace('_', '-')}), or fallback=True for physical lines"
+        f"language {language!r} needs a grammar that is not installed ({_install(language)}), or "
+        "fallback=True for physical lines"
     )
+
+
+def _install(language: str) -> str:
+    return f"pip install tree-sitter {grammar_of(language)[0].replace('_', '-')}"
+
+
+def cure(rule: str) -> str | None:
+    """Return what helps where physical lines replaced logical ones; None for other rules."""
+    if rule == LANGUAGE_UNKNOWN:
+        return "name it by a field (lang, path), the file name or language="
+    if rule.startswith(NO_GRAMMAR):
+        return _install(rule.removeprefix(NO_GRAMMAR))
+    return "leave out generated, minified and broken files" if rule == TOO_HARD else None
 
 
 def versions(language: str) -> dict[str, str]:
@@ -83,6 +99,7 @@ class _Reading:
 
     def __init__(self, text: str, language: str, *, coarse: bool = False) -> None:
         self._grammar, self._kinds = _grammar(language)
+        self._language, self._size = language, len(text)
         from segmenters.code import grammars
 
         self._parse = partial(grammars.parse, tags=bool(TABLES[language].tags))
@@ -97,8 +114,12 @@ class _Reading:
         closes = np.ones(len(self._ends), dtype=np.bool_)
         inner: list[int] = []
         outer: list[int] = []
+        size, parsed = self._size, 0
+        starts = np.concatenate(([0], self._character_ends))  # of lines, in characters
         for start, stop, tree in self.pieces():
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
+            parsed += size if stop == len(self._data) else int(starts[last])
+            parsed -= int(starts[first])
             root, ends = tree.root_node, self._ends[first:last] - start
             functions: list[Any] | None = [] if self._coarse else None
             codes = self._codes[start:stop]
@@ -107,6 +128,8 @@ class _Reading:
                 outer += [start + place for place in definitions(root, self._kinds)]
                 some = methods(functions, self._kinds)
                 inner += [start + place for place in some]
+        tally(f"logical {self._language}", parsed)
+        tally(TOO_HARD, size - parsed)
         lines = np.concatenate(([0], self._character_ends[closes]))
         return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)
 

@@ -165,14 +165,11 @@ class Levels(Derived):
                 f"longest={self.longest!r} needs the tokens of the text: count characters, or call "
                 "levels_of_tokens"
             )
-        found = self._kept(text)
-        return found if self.longest is None else self._bounded(text, found, None)
+        return self._bounded(text, None)
 
     def levels_of_tokens(self, text: str, anchors: Anchors) -> tuple[Cuts, ...]:
         """Return the cuts of each level of a text with tokens at these anchors (align.py)."""
-        return (
-            self._bounded(text, self._kept(text), anchors) if self.in_tokens else self.levels(text)
-        )
+        return self._bounded(text, anchors if self.in_tokens else None)
 
     def _ends(self, text: str) -> Cuts:
         return self.levels(text)[0]
@@ -183,23 +180,18 @@ class Levels(Derived):
             return tuple(range(self.keep))
         return tuple(self.of.level_names.index(name) for name in self.keep)
 
-    def _kept(self, text: str) -> tuple[Cuts, ...]:
-        if self._ranks == (0,):
-            return (self.of.cut(text),)
-        found = self.of.levels(text)
-        return tuple(found[rank] for rank in self._ranks)
-
-    def _bounded(
-        self, text: str, levels: tuple[Cuts, ...], anchors: Anchors | None
-    ) -> tuple[Cuts, ...]:
-        assert self.longest is not None
-        first = self._ranks[0]
+    def _bounded(self, text: str, anchors: Anchors | None) -> tuple[Cuts, ...]:
+        ranks = self._ranks
+        found = (self.of.cut(text),) if ranks == (0,) else self.of.levels(text)
+        levels = tuple(found[rank] for rank in ranks)
+        if self.longest is None:
+            return levels
         finest = bounded(
             text,
             levels[0],
             bound=Bound.of(self.longest),
             patterns=patterns_for(self.level_names[0]),
-            lower=self.of.levels(text)[:first][::-1] if first else (),
+            lower=found[: ranks[0]][::-1],
             anchors=anchors,
         )
         return (finest, *levels[1:])

@@ -59,9 +59,9 @@ class Records(Segmenter):
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        path = path_of(name, meta or {})
-        found = route_of_file(PurePath(path.lower())) if path else None
-        if self.format != "auto" or found is None or found not in FORMATS:
+        path = path_of(name, meta or {}, known=_format_of)
+        found = _format_of(path or "")
+        if self.format != "auto" or found is None:
             return self
         return dataclasses.replace(self, format=found)
 
@@ -85,3 +85,8 @@ class Records(Segmenter):
             [place for place, level in cuts if level > rank]
             for rank in range(len(self.level_names))
         )
+
+
+def _format_of(path: str) -> str | None:
+    found = route_of_file(PurePath(path.lower()))
+    return found if found in FORMATS else None

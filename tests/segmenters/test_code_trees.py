@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
+from segmenters.base import tallied
 from segmenters.code import grammars, parsed
 from segmenters.code.masks import encode
 from segmenters.code.tables import TABLES, grammar_of
@@ -77,7 +78,10 @@ def test_the_names_in_a_table_are_those_of_the_grammar(language):
 def test_any_text_is_tiled_by_lines_and_blocks(language, data):
     text = data.draw(st.one_of(any_text, st.binary(max_size=80).map(lambda b: b.decode("latin-1"))))
     physical = Lines().cut(text)
-    lines, _, blocks = Lines(granularity="logical", language=language).levels(text)
+    with tallied() as rules:
+        lines, _, blocks = Lines(granularity="logical", language=language).levels(text)
+    known = {f"logical {language}", parsed.TOO_HARD}
+    assert {*rules} <= known and rules.total() == len(text)
     assert lines[0] == blocks[0] == 0 and lines[-1] == blocks[-1] == len(text)
     assert np.isin(lines, physical).all() and np.isin(blocks, lines).all()
 

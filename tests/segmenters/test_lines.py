@@ -165,3 +165,11 @@ def test_the_fingerprint_names_the_grammar():
 def test_a_wrong_parameter_is_named(wrong, error, words):
     with pytest.raises(error, match=words):
         Lines(**wrong)
+
+
+def test_a_row_named_by_its_file_and_line_has_the_language_of_its_path():
+    logical = Lines(granularity="logical")
+    chosen = logical.choose(text="", name="part.jsonl:4", meta={"path": "src/b.go"})
+    assert chosen == Lines(granularity="logical", language="go")
+    assert logical.choose(text="", name="a.py", meta={"path": "b.go"}).language == "python"
+    assert logical.choose(text="", name="v1.0", meta={"ext": "rs"}).language == "rust"

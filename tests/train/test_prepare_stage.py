@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from segmenters.code import parsed
 from train.cli import main
 from train.launch.composition import without_options
 
@@ -51,6 +52,44 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert "data=" in told and "out=" not in told
     assert main(["prepare", *corpus, "dry_run=true", "limit=3"]) == 0
     assert "holds the same data set (if_exists=auto)" in capsys.readouterr().out
+
+
+def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
+    tmp_path, capsys, monkeypatch
+):
+    found = parsed.missing
+    monkeypatch.setattr(parsed, "missing", lambda name: name == "go" or found(name))
+    page = "# Title\n\n```go\na := 1\nb := 2\n```\n"
+    files = {"a.py": "x = (1,\n  2)\n", "b.go": "var a = 1\n", "c.md": page, "d.c": "a" * 20_000}
+    for copy in range(2):
+        rows = [{"path": name, "text": text} for name, text in files.items()]
+        (tmp_path / f"{copy}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [
+        "corpus=jsonl",
+        f"corpus.sources.text.documents.path={tmp_path}",
+        "segmenter@corpus.sources.text.segmenter=auto",
+        "corpus.sources.text.segmenter.granularity=logical",
+        "corpus.tokenizer.vocab_size=270",
+        f"data={tmp_path / 'data'}",
+    ]
+    assert main(["prepare", *words, "engine.workers=1"]) == 0
+    out, err = capsys.readouterr()
+    made = json.loads((tmp_path / "data" / "manifest.json").read_text())["sources"]["text"]
+    inside = len("a := 1\nb := 2\n")
+    assert made["done"] == {
+        "physical lines: too hard to parse": {"documents": 2, "characters": 40_000},
+        "Mixed": {"documents": 2, "characters": 2 * (len(page) - inside)},
+        "physical lines: no grammar of go": {"documents": 4, "characters": 2 * (10 + inside)},
+        "logical python": {"documents": 2, "characters": 26},
+    }
+    card = (tmp_path / "data" / "README.md").read_text()
+    for words in ("4 (0.00M characters) physical lines: no grammar of go", "logical python"):
+        assert words in card
+    assert "0.1% of characters, 4 documents: physical lines: no grammar of go" in out
+    assert (
+        "documents: physical lines: no grammar of go; pip install tree-sitter tree-sitter-go" in err
+    )
+    assert "% of characters, 2 documents: physical lines: too hard to parse; leave out" in err
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bipe.build import build
+from segmenters.code.parsed import NO_GRAMMAR, cure
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
 from train.data.store import folder
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from train.config import Config
+
+_WARNED = 0.01  # the least share of characters to warn of
 
 
 def prepare_data(config: Config) -> Prepared | None:
@@ -65,4 +70,17 @@ def _print(prepared: Prepared) -> Prepared:
             f"  {name}: {documents:,} documents, {tokens:,} tokens, "
             f"{tokens / max(1, segments):.1f} tokens per segment"
         )
+        _print_done(name, source.get("done", {}))
     return prepared
+
+
+def _print_done(name: str, done: Mapping[str, Mapping[str, int]]) -> None:
+    """Print what cut a source, if several rules did, and warn of physical lines for logical."""
+    total = sum(counts["characters"] for counts in done.values())
+    for rule, counts in done.items():
+        size, help = counts["characters"] / total, cure(rule)
+        share = f"{size:.1%} of characters, {counts['documents']:,} documents"
+        if help is not None or len(done) > 1:
+            print(f"    {share}: {rule}")
+        if help is not None and (size >= _WARNED or rule.startswith(NO_GRAMMAR)):
+            print(f"bipe: warning: {name}: {share}: {rule}; {help}", file=sys.stderr)

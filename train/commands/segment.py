@@ -15,15 +15,15 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
-from segmenters.base import SegmenterError
-from segmenters.code import parsed
-from segmenters.code.tables import TABLES
+from segmenters.base import SegmenterError, tallied
+from segmenters.code.parsed import cure
 from segmenters.documents.router import decide
 from segmenters.show import CutText, page, shown, statistics, tokens_of, visible
 from segmenters.show.measures import Integers, rows_of_lengths, rows_of_separators
@@ -124,8 +124,6 @@ class Choice:
             known = chosen.language != "auto"
             language = chosen.language if known else registry.language_of_script(text)
             label = f"{label} ({language})" if language else label
-            if language in TABLES and parsed.missing(language):
-                why += "; physical lines: its grammar is not installed"
         return label, why, chosen
 
 
@@ -169,6 +167,7 @@ class _Run:
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
         self.rows: list[_Row] = []
+        self.rules: Counter[str] = Counter()
 
     def run(self) -> int:
         """Show all files; one that cannot be shown is a fault, or is skipped inside a folder."""
@@ -188,6 +187,9 @@ class _Run:
             print(f"{options.html}: {len(self.pages)} documents", file=sys.stderr)
         if (inside or len(self.rows) > 1) and self.rows and not options.json:
             _print(*_summary(self.rows, unit="tokens" if self.count else "words"))
+        for rule in self.rules:
+            if (help := cure(rule)) is not None:
+                _warn(f"{self.rules[rule]} characters: {rule}; {help}")
         if skipped:
             print(f"bipe: segment: {skipped} files are no text", file=sys.stderr)
         return EXIT_FAULT if faults or not self.rows else 0
@@ -195,7 +197,13 @@ class _Run:
     def one(self, name: str, in_folder: bool) -> None:
         text = _read(name)
         label, why, segmenter = self.choice.of(text, name)
-        cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
+        with tallied() as rules:
+            cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
+        self.rules.update(rules)
+        told = "".join(
+            f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule) is not None
+        )
+        cut = dataclasses.replace(cut, note=f"{cut.note}{told}")
         if self.count:
             cut = dataclasses.replace(cut, tokens=self.count(cut))
         if self.options.levels:

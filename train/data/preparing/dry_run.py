@@ -13,8 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from segmenters.align import mark
+from segmenters.base import tallied
 from train.data.preparing.engines import Engine
+from train.data.preparing.parts import what_was_done
 from train.data.preparing.source import Corpus, Source
+from train.data.preparing.statistics import Shares
 from train.data.reading.documents import Document
 from train.data.store import folder
 from train.data.tokenizing.tokenizers import Tokenizer
@@ -70,10 +73,14 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
     size = len("".join(texts).encode())
     names = source.kept.level_names
     tokens, segments = 0, np.zeros(len(names), dtype=np.int64)
+    done = Shares()
     began = time.process_time()
     for document, (ids, anchors) in zip(sample, tokenizer.encode_batch(texts), strict=True):
-        kept = source.kept.around(source.segmenter_of(document))
-        marks = mark(anchors, kept.levels_of_tokens(document.text, anchors))
+        chosen = source.segmenter_of(document)
+        with tallied() as rules:
+            levels = source.kept.around(chosen).levels_of_tokens(document.text, anchors)
+        done.add(what_was_done(chosen, rules, document.text))
+        marks = mark(anchors, levels)
         tokens += len(ids) + 1
         segments += np.array(
             [np.count_nonzero(marks & (2 << level)) for level in range(len(names))]
@@ -84,6 +91,11 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments[0]):.1f} tokens "
         f"per segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )
+    shares = (
+        f"{counts['characters'] / max(1, sum(map(len, texts))):.1%} {rule}"
+        for rule, counts in done.table().items()
+    )
+    yield f"what cuts it: {', '.join(shares)}"
     if len(names) > 1:
         sizes = (
             f"{name} {tokens / max(1, n):.1f}"

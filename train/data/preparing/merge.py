@@ -10,7 +10,7 @@ from typing import Any
 
 from bipe.build import TARGET
 from train.data.preparing.progress import Meter
-from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample
+from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample, Shares
 from train.data.preparing.work import Work
 from train.data.reading.documents import NOTHING
 from train.data.reading.split import SPLITS
@@ -36,14 +36,17 @@ class Tally:
         self.documents = sum(result["counts"][0] for result in results)
         self.empty = sum(result["empty"] for result in results)
         self.duplicates = sum(result["duplicates"] for result in results)
-        self.bad, self.filtered, self.segmenters = (
+        self.bad, self.filtered = (
             sum((Counter(result[key]) for result in results), Counter())
-            for key in ("bad", "filtered", "segmenters")
+            for key in ("bad", "filtered")
         )
         self.lengths, self.sample = Lengths(), Sample()
+        self.segmenters, self.done = Shares(), Shares()
         for result in results:
             self.lengths.merge(result["lengths"])
             self.sample.merge(result["sample"])
+            self.segmenters.merge(result["segmenters"])
+            self.done.merge(result["done"])
 
     def require_documents(self) -> None:
         """Raise DataError if there is no document, or split.ids names an unknown one."""
@@ -67,7 +70,7 @@ class Tally:
             )
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
-        chosen = dict(self.segmenters.most_common())
+        chosen = self.segmenters.table()
         return {
             **self.work.descriptions[self.name],
             "levels": self.levels,
@@ -76,6 +79,7 @@ class Tally:
             "filtered": dict(self.filtered),
             "duplicates": self.duplicates,
             **({"segmenters": chosen} if chosen else {}),
+            "done": self.done.table(),
             "splits": splits,
         }
 
@@ -151,7 +155,7 @@ def markdown(card: dict[str, Any]) -> str:
     # Not HTML: only the passage is escaped, by a fence that is longer than any in it.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"fence": _fence, "passage": _passage, "left_out": _left_out}
-    environment.filters["segmenter"] = _segmenter
+    environment.filters |= {"segmenter": _segmenter, "size": _size}
     template = environment.from_string(_CARD.read_text(encoding="utf-8"))
     return template.render(**card, splits=SPLITS)
 
@@ -169,6 +173,10 @@ def _segmenter(fingerprint: dict[str, Any]) -> str:
     name = str(fingerprint.get("segmenter", "not stated"))
     inner = fingerprint.get("parameters", {}).get("of", {})
     return f"{name} of {inner[TARGET]}" if TARGET in inner else name
+
+
+def _size(counts: dict[str, int]) -> str:
+    return f"{counts['documents']} ({counts['characters'] / 1e6:.2f}M characters)"
 
 
 def _left_out(source: dict[str, Any]) -> dict[str, int]:

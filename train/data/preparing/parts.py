@@ -1,7 +1,7 @@
 """How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,9 @@ import numpy as np
 from datatrove.data import Document as Passed
 
 from segmenters.align import Anchors, mark
-from segmenters.base import Cuts, SegmenterError
+from segmenters.base import Cuts, Segmenter, SegmenterError, tallied
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
-from train.data.preparing.statistics import Lengths, Sample
+from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
 from train.data.reading.documents import Bad, Document, grouped
 from train.data.reading.split import SPLITS
@@ -40,7 +40,7 @@ class PartWriter(ExitStack):
         self.levels = len(self.kept.level_names)
         self.seen: set[str] = set()
         self.empty = 0
-        self.chosen: Counter[str] = Counter()
+        self.chosen, self.done = Shares(), Shares()
         self.lengths, self.sample = Lengths(), Sample()
         self._writers: dict[str, ShardWriter] = {}
 
@@ -67,7 +67,8 @@ class PartWriter(ExitStack):
             "counts": self.counts,
             "splits": [split for split in SPLITS if split in self._writers],
             "named": sorted(self.seen),
-            "segmenters": self.chosen,
+            "segmenters": self.chosen.state(),
+            "done": self.done.state(),
             "lengths": self.lengths.state(),
             "sample": self.sample.best,
         }
@@ -105,19 +106,19 @@ class PartWriter(ExitStack):
         writer.add(tokens, marks, id=document.id, size=size, replaced=document.replaced)
 
     def _cut(self, document: Document, anchors: Anchors | None = None) -> tuple[Cuts, ...]:
+        text = document.text
         try:
             chosen = self.source.segmenter_of(document)
-            if chosen is not self.source.segmenter:
-                self.chosen[repr(chosen)] += 1
-            kept, text = self.kept.around(chosen), document.text
-            levels = kept.levels(text) if anchors is None else kept.levels_of_tokens(text, anchors)
+            kept = self.kept.around(chosen)
+            with tallied() as rules:
+                if anchors is None:
+                    levels = kept.levels(text)
+                else:
+                    levels = kept.levels_of_tokens(text, anchors)
         except SegmenterError as fault:
             raise fault.in_document(document.id) from fault
         tiled = all(
-            len(cuts)
-            and cuts[0] == 0
-            and cuts[-1] == len(document.text)
-            and (np.diff(cuts) > 0).all()
+            len(cuts) and cuts[0] == 0 and cuts[-1] == len(text) and (np.diff(cuts) > 0).all()
             for cuts in levels
         )
         if len(levels) != self.levels or not tiled:
@@ -126,7 +127,16 @@ class PartWriter(ExitStack):
                 f"{self.levels} levels",
                 document=document.id,
             )
+        if text and chosen is not self.source.segmenter:
+            self.chosen.add({repr(chosen): len(text)})
+        self.done.add(what_was_done(chosen, rules, text))
         return levels
+
+
+def what_was_done(chosen: Segmenter, rules: Mapping[str, int], text: str) -> dict[str, int]:
+    """Return the characters of a text by the rule that cut them; the rest is the segmenter's."""
+    rest = len(text) - sum(rules.values())
+    return {**rules, **({type(chosen).__name__: rest} if rest > 0 else {})}
 
 
 class _Reading:

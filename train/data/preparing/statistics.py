@@ -6,7 +6,7 @@ corpus. Lengths are in tokens, including the end-of-document token, over all spl
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +67,30 @@ class Lengths:
 
     def _buckets(self) -> Iterator[tuple[int, Counter[int]]]:
         return zip(self._documents, self._lengths, strict=True)
+
+
+class Shares:
+    """Documents and characters by what cut them; a document may count for several."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, list[int]] = {}
+
+    def add(self, characters: Mapping[str, int], *, documents: int = 1) -> None:
+        self.merge({name: [documents, size] for name, size in characters.items()})
+
+    def merge(self, state: Mapping[str, Sequence[int]]) -> None:
+        for name, (documents, size) in state.items():
+            counts = self._counts.setdefault(name, [0, 0])
+            counts[0] += documents
+            counts[1] += size
+
+    def state(self) -> dict[str, list[int]]:
+        return self._counts
+
+    def table(self) -> dict[str, dict[str, int]]:
+        """Return the counts by name, most characters first."""
+        ordered = sorted(self._counts.items(), key=lambda item: (-item[1][1], item[0]))
+        return {name: {"documents": n, "characters": size} for name, (n, size) in ordered}
 
 
 class Sample:

@@ -24,6 +24,7 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.files import read_json, remove, unsynced, write_whole, writing
 
 RESULT = "part.json"
+_VERSION = 2  # of results: those of another are ignored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,4 +156,4 @@ class Work:
         return (self.folder / self.product).glob("*/*.progress")
 
     def _digest(self, rank: int) -> str:
-        return f"{self.digest}:{self.tasks[rank].part.digest()}"
+        return f"{_VERSION}:{self.digest}:{self.tasks[rank].part.digest()}"

@@ -294,9 +294,15 @@ def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     made = run(corpus, tmp_path / "out", segmenter=Auto(), split=Split(validation=0.0, test=0.0))
     counted = made.manifest["sources"]["tiny"]["segmenters"]
-    assert sorted(counted.values()) == [1, 1, 1]
+    assert [each["documents"] for each in counted.values()] == [1, 1, 1]
+    assert sum(each["characters"] for each in counted.values()) == sum(
+        len(row["text"]) for row in rows
+    )
     assert {name.partition("(")[0] for name in counted} == {"Lines", "Sentences", "Coq"}
-    assert "documents by segmenter: 1 by" in (tmp_path / "out" / "README.md").read_text()
+    assert (
+        "documents by segmenter: 1 (0.00M characters) by"
+        in (tmp_path / "out" / "README.md").read_text()
+    )
     data = open_dataset(tmp_path / "out" / "tiny" / "train")
     marks = {id: data.document(index)[1] for index, id in enumerate(data.document_ids())}
     assert {id: int((mark & 2 > 0).sum()) for id, mark in marks.items()} == {
