@@ -10,7 +10,7 @@ BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): tokens of the segment, and segme
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -24,9 +24,13 @@ from bipe.rotation import Rotation, compose
 class Encoding(nn.Module):
     """A position encoding; a hook that is not overridden changes nothing.
 
+    relative: scores stay the same when all ids of a document are shifted by one number.
+    random: draws anew at each call in training; without draws in evaluation.
     counts_length: `rotation` also needs the ids per document, `length=`: ``(batch, time or 1)``.
     """
 
+    relative: ClassVar[bool] = True
+    random: ClassVar[bool] = False
     counts_length: bool = False
 
     def __init__(self) -> None:

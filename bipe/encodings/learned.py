@@ -22,6 +22,8 @@ class PositionError(ValueError):
 class Learned(Encoding):
     """Adds row `id` of a table. overflow: clamp to the last row, or raise (device: assert)."""
 
+    relative = False
+
     def __init__(self, *, width: int, length: int, overflow: Overflow = "clamp") -> None:
         super().__init__()
         if length < 1:

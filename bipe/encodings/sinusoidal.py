@@ -14,6 +14,7 @@ from bipe.encodings.rope import inverse_frequencies
 class Sinusoidal(Encoding):
     """Adds sines and cosines of the id, times `scale`, to the embedding (norm sqrt(width / 2))."""
 
+    relative = False
     frequencies: Tensor
 
     def __init__(self, *, width: int, theta: float = 10000.0, scale: float = 1.0) -> None:
