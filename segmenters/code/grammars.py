@@ -8,7 +8,6 @@ times the usual.
 
 import importlib
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -30,31 +29,15 @@ _TAG = re.compile(
     rb"opt(?:ion|group)|t[rdh]|t(?:head|body|foot)|colgroup|rp|rt|html|head|body)\b)[\w:\-\x80-\xff]",
     re.IGNORECASE,
 )
-_BRACKETS = np.zeros(256, dtype=np.int8)  # change of depth at each byte
-_BRACKETS[list(b"([{")], _BRACKETS[list(b")]}")] = 1, -1
+_BRACKETS = list(b"([{)]}")
+_STEPS = bytes.maketrans(b"([{)]}", b"\x01\x01\x01\xff\xff\xff")  # change of depth, as int8
+_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 
 
 @lru_cache(maxsize=64)
 def load(module: str, function: str) -> tree_sitter.Language:
     """Return the grammar of a wheel. Raises ModuleNotFoundError if it is not installed."""
     return tree_sitter.Language(getattr(importlib.import_module(module), function)())
-
-
-@dataclass(slots=True)
-class _Steps:
-    """Steps done in a text, against what the bytes passed pay for."""
-
-    spent: int = 0
-    debt: float = 0
-    place: int = 0
-
-    def add(self, place: int) -> bool:
-        """Count a step at this byte; return whether the debt is too large."""
-        passed = max(place - self.place, 0)
-        self.place += passed
-        self.spent += 1
-        self.debt = max(self.debt - _STEP_RATE * passed, 0) + 1
-        return self.debt > _MOST_STEPS
 
 
 def parse(
@@ -68,7 +51,8 @@ def parse(
     if deep is not None:
         return None, deep
     end = len(data.rstrip())
-    steps, reads = _Steps(), int(_MOST_READS + _READ_RATE * len(data))
+    reads = int(_MOST_READS + _READ_RATE * len(data))
+    spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
 
     def read(place: int, _: object) -> bytes:
         nonlocal reads
@@ -77,28 +61,38 @@ def parse(
         return data[place : place + _CHUNK]
 
     def stop(place: int, _: bool) -> bool:
+        nonlocal spent, debt, passed
+        spent += 1
+        if place > passed:
+            debt -= _STEP_RATE * (place - passed)
+            passed = place
+            if debt < 0:
+                debt = 0.0
+        debt += 1
         # After the text has been read, the tree is balanced: those steps pass no byte.
-        much = steps.add(place) and place < end
-        return much or reads < 0 or steps.spent > _MOST_STEPS + _LAST_RATE * steps.place
+        much = debt > _MOST_STEPS and place < end
+        return much or reads < 0 or spent > _MOST_STEPS + _LAST_RATE * passed
 
     try:
         tree = tree_sitter.Parser(language).parse(read, progress_callback=stop)
     except ValueError:  # cancelled
-        return None, steps.place
-    return tree, steps.place
+        return None, passed
+    return tree, passed
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:
     """Return where brackets or tags first nest too deep, those in strings and comments included."""
     if tags:
         found = list(_TAG.finditer(data))
-        steps = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)
+        signs = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)
     else:
-        steps = _BRACKETS[np.frombuffer(data, dtype=np.uint8)].astype(np.int32)
-    depth = np.cumsum(steps)
+        signs = np.frombuffer(data.translate(_STEPS, _OTHERS), dtype=np.int8)
+    depth = np.cumsum(signs, dtype=np.int32)
     depth -= np.minimum(np.minimum.accumulate(depth), 0)
     deep = depth > _DEEPEST
     if not deep.any():
         return None
     place = int(np.argmax(deep))
-    return found[place].start() if tags else place
+    if tags:
+        return found[place].start()
+    return int(np.flatnonzero(np.isin(np.frombuffer(data, dtype=np.uint8), _BRACKETS))[place])

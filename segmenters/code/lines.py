@@ -35,6 +35,7 @@ from segmenters.base import (
     tally,
 )
 from segmenters.code import haskell_lines, parsed, python_lines
+from segmenters.code.tables import is_cpp
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
 from segmenters.registry import known_language, language_named, language_of, language_of_script
@@ -66,7 +67,7 @@ class Lines(Segmenter):
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)
@@ -128,7 +129,10 @@ class Lines(Segmenter):
         """Return the versions of tree-sitter and of the grammar of a language that is named."""
         if self.granularity == "physical" or self.language in ("auto", *_MACHINES):
             return {}
-        return {} if parsed.missing(self.language) else parsed.versions(self.language)
+        # Headers in C++ are often said to be C.
+        read = ("c", "cpp") if self.language == "c" else (self.language,)
+        some = (parsed.versions(name) for name in read if not parsed.missing(name))
+        return {package: number for found in some for package, number in found.items()}
 
     def _language_for(self, text: str) -> str | None:
         """Return the language whose rule cuts the text; None: physical lines."""
@@ -137,6 +141,8 @@ class Lines(Segmenter):
         language = self._asked_for(text)
         if language is None or language in _MACHINES:
             return language
+        if language == "c" and is_cpp(text) and not parsed.missing("cpp"):
+            return "cpp"
         return None if self.fallback and parsed.missing(language) else language
 
     def _asked_for(self, text: str) -> str | None:

@@ -11,22 +11,23 @@ Line ends stay, so that the lines are those of the text. All repeats are bounded
 
 import re
 
-_ODD_SPACE = re.compile(
-    "[\0\x1a\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
+_ODD_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_ODD_BYTES = bytes(32 if code in b"\0\x1a\x1c\x1d\x1e\x1f" else code for code in range(256))
 
 _IN_EXPANSION = re.compile(
     rb"(?<=\$\{)(\w++(?:\[[\w@*]{1,40}+\])?+)([%#/^,][^{}$\"'`\n\\]{1,99}+)(?=\})"
 )
-_MACRO = rb"[A-Z][A-Z0-9]*+_[A-Z0-9_]*+(?!\w)"
+_TAIL = rb"[A-Z0-9]*+_[A-Z0-9_]*+(?!\w)"  # of the name of a macro, after its first letter
 _INSIDE = rb"[^()\"'#;{}]{0,199}+"
 _ARGUMENTS = rb"\((?:" + _INSIDE + rb"(?:\"[^\"\n\\]{0,99}+\"|\(" + _INSIDE + rb"\))?+){1,9}+\)"
+# Each form begins with a sign of one set, behind which the others follow: a search for a set skips
+# what is between at four times the speed of a search for forms.
 _C_FORM = re.compile(
-    rb"(?P<skip>^[ \t]*+\#(?:[^\n\\]|\\[^\n]|\\\n)*+|//[^\n]*+|\"(?:[^\"\n\\]|\\.)*+\"?+)"
-    rb"|(?P<parameter>(?<=[<,])\s{0,80}+" + _MACRO + _ARGUMENTS + rb"(?=\s{0,80}+[,>]))"
-    rb"|(?P<blank>(?<![\w.>:&*#=(])" + _MACRO + rb"(?:" + _ARGUMENTS + rb")?+"
-    rb"(?=\s{1,200}+[A-Za-z_~\[:]))",
-    re.MULTILINE,
+    rb"[\#/\"<,A-Z](?:(?<![^\n \t]\#)(?<=\#)(?:[^\n\\]|\\[^\n]|\\\n)*+"
+    rb"|(?<=/)/[^\n]*+|(?<=\")(?:[^\"\n\\]|\\.)*+\"?+"
+    rb"|(?<=[<,])(?P<parameter>\s{0,80}+[A-Z]" + _TAIL + _ARGUMENTS + rb"(?=\s{0,80}+[,>]))"
+    rb"|(?<=[A-Z])(?<![\w.>:&*#=(].)(?P<blank>" + _TAIL + rb"(?:" + _ARGUMENTS + rb")?+"
+    rb"(?=\s{1,200}+[A-Za-z_~\[:])))"
 )  # fmt: skip
 _WORD = re.compile(rb"[^\s]")
 _KEYWORD = b"class "
@@ -43,18 +44,20 @@ def _c_form(match: re.Match[bytes]) -> bytes:
     A parameter is a keyword and a name on its first line, and blank on the others.
     """
     found = match[0]
-    if match.lastgroup == "skip":
+    if match.lastgroup is None:
         return found
     if match.lastgroup == "blank":
         return _WORD.sub(b" ", found)
-    space = len(found) - len(found.lstrip())
+    space = 1 + len(found[1:]) - len(found[1:].lstrip())
     name, end, more = found[space + len(_KEYWORD) :].partition(b"\n")
     return found[:space] + _KEYWORD + b"x" * len(name) + end + _WORD.sub(b" ", more)
 
 
 def encode(text: str, language: str) -> bytes:
     """Return the text as UTF-8 that the grammar of its language can read, with the same lines."""
-    data = _ODD_SPACE.sub(" ", text).encode("utf-8", "replace")
+    if not text.isascii():
+        text = _ODD_SPACE.sub(" ", text)
+    data = text.encode("utf-8", "replace").translate(_ODD_BYTES)
     if language == "bash":
         return _IN_EXPANSION.sub(_plain, data)
     if language in ("c", "cpp"):

@@ -10,7 +10,7 @@ any machine, and what is broken stays local.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,6 +35,7 @@ _AFTER_HARD = 1 << 14
 _LONG_LINE = 1 << 14
 _LINES = 1 << 14  # at once, for numbers of all their bytes take eight times their memory
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
+_NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int64).max
 # What is tallied where physical lines replace logical ones; the first ends in a language.
 NO_GRAMMAR = "physical lines: no grammar of "
@@ -106,7 +107,7 @@ class _Reading:
         self._data = encode(text, language)
         self._codes = np.frombuffer(self._data, dtype=np.uint8)
         self._ends = line_ends(self._codes)
-        self._character_ends = character_ends(text)
+        self._character_ends = self._ends if text.isascii() else character_ends(text)
         self._coarse = coarse
 
     def ends(self) -> tuple[Cuts, Cuts, Cuts]:
@@ -120,17 +121,19 @@ class _Reading:
             first, last = np.searchsorted(self._ends, [start, stop], side="right")
             parsed += size if stop == len(self._data) else int(starts[last])
             parsed -= int(starts[first])
-            root, ends = tree.root_node, self._ends[first:last] - start
+            ends = self._ends[first:last] - start
             functions: list[Any] | None = [] if self._coarse else None
             codes = self._codes[start:stop]
-            closes[first:last] = closing(root, self._kinds, codes, ends, functions)
+            closes[first:last] = closing(tree, self._kinds, codes, ends, functions)
             if functions is not None:
-                outer += [start + place for place in definitions(root, self._kinds)]
+                outer += [start + place for place in definitions(tree.root_node, self._kinds)]
                 some = methods(functions, self._kinds)
                 inner += [start + place for place in some]
         tally(f"logical {self._language}", parsed)
         tally(TOO_HARD, size - parsed)
         lines = np.concatenate(([0], self._character_ends[closes]))
+        if not self._coarse:
+            return lines[1:], _NONE, _NONE
         return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)
 
     def _held(self, places: list[int], lines: Cuts) -> Cuts:
@@ -187,12 +190,15 @@ class Seams:
     `data`: uint8 [bytes]; `ends`: where lines end, int64 [lines], increasing.
     """
 
-    __slots__ = ("_rank", "bounds")
-
     def __init__(self, data: npt.NDArray[np.uint8], ends: Cuts) -> None:
         own = ends[:-1] if len(ends) and ends[-1] == len(data) else ends
         self.bounds = np.concatenate(([0], own, [len(data)] if len(data) else [])).astype(np.int64)
-        starts, stops = self.bounds[:-1], self.bounds[1:]
+        self._data = data
+
+    @cached_property
+    def _rank(self) -> npt.NDArray[np.int64]:
+        """Compute the rank of each line; a text of one piece that is not hard needs none."""
+        starts, stops, data = self.bounds[:-1], self.bounds[1:], self._data
         first = np.empty_like(starts)
         following = len(data)  # the first visible byte after this chunk of lines; last chunk first
         for row in reversed(range(0, len(starts), _LINES)):
@@ -207,7 +213,7 @@ class Seams:
         rank = 2 * (first - starts) + 1
         rank[1:] -= blank[:-1]
         rank[blank | np.isin(data.take(first, mode="clip"), _CLOSING)] = _LAST_CHOICE
-        self._rank = rank
+        return rank
 
     def last(self, low: int, high: int) -> int:
         """Return the best line start in (low, high], the last of equals; `low` if there is none."""

@@ -8,8 +8,6 @@ brace on a line of its own belongs to its header, and a closing one is a segment
 (text of a page) and in nodes with an error, up to the block around it, every line is a segment.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,29 +21,21 @@ IS_SPACE = np.zeros(256, dtype=np.bool_)
 IS_SPACE[list(b" \t\n\r\f\v")] = True
 
 
-@dataclass(slots=True)
-class _Frame:
-    """A node over several lines whose children are being walked."""
-
-    node: Any
-    is_open: bool
-    children: Iterator[Any]
-    begins: list[int] = field(default_factory=list)  # children, if the node turns out broken
-    broken: bool = False
-
-
 def closing(
-    root: Any, kinds: Kinds, data: _Bytes, ends: Cuts, functions: list[Any] | None = None
+    tree: Any, kinds: Kinds, data: _Bytes, ends: Cuts, functions: list[Any] | None = None
 ) -> npt.NDArray[np.bool_]:
     """Return which of the physical line ends [lines], in bytes, close a segment: bool [lines].
 
     Nodes of functions that are met are added to `functions`.
     """
-    found, loose = _begins(root, kinds, _rows(len(data), ends), functions)
+    next_lines = _next_lines(len(data), ends)
+    found, loose = _begins(tree, kinds, next_lines, functions)
+    if tree.root_node.has_error:
+        found += _broken(tree.root_node, kinds, next_lines)
     begins = np.zeros(len(data) + 1, dtype=np.bool_)
     begins[found] = True
     begins[-1] = True
-    visible = np.flatnonzero(~IS_SPACE[data])
+    visible = np.flatnonzero(~IS_SPACE.take(data))
     # The first visible byte after each line end; after the last one there is none.
     closes = begins[np.append(visible, len(data))[np.searchsorted(visible, ends)]]
     for first, last in loose:
@@ -53,65 +43,108 @@ def closing(
     return closes
 
 
-def _rows(size: int, ends: Cuts) -> memoryview:
-    """Return the line number of each byte; reading it costs a third of reading a node's row."""
-    rows = np.zeros(size + 1, dtype=np.int32)
-    rows[ends] = 1
-    return np.cumsum(rows, dtype=np.int32).data
+def _next_lines(size: int, ends: Cuts) -> memoryview:
+    """Return where the line after that of each byte starts; a node's row costs thrice as much."""
+    starts = np.concatenate(([0], ends, [size + 1]))
+    return np.repeat(starts[1:].astype(np.int32), np.diff(starts)).data
 
 
 def _begins(
-    root: Any, kinds: Kinds, rows: memoryview, functions: list[Any] | None
+    tree: Any, kinds: Kinds, next_lines: memoryview, functions: list[Any] | None
 ) -> tuple[list[int], list[tuple[int, int]]]:
     """Return where segments begin, and the spans in which every line is one; in bytes."""
-    errors = root.has_error
-    found = [root.start_byte]
+    errors, marks = tree.root_node.has_error, kinds.marks
+    found = [tree.root_node.start_byte]
     loose: list[tuple[int, int]] = []
-    stack = [_Frame(root, True, iter(root.children))]
+    # A node keeps its children, so none is held for longer than it is looked at.
+    stack = [(tree.root_node, True)]
     while stack:
-        frame = stack[-1]
-        child = next(frame.children, None)
-        if child is None:
-            stack.pop()
-            if frame.broken and not frame.is_open:
-                found += frame.begins
-                stack[-1].broken = True
-            continue
-        kind = child.kind_id
-        into = found if _begins_one(child, kind, frame, kinds) else frame.begins
-        start = child.start_byte
-        into.append(start)
-        if functions is not None and kind in kinds.methods:
-            functions.append(child)
-        frame.is_open |= kind in kinds.colons and frame.node.kind_id in kinds.labels
-        wrong = errors and (child.is_error or child.is_missing)
-        if rows[start] == rows[child.end_byte]:
-            frame.broken |= wrong or (errors and child.has_error)
-            # A block without braces, of one line: nothing else marks where its statement begins.
-            if kind in kinds.opens and child.child_count and child.child(0).is_named:
-                found.append(start)
-        elif kind in kinds.loose:
-            loose.append((start, child.end_byte))
-        else:
-            frame.broken |= wrong
-            is_open = wrong or kind in kinds.opens
-            stack.append(_Frame(child, is_open, iter(child.children)))
+        node, is_open = stack.pop()
+        children = node.children
+        if functions is not None:
+            functions += [child for child in children if child.kind_id in kinds.methods]
+        if is_open:
+            first = len(found)
+            found += [child.start_byte for child in children]
+            if children and _is_opening(children[0], node, kinds):
+                found[first] = found[0]
+        elif some := [child for child in children if child.kind_id in marks]:
+            found += _begins_inside(node, some, kinds, next_lines)
+        for child in children:
+            end = child.end_byte
+            if end < next_lines[child.start_byte]:
+                continue
+            kind = child.kind_id
+            if kind in kinds.loose:
+                loose.append((child.start_byte, end))
+            elif kind not in kinds.leaves:
+                wrong = errors and (child.is_error or child.is_missing)
+                stack.append((child, wrong or kind in kinds.opens))
     return found, loose
 
 
-def _begins_one(child: Any, kind: int, frame: _Frame, kinds: Kinds) -> bool:
-    if kind in kinds.begins:
+def _is_opening(child: Any, node: Any, kinds: Kinds) -> bool:
+    """Return whether a first child opens the block, and so belongs to the segment before it."""
+    return (
+        not child.is_named
+        and child.start_byte == node.start_byte
+        and child.kind_id not in kinds.begins
+        and node.kind_id not in kinds.firsts
+    )
+
+
+def _begins_inside(node: Any, some: list[Any], kinds: Kinds, next_lines: memoryview) -> list[int]:
+    """Return where segments begin in a node that is no block, of whose children some have marks."""
+    found: list[int] = []
+    own = node.kind_id
+    for child in some:
+        kind, start, end = child.kind_id, child.start_byte, child.end_byte
+        if kind in kinds.colons and own in kinds.labels:
+            return found + [other.start_byte for other in node.children if other.start_byte > start]
+        if (
+            kind in kinds.begins
+            or (kind in kinds.comments and own in kinds.compound)
+            # The head of a `for` holds statements too; its body comes last.
+            or (kind in kinds.bodies and (own not in kinds.heads or end == node.end_byte))
+            # A block without braces, of one line: nothing else marks where its statement begins.
+            or (kind in kinds.opens and end < next_lines[start] and _is_bare(child))
+        ):
+            found.append(start)
+    return found
+
+
+def _is_bare(node: Any) -> bool:
+    return node.child_count > 0 and node.child(0).is_named
+
+
+def _broken(root: Any, kinds: Kinds, next_lines: memoryview) -> list[int]:
+    """Return where the children of nodes with an error begin, up to the block around each."""
+    nodes = [(root, 0)]  # over several lines, each with the place of the node around it
+    broken: set[int] = set()
+    for place, (node, _) in enumerate(nodes):
+        for child in node.children:
+            if not child.has_error:
+                continue
+            if child.end_byte < next_lines[child.start_byte]:
+                broken.add(place)
+            elif child.kind_id not in kinds.loose:
+                if child.is_error or child.is_missing:
+                    broken.add(place)
+                nodes.append((child, place))
+    found: list[int] = []
+    for place in range(len(nodes) - 1, 0, -1):
+        node, above = nodes[place]
+        if place in broken and not _is_open(node, kinds):
+            found += [child.start_byte for child in node.children]
+            broken.add(above)
+    return found
+
+
+def _is_open(node: Any, kinds: Kinds) -> bool:
+    own = node.kind_id
+    if own in kinds.opens or node.is_error or node.is_missing:
         return True
-    if frame.is_open:
-        # The brace or keyword that opens a block belongs to the segment before it.
-        own = child.is_named or child.start_byte != frame.node.start_byte
-        return own or frame.node.kind_id in kinds.firsts
-    if kind in kinds.comments:
-        return frame.node.kind_id in kinds.compound
-    if kind not in kinds.bodies:
-        return False
-    # The head of a `for` holds statements too; its body comes last.
-    return frame.node.kind_id not in kinds.heads or child.end_byte == frame.node.end_byte
+    return own in kinds.labels and any(child.kind_id in kinds.colons for child in node.children)
 
 
 def definitions(root: Any, kinds: Kinds) -> list[int]:

@@ -4,6 +4,7 @@ Besides what a table names, statements (types that end with "_statement") that a
 segment in the place of a body.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,8 @@ class Kinds:
     comments: frozenset[int]
     compound: frozenset[int]
     methods: frozenset[int]
+    leaves: frozenset[int]  # no statement is inside
+    marks: frozenset[int]  # what may begin a segment in a node that is no block
 
 
 _BY_NAME = ("opens", "begins", "heads", "firsts", "loose", "defines", "contains", "comments")
@@ -222,6 +225,19 @@ TABLES = {
 }  # fmt: skip
 
 
+_CPP_WORDS = ("namespace", "template", "class", "public", "protected", "private")
+_CPP = re.compile(
+    r"^[ \t]*+(?:namespace\b(?:[ \t]++[\w:]++)?+\s*+\{|template[ \t]*+<|using namespace\b"
+    r"|(?:public|protected|private)[ \t]*+:[ \t]*+$|class[ \t][^\n=;(){]*+[{;][ \t]*+$)",
+    re.MULTILINE,
+)
+
+
+def is_cpp(text: str) -> bool:
+    """Return whether a text in C is C++, as many headers are; C's grammar fails all over these."""
+    return any(word in text for word in _CPP_WORDS) and _CPP.search(text) is not None
+
+
 def grammar_of(language: str) -> tuple[str, str]:
     """Return the module that holds the grammar of a language, and its function."""
     base, _, dialect = (TABLES[language].wheel or language).partition(":")
@@ -239,11 +255,16 @@ def kinds_of(table: Table, language: Any) -> Kinds:
 
     statements = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
     labels = [label.partition(":") for label in table.labels.split()]
+    named = {name: of(getattr(table, name)) for name in _BY_NAME}
+    bodies = statements - of("compound_statement")
+    colons = of(" ".join(token for _, _, token in labels))
     return Kinds(
-        **{name: of(getattr(table, name)) for name in _BY_NAME},
-        bodies=statements - of("compound_statement"),
+        **named,
+        bodies=bodies,
         labels=of(" ".join(name for name, _, _ in labels)),
-        colons=of(" ".join(token for _, _, token in labels)),
+        colons=colons,
+        leaves=of(" ".join(name for name in numbers if name and "comment" in name)),
+        marks=bodies | colons | named["begins"] | named["comments"] | named["opens"],
         compound=of(f"{_COMPOUND} {table.begins} {table.defines}"),
         methods=of(_METHODS),
     )

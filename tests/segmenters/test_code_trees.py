@@ -18,7 +18,7 @@ from segmenters import Lines, SegmenterError
 from segmenters.base import tallied
 from segmenters.code import grammars, parsed
 from segmenters.code.masks import encode
-from segmenters.code.tables import TABLES, grammar_of
+from segmenters.code.tables import TABLES, grammar_of, is_cpp
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
 from tests.segmenters.texts import any_text, grows_too_fast
@@ -115,6 +115,14 @@ def test_broken_code_has_physical_lines_where_it_is_broken():
     assert found[0] == "int a = f(1,\n  2);\n"
     assert {"int b = = (3\n", "  4 5;\n", "@@\n"} <= set(found)
     assert {"  return x;\n", "}\n"} <= set(found)
+
+
+def test_headers_of_c_plus_plus_are_read_as_such():
+    text = "namespace a {\nclass B : public C {\n public:\n  int f(int x,\n        int y);\n};\n}\n"
+    assert pieces(text, "c") == pieces(text, "cpp")
+    assert "  int f(int x,\n        int y);\n" in pieces(text, "c")
+    plain = "struct a {\n  int class;\n};\n/* namespace of\n class b */\n"
+    assert not is_cpp(plain) and pieces(plain, "c")[-1] == "/* namespace of\n class b */\n"
 
 
 def test_brackets_beyond_any_human_depth_are_not_parsed():

@@ -148,7 +148,7 @@ def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatc
 def test_the_fingerprint_names_the_grammar():
     assert Lines().versions() == Lines(granularity="logical", language="python").versions() == {}
     versions = Lines(granularity="logical", language="c").versions()
-    assert list(versions) == ["tree-sitter", "tree-sitter-c"]
+    assert list(versions) == ["tree-sitter", "tree-sitter-c", "tree-sitter-cpp"]
     twin = pickle.loads(pickle.dumps(Lines(granularity="logical", language="c++")))
     assert twin == Lines(granularity="logical", language="cpp")
 
