@@ -17,6 +17,7 @@ from train.config import Config
 from train.config.sections import Count, SplitName
 from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import source_segmenter
+from train.data.store.shards import LevelWish
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest
@@ -41,13 +42,12 @@ _OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
 def evaluate(config: Config) -> list[Path]:
     """Evaluate all runs that the configuration names; return the files with their rows."""
     folders = runs.find_runs(config.evaluate.runs, key="evaluate.runs")
-    sets, held_out = _held_out(config)
-    measurements = dict(_measurements(config, sets, held_out))
     trained = [read_run(folder) for folder in folders]
+    # Runs that read the same level of the data have their held-out text in common.
+    texts = {str(run.notes.get("level")): run.notes.get("level") for run in trained}
+    measured = {name: _measured(config, level) for name, level in texts.items()}
     jobs = [
-        job
-        for run in trained
-        for job in _jobs(config, run, sets.vocab_size, held_out, measurements)
+        job for run in trained for job in _jobs(config, run, *measured[str(run.notes.get("level"))])
     ]
     measure(jobs, allowed=config.allowed)
     files = [folder / FILE for folder in folders]
@@ -68,10 +68,10 @@ def while_training(
     asked = lengths or config.evaluate.lengths
     options = replace(config.evaluate, split=split, lengths=asked, probes=probes or [], sweep=None)
     config = replace(config, evaluate=options)
-    sets, held_out = _held_out(config)
+    _, held_out, measurements = _measured(config, config.rows.level)
     return LiveEvaluation(
         every=every,
-        measurements=dict(_measurements(config, sets, held_out)),
+        measurements=measurements,
         held_out=held_out,
         row_length=config.row_length,
         lengths=tuple(factor * config.row_length for factor in sorted(set(asked))),
@@ -79,13 +79,17 @@ def while_training(
     )
 
 
-def _held_out(config: Config) -> tuple[DataSets, HeldOut]:
-    options, sets = config.evaluate, DataSets(config.data)
+def _measured(
+    config: Config, level: LevelWish | None
+) -> tuple[int, HeldOut, dict[str, Measurement]]:
+    """Return the size of the vocabulary, the held-out text and what is measured on it."""
+    options, sets = config.evaluate, DataSets(config.data, level=level)
     sources = list(sets.sources) if options.sources is None else options.sources
     for name in sources:
         _require_source("evaluate.sources", name, sets)
     splits = {name: sets.open(name, options.split, verify=True) for name in sources}
-    return sets, HeldOut(splits, LoadTokenizer(path=sets.folder).build())
+    held_out = HeldOut(splits, LoadTokenizer(path=sets.folder).build())
+    return sets.vocab_size, held_out, dict(_measurements(config, sets, held_out))
 
 
 def _jobs(

@@ -2,19 +2,21 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from train.data.store.export import FORMATS, SEQUENCES, export
 from train.errors import DataError, nearest
 
-USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...]
+USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...] [level=...]
 
 Write prepared data for other programs, every split by itself, checked before.
   DIR          what bipe prepare wrote
   format       megatron: .bin and .idx of Megatron-LM's IndexedDataset
                parquet: id, bytes, input_ids and segment_lengths, a row per document
   out          a new or empty folder
-  sequences    what a sequence of Megatron's is: {" or ".join(SEQUENCES)}"""
-_KEYS = ("format", "out", "sequences")
+  sequences    what a sequence of Megatron's is: {" or ".join(SEQUENCES)}
+  level        name or number of the finest level to write; its segments are the first"""
+_KEYS = ("format", "out", "sequences", "level")
 EXIT_FAULT = 2
 
 
@@ -34,15 +36,17 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _parsed(words: list[str]) -> tuple[Path, dict[str, str]]:
+def _parsed(words: list[str]) -> tuple[Path, dict[str, Any]]:
     folders = [word for word in words if "=" not in word]
     if len(folders) != 1:
         raise DataError(f"needs one folder, was: {' '.join(folders) or 'none'}\n{USAGE}")
-    options = dict(word.split("=", 1) for word in words if "=" in word)
+    options: dict[str, Any] = dict(word.split("=", 1) for word in words if "=" in word)
     for key in options:
         if key not in _KEYS:
             raise DataError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
     for key in ("format", "out"):
         if not options.get(key):
             raise DataError(f"{key}= must be set\n{USAGE}")
+    if options.get("level", "").isdecimal():
+        options["level"] = int(options["level"])
     return Path(folders[0]), options

@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -33,10 +34,11 @@ from train.commands.pretrain import decoder_of
 from train.commands.segment import built
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets
-from train.data.rows.source_segmenter import CURE, source_segmenter
+from train.data.rows.source_segmenter import CURE, at_level, source_segmenter
+from train.data.store.shards import level_of
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.errors import ConfigError, RunError, UserError, as_config_error
+from train.errors import ConfigError, DataError, RunError, UserError, as_config_error
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints import checkpoints, fault_of, latest_checkpoint, weights_of
@@ -118,7 +120,11 @@ def segmenter_of(
     """Return the segmenter of the options (NAME:KEY=VALUE,...), or that of the run's data."""
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
-        return built(options.segmenter, option=f"{section}.segmenter")
+        made, level = built(options.segmenter, option=f"{section}.segmenter"), 0
+        stored = {"levels": len(made.level_names), "level_names": made.level_names}
+        with suppress(DataError):  # one without that level is followed at its finest
+            level = level_of(stored, run.notes.get("level"), what="")
+        return at_level(made, level)
     return source_segmenter(
         sets,
         source=options.source,
@@ -214,7 +220,7 @@ def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> BaseRun:
         raise RunError(f"generate.checkpoint={path}: not a checkpoint: {fault}") from None
     model = Decoder(decoder, allowed=config.allowed)
     load_weights(model, weights)
-    notes = {"sources": config.rows.sources or {}}
+    notes = {"sources": config.rows.sources or {}, "level": config.rows.level}
     data = runs.data_of(stored, home)
     return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=path)
 
@@ -226,7 +232,7 @@ def _data_of(trained: BaseRun, options: Generate) -> DataSets:
             f"{trained.home} does not say which data it was trained on; set generate.data=FOLDER"
         )
     try:
-        return DataSets(data)
+        return DataSets(data, level=trained.notes.get("level"))
     except ValueError as fault:
         raise ConfigError(f"{fault}. generate.data=FOLDER names the data of the model") from None
 

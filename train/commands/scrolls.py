@@ -85,7 +85,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     _decoding(config, task)  # checked before hours of training
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
-    sets = DataSets(config.data)
+    sets = DataSets(config.data, level=base.notes.get("level"))
     base.refuse_other_data(sets)
     encoder = _encoder(config, task, base, sets)
     decoded = _examples_to_decode(config, task)
@@ -170,7 +170,11 @@ def _train(
     folder: Path,
     stored: Mapping[str, Any],
 ) -> None:
-    start = start_of(base, stretched(base, config), {"task": dict(config.task or {})})
+    start = start_of(
+        base,
+        stretched(base, config),
+        {"task": dict(config.task or {}), "level": base.notes.get("level")},
+    )
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
         write_base(start, base, config, folder=folder, stored=stored, command="scrolls")
@@ -190,7 +194,7 @@ def _train(
         row_length=config.row_length,
         seed=config.seed,
         context_parallel=config.context_parallel,
-        **config.rows.values(),
+        **{**config.rows.values(), "level": None},  # examples hold the level of the base run
     )
     best = config.scrolls.select == "best"
     fit = fit_of(config, folder=folder, command="scrolls", best=best)

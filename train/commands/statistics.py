@@ -21,6 +21,7 @@ from segmenters.show.measures import visible
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.rows.sets import DataSets
+from train.data.store.shards import LevelWish
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
 from train.errors import ConfigError, DataError, nearest
@@ -33,7 +34,7 @@ from train.report.page import statistics_page
 
 def count_segments(config: Config) -> Path:
     """Count the segments of the configured sources; return the JSON file that was written."""
-    options, sets = config.statistics, _folders(config.data)
+    options, sets = config.statistics, _folders(config.data, config.rows.level)
     places = {
         f"{prefix}/{name}" if prefix else name: (prefix, name)
         for prefix, held in sets.items()
@@ -78,11 +79,11 @@ def count_segments(config: Config) -> Path:
     return path
 
 
-def _folders(data: Any) -> dict[str, DataSets]:
+def _folders(data: Any, level: LevelWish | None) -> dict[str, DataSets]:
     """Open prepared folders by name: unlike a model's data, they may differ in tokenizer."""
     if isinstance(data, Mapping):
-        return {str(name): DataSets(folder) for name, folder in data.items()}
-    return {"": DataSets(data)}
+        return {str(name): DataSets(folder, level=level) for name, folder in data.items()}
+    return {"": DataSets(data, level=level)}
 
 
 def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:

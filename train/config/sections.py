@@ -37,6 +37,7 @@ class Rows:
     if_repeated: Literal["warn", "refuse"]
     packing: str
     split_documents: str
+    level: int | str | list[str] | None
     prompt_level: int | str | None
     curriculum: list[Mapping[str, int]] | None
     budget: str

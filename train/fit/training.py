@@ -251,6 +251,7 @@ def _trained(
         "steps": trainer.global_step,
         "skipped_steps": module.skipped.state()[0],
         "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
+        "level": rows.sets.level,
         "tokenizer": rows.sets.tokenizer,
         "data": rows.data_digest(),
         "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],

@@ -183,7 +183,7 @@ def test_a_bound_in_tokens_holds_in_prepared_data(corpus, tmp_path):
 def test_one_level_is_prepared_as_before(corpus, tmp_path):
     made, _ = prepared(corpus, tmp_path / "out", segmenter=CLAUSES)
     entry = made.manifest["sources"]["x"]
-    assert entry["levels"] == 1 and "level_names" not in entry
+    assert entry["levels"] == 1 and entry["level_names"] == ["clause"]
     assert entry["segmenter"]["segmenter"] == "segmenters.Clauses"
 
 

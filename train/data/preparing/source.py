@@ -166,7 +166,7 @@ class Source:
     def description(self) -> dict[str, Any]:
         return {
             "segmenter": self.kept.fingerprint(),
-            **({"level_names": self.kept.level_names} if self.levels != 1 else {}),
+            "level_names": self.kept.level_names,
             "documents": self.documents.fingerprint(),
             "licence": self.documents.licence,
             "provenance": self.documents.provenance,

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from train.data.rows.spans import Bins, Integers, Stream
-from train.data.store.shards import DataSet
+from train.data.store.shards import DataSet, level_of
 from train.data.store.windows import window_marks
 from train.errors import DataError
 
@@ -227,23 +227,14 @@ class Rows:
         return np.array([at - start, len(opened) - 1, at - start - opened[-1]], np.int64)
 
 
-def level_of(data: DataSet, level: int | str) -> int:
-    """Return the number of a level that is given by number or name; DataError for no such name."""
-    names = data.manifest.get("level_names", [])
-    if isinstance(level, str) and level not in names:
-        there = ", ".join(names) or "no names (they are stored with levels= of the source)"
-        raise DataError(f"{data.folder}: rows.prompt_level={level} must be among {there}")
-    return names.index(level) if isinstance(level, str) else level
-
-
 def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
     """Return where the second segment of a level begins in each document, or the document ends."""
-    level = level_of(data, level)
-    if level >= data.manifest["levels"]:
+    if isinstance(level, int) and level >= data.manifest["levels"]:
         raise DataError(
             f"{data.folder}: holds no examples of a prompt and an output (rows.prompt_level="
             f"{level}); bipe scrolls prepares them, bipe pretrain trains on documents"
         )
+    level = level_of(data.manifest, level, what=f"{data.folder}: rows.prompt_level")
     longest = int(np.diff(data.document_ends, prepend=0).max())
     if longest > row_length + 1:
         raise DataError(

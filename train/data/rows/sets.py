@@ -5,16 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from train.data.store.folder import differences, read_top
-from train.data.store.shards import DataSet, open_dataset
+from train.data.store.shards import DataSet, LevelWish, level_of, open_dataset
 from train.errors import DataError, nearest
 
 Folders = str | Path | Sequence[str] | Mapping[str, str]
 
 
 class DataSets:
-    """The data that `bipe prepare` wrote into a folder, a list of folders, or {name: folder}."""
+    """The data that `bipe prepare` wrote into a folder, a list of folders, or {name: folder}.
 
-    def __init__(self, data: Folders) -> None:
+    level: the stored one that is read as the segments (rows.level; `shards.level_of`).
+    """
+
+    def __init__(self, data: Folders, *, level: LevelWish | None = None) -> None:
+        self.level = level
         self.named = isinstance(data, Mapping)
         folders = _folders(data)
         if not folders:
@@ -45,11 +49,18 @@ class DataSets:
         folder, own = self._place(source)
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
+    def level_of(self, source: str) -> int:
+        """Return the number of the level of a source that is read; DataError if it has none."""
+        folder, own = self._place(source)
+        manifest = self.manifests[folder]["sources"][own]
+        return level_of(manifest, self.level, what=f"{folder / own}: rows.level")
+
     def open(self, source: str, split: str, *, verify: bool = False) -> DataSet:
         """Open one split of one source; DataError if another tokenizer or segmenter made it."""
         folder, own = self._place(source)
         top = self.manifests[folder]
-        data = open_dataset(folder / own / split, verify=verify)
+        level = self.level_of(source)
+        data = open_dataset(folder / own / split, verify=verify, level=level)
         for key, expected in (
             ("tokenizer", top["tokenizer"]),
             ("segmenter", top["sources"][own]["segmenter"]),

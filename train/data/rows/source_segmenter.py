@@ -8,6 +8,7 @@ from typing import Any
 
 from bipe.build import TARGET, build
 from segmenters.base import Segmenter
+from segmenters.levels.levels import Levels
 from train.data.rows.sets import DataSets
 from train.disk.manifest import plain
 from train.errors import ConfigError, nearest
@@ -30,6 +31,8 @@ def source_segmenter(
 ) -> Segmenter:
     """Return the segmenter of a source; without `source`, that of all sources, which must agree.
 
+    Its finest level is the one of the data that is read.
+
     Warns if the segmenter's rules have changed since the source was cut.
     trained_on: without `source`, only these sources count. section: of the configuration; messages
     name its keys `source` and `segmenter`.
@@ -40,10 +43,12 @@ def source_segmenter(
         )
     names = [source] if source else [name for name in trained_on if name in sets.sources]
     found: dict[str, Mapping[str, Any]] = {}
+    levels: dict[str, int] = {}
     for name in names or sets.sources:
         folder, own = sets.sources[name]
         found[name] = sets.manifests[folder]["sources"][own]["segmenter"]
-    if len({json.dumps(each, sort_keys=True) for each in found.values()}) > 1:
+        levels[name] = sets.level_of(name)
+    if len({json.dumps([found[name], levels[name]], sort_keys=True) for name in found}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ConfigError(
             f"{section}.source must name one of the sources, which are cut by different "
@@ -65,7 +70,12 @@ def source_segmenter(
             "the one of today is followed",
             file=sys.stderr,
         )
-    return made
+    return at_level(made, levels[name])
+
+
+def at_level(segmenter: Segmenter, level: int) -> Segmenter:
+    """Return a segmenter whose finest level is this one."""
+    return Levels(of=segmenter, keep=segmenter.level_names[level:]) if level else segmenter
 
 
 def _refuse_models(description: Any, allowed: tuple[str, ...]) -> None:

@@ -39,7 +39,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from train.data.store.folder import TOKENIZER, clear, read_top
-from train.data.store.shards import DataSet, Shard, open_dataset
+from train.data.store.shards import DataSet, LevelWish, Shard, open_dataset
 from train.disk.files import Output, sync, write_whole, writing
 from train.errors import DataError, nearest
 
@@ -67,11 +67,17 @@ class Exported:
 
 
 def export(
-    folder: Path, *, out: str | Path, format: str, sequences: str = "documents"
+    folder: Path,
+    *,
+    out: str | Path,
+    format: str,
+    sequences: str = "documents",
+    level: LevelWish | None = None,
 ) -> Iterator[Exported]:
     """Write each split of a prepared data set to OUT/SOURCE, and tokenizer.json to OUT.
 
-    sequences: those of Megatron, "documents" or "segments". Raises DataError for an unknown format,
+    sequences: those of Megatron, "documents" or "segments". level: the finest to write, by number
+    or name (`shards.level_of`); its segments are the first. Raises DataError for an unknown format,
     an `out` that is not new or empty, or damaged data; a failed export leaves nothing behind.
     """
     out = Path(out)
@@ -87,7 +93,7 @@ def export(
             with writing(out / source):
                 (out / source).mkdir()
             for split in entry["splits"]:
-                data = open_dataset(folder / source / split)
+                data = open_dataset(folder / source / split, level=level)
                 files = _write(data, out / source / split, format, sequences) if len(data) else []
                 yield Exported(source=source, split=split, documents=len(data), files=files)
 
@@ -140,7 +146,7 @@ def write_megatron(
     for start in range(0, len(data.tokens), _BLOCK):
         tokens.write(data.tokens[start : start + _BLOCK].tobytes())
     index = create(stem.with_name(f"{stem.name}.idx"))
-    number = data.manifest["counts"]["segments"] if by_segment else len(data)
+    number = sum(map(len, _starts(data, by_segment=True))) if by_segment else len(data)
     index.write(struct.pack("<9sQBQQ", _MAGIC, _VERSION, _TYPES[width], number, len(data) + 1))
     for lengths in _lengths(_starts(data, by_segment), len(data.tokens)):
         if lengths.max(initial=0) > _LARGEST:
@@ -200,7 +206,9 @@ def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
         ):
             for first, last in _groups(shard.ends):
                 ids = [json.loads(line) for line in islice(lines, last - first)]
-                writer.write_table(pa.table(_columns(shard, first, last, ids), schema=schema))
+                writer.write_table(
+                    pa.table(_columns(shard, data.level, first, last, ids), schema=schema)
+                )
 
 
 class _Sink(io.RawIOBase):
@@ -220,10 +228,13 @@ class _Sink(io.RawIOBase):
 def _schema(data: DataSet) -> pa.Schema:
     kept = ("name", "split", "tokenizer", "segmenter", "vocab_size", "levels", "level_names")
     told = {key: data.manifest[key] for key in kept if key in data.manifest}
+    if data.level:
+        told["levels"] -= data.level
+        told["level_names"] = told.get("level_names", [])[data.level :]
     fields = [("id", pa.string()), ("bytes", pa.int64())]
     fields += [("input_ids", pa.list_(pa.from_numpy_dtype(data.tokens.dtype)))]
-    levels = range(data.manifest["levels"])
-    fields += [(_column(level), pa.list_(pa.int32())) for level in levels]
+    levels = range(data.level, data.manifest["levels"])
+    fields += [(_column(level - data.level), pa.list_(pa.int32())) for level in levels]
     return pa.schema(fields, metadata={"bipe": json.dumps(told)})
 
 
@@ -240,7 +251,7 @@ def _groups(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         first, begin = last, int(ends[last - 1])
 
 
-def _columns(shard: Shard, first: int, last: int, ids: list[str]) -> dict[str, Any]:
+def _columns(shard: Shard, finest: int, first: int, last: int, ids: list[str]) -> dict[str, Any]:
     begin, end = int(shard.ends[first - 1]) if first else 0, int(shard.ends[last - 1])
     bounds = np.append(begin, shard.ends[first:last])  # of the documents, in tokens
     columns = {
@@ -248,10 +259,10 @@ def _columns(shard: Shard, first: int, last: int, ids: list[str]) -> dict[str, A
         "bytes": pa.array(shard.sizes[first:last]),
         "input_ids": _lists(shard.tokens[begin:end], bounds - begin),
     }
-    for level in range(len(shard.bits)):
+    for level in range(finest, len(shard.bits)):
         starts = begin + np.flatnonzero(shard.starts(begin, end, level=level))
         lengths = np.diff(np.append(starts, end)).astype(np.int32)
-        columns[_column(level)] = _lists(lengths, np.searchsorted(starts, bounds))
+        columns[_column(level - finest)] = _lists(lengths, np.searchsorted(starts, bounds))
     return columns
 
 

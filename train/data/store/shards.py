@@ -16,7 +16,7 @@ format; docs/shards.md describes it for other programs.
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -74,6 +74,7 @@ def file_faults(
                 yield Fault(path=path, what=what, start=start, stop=stop)
 
 
+LevelWish = int | str | Sequence[str]
 FORMAT = "bipe-shards"
 VERSION = 2
 MANIFEST = "manifest.json"
@@ -142,10 +143,12 @@ class DataSet:
     """One split of one source, mapped into memory; its shards behave as one.
 
     tokens: uint16 or uint32 [tokens]. document_ends, document_bytes: int64 [documents].
+    level: the stored one whose segments are read; marks hold it and the coarser ones.
     """
 
-    def __init__(self, *, folder: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, *, folder: Path, manifest: dict[str, Any], level: int = 0) -> None:
         self.folder, self.manifest, self.name = folder, manifest, str(manifest["name"])
+        self.level = level
         self.shards = [
             Shard(folder=folder, manifest=manifest, number=number)
             for number in range(len(manifest["shards"]))
@@ -169,15 +172,17 @@ class DataSet:
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """Return the marks of tokens start to stop: uint8 [stop - start]."""
         marks = self.starts(start, stop) << np.uint8(1)
-        for level in range(1, self.manifest["levels"]):
-            marks |= self.starts(start, stop, level=level) << np.uint8(1 + level)
+        for level in range(self.level + 1, self.manifest["levels"]):
+            marks |= self.starts(start, stop, level=level) << np.uint8(1 + level - self.level)
         first, last = map(self.document_ends.searchsorted, (start, stop))
         marks[self.document_ends[first:last] - start] |= 1
         if start == 0 and len(marks):
             marks[0] |= 1
         return marks
 
-    def starts(self, start: int, stop: int, *, level: int = 0) -> npt.NDArray[np.uint8]:
+    def starts(self, start: int, stop: int, *, level: int | None = None) -> npt.NDArray[np.uint8]:
+        """Return 1 where a segment of a stored level starts, else 0; None: the one that is read."""
+        level = self.level if level is None else level
         if len(self.shards) == 1:
             return self.shards[0].starts(start, stop, level=level)
         spans = _pieces(self._stops, start, stop)
@@ -203,13 +208,38 @@ class DataSet:
                 yield from lines
 
 
-def open_dataset(folder: str | Path, *, verify: bool = True) -> DataSet:
-    """Open one split of one source; DataError names a changed file (`verify`: by its sha256)."""
+def open_dataset(
+    folder: str | Path, *, verify: bool = True, level: LevelWish | None = None
+) -> DataSet:
+    """Open one split of one source; DataError names a changed file (`verify`: by its sha256).
+
+    level: see `level_of`.
+    """
     folder = Path(folder)
     manifest = read_manifest(folder)
     for fault in file_faults(folder, manifest["files"], hashes=verify):
         raise DataError(str(fault))
-    return DataSet(folder=folder, manifest=manifest)
+    level_read = level_of(manifest, level, what=f"{folder}: level")
+    return DataSet(folder=folder, manifest=manifest, level=level_read)
+
+
+def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) -> int:
+    """Return the number of a stored level: a number, a name, or the first of some names.
+
+    None: the finest. manifest: of a split, or its entry in that of the whole. Raises DataError,
+    with `what` in front, for what is not there.
+    """
+    count, names = int(manifest["levels"]), [*manifest.get("level_names", [])]
+    wished = [wish] if isinstance(wish, str | int) else [0] if wish is None else [*wish]
+    known: dict[str | int, int] = {name: number for number, name in enumerate(names)}
+    known |= {number: number for number in range(count)}
+    for one in wished:
+        if one in known:
+            return known[one]
+    there = [*names, f"0 to {count - 1}"] if count > 1 else names or ["0"]
+    raise DataError(
+        f"{what}={wish} must be among {', '.join(there)}; levels= of the source stores more of them"
+    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 def window_marks(data: DataSet, starts: Integers, length: int) -> Marks:
     """Return marks from each start, uint8 [windows, length]; no window may pass the end."""
     if len(data.shards) == 1:
-        marks = _segments(data.shards[0], starts, length)
+        marks = _segments(data.shards[0], data.level, starts, length)
     else:
         marks = _segments_over_shards(data, starts, length)
     rows, places = _document_starts(data.document_ends, starts, length)
@@ -37,18 +37,18 @@ def _segments_over_shards(data: DataSet, starts: Integers, length: int) -> Marks
     for number in np.unique(of[~crossing]).tolist():
         here = (of == number) & ~crossing
         before = stops[number] - len(data.shards[number].tokens)
-        marks[here] = _segments(data.shards[number], starts[here] - before, length)
+        marks[here] = _segments(data.shards[number], data.level, starts[here] - before, length)
     for window in np.flatnonzero(crossing).tolist():
         marks[window] = data.marks(int(starts[window]), int(starts[window]) + length)
     return marks
 
 
-def _segments(shard: Shard, starts: Integers, length: int) -> Marks:
+def _segments(shard: Shard, finest: int, starts: Integers, length: int) -> Marks:
     """Return the marks of segments, without those of documents, inside one shard."""
     gathered = (starts >> 3)[:, None] + np.arange(-(-length // 8) + 1)
     shift = (starts & 7).astype(np.uint8)[:, None]
     marks = np.zeros((len(starts), length), np.uint8)
-    for level, bits in enumerate(shard.bits):
+    for level, bits in enumerate(shard.bits[finest:]):
         packed = bits.take(gathered, mode="clip")  # a byte beyond the last is not used
         # numpy gives 0 for a shift by 8, as is needed here.
         begun = (packed[:, :-1] >> shift) | (packed[:, 1:] << (np.uint8(8) - shift))
