@@ -11,7 +11,7 @@ language beyond lists of words. Thai and Lao are cut at white space, coarsely.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from segmenters.prose import tables as lists
 from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
@@ -25,8 +25,13 @@ _DASHES = frozenset("-\u2013\u2014")
 # Characters at a place for which the rules look further back than they remember.
 _FAR = "'\"\u201d\u201c-\u2013\u2014"
 # What opens what may be closed with white space before it.
-_OPENS = {"\u00bb": "\u00ab", "\u201d": "\u201c\u201e", "\u201c": "\u201e"}
-_ALIKE = '"\u201d'
+_OPENS = {
+    "\u00bb": ("\u00ab",),
+    "\u201d": ("\u201c", "\u201e"),
+    "\u201c": ("\u201e",),
+    "''": ("``", ",,"),
+}
+_ALIKE = ('"', "\u201d", "'", "''")
 _MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
@@ -46,12 +51,19 @@ _MOST_SPACES = 8
 _PHRASES = re.compile(r"[\u0e01-\u0edf]\s{1,8}(?=[\u0e01-\u0edf])")
 # Who speaks, after a quotation.
 _CLOSING_QUOTES = "\"'\u2019\u201d"
-_SAYS = re.compile(r"I (?:say|said|ask|cr(?:y|ied)|repl|answer|whisper|shout|thought|think)")
-_WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
-# "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, before some text.
-_LISTED = re.compile(
-    r"(?<!\S)[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])\s(?=\S)"
+_SAYS = re.compile(
+    "(?:I|he|she|they|we) (?:say|said|ask|cr(?:y|ied)|repl|answer|whisper|shout|yell|thought|think)"
 )
+# Who speaks goes on after a dash in small letters.
+_GOES_ON = re.compile(r"[-\u2013\u2014]{1,3}\s{1,3}(?P<word>\w)")
+_WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
+# "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, or a bullet alone, before some text.
+_LISTED = re.compile(
+    r"(?<!\S)(?:[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])"
+    r"|(?P<bullet>[*+-]))\s(?=\S)"
+)
+# What is before a list inside of a line.
+_ENDING = frozenset(".!?:;")
 _LEFT_OUT = re.compile(lists.OMISSION)
 
 
@@ -152,12 +164,12 @@ def _place(text: str, match: re.Match[str]) -> int:
 def _closes(text: str, place: int, quote: str) -> bool:
     """Return whether `quote`, written apart, closes a quotation that is open at `place`."""
     first = max(0, place - _QUOTE_WINDOW)
-    openers: Iterable[str] = _OPENS.get(quote, "")
-    if quote == "''":
-        if text.find("`", first, place) < 0 and text.find(",", first, place) < 0:
-            return False  # one character is looked for much faster than two
-        openers = ("``", ",,")
-    opened = max((text.rfind(mark, first, place) for mark in openers), default=-1)
+    opened = max((text.rfind(mark, first, place) for mark in _OPENS.get(quote, "")), default=-1)
+    before = text[opened - 1] if opened > 0 else " "
+    if quote == "\u00bb" and (before.isalnum() or before in _PLAIN_SET or before == ","):
+        return False  # German: what looks like an opener closed the quotation before
+    if quote == "'" and _closes(text, place, "''"):
+        return True  # perhaps the first half of a doubled mark
     if opened < 0 and quote in _ALIKE:
         return _is_open(text, place, first, quote)
     return opened >= 0 and opened > text.rfind(quote, first, place)
@@ -171,7 +183,8 @@ def _is_open(text: str, place: int, first: int, quote: str) -> bool:
         found = text.rfind(quote, first, place)
         if found < 0:
             break
-        if not (text[max(0, found - 1)].isspace() and text[found + 1].isspace()):
+        apart = not found or text[found - 1].isspace()
+        if not (apart and text[found + len(quote)].isspace()):
             break
         odd, place = not odd, found
     return odd
@@ -210,7 +223,8 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if run[0] == "." and _ARMENIAN.match(text, start - 1):
         return False  # a pause in Armenian
     if following.islower():
-        return ends_before_lower(text, start, run)
+        told = next_word and run[0] in "!?" and _SAYS.match(text, place, place + REACH)
+        return not told and ends_before_lower(text, start, run)
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
     if run[0] != "." or run[1:2] in _PLAIN_SET:
@@ -218,9 +232,11 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if following.isdigit() and text[place - 1 : place].isdigit():
         return False
     upper = following.isupper() or following in _QUOTES
-    if next_word:
-        upper = upper and starts_sentence(text, place)
-    return period_ends(text, start, following, last, upper)
+    starts = upper and starts_sentence(text, place) if next_word else None
+    opened = text.rfind("(", max(last + 1, start - 2 * WINDOW), start)
+    if following < "\u0590" and opened >= 0 and text.find(")", opened, place) < 0:
+        return False  # "(cf. No. 5. It ...)"
+    return period_ends(text, start, following, last, upper, starts)
 
 
 def _ends_before_mark(
@@ -245,6 +261,9 @@ def _ends_question(
     following = text[place]
     if following in _DASHES and "\n" not in gap and run[0] != ";":
         # Long dashes name the speaker of what a dash began, or quotes: "- Why? - she asked."
+        spoken = next_word and _GOES_ON.match(text, place, place + REACH)
+        if spoken and spoken["word"].islower():
+            return False
         turn = text[last : last + 1] not in _DASHES
         return run[-1] in "!?" and (following == "-" or turn)
     quoted = next_word and following == "I" and run[-1] in _CLOSING_QUOTES
@@ -256,9 +275,6 @@ def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) ->
     following = text[place]
     if gap and _is_blank_line(gap):
         return True
-    spaced = match["spaced"]  # then `_place` asked already
-    if following == "'" and gap == " " and not spaced and _closes(text, place - 1, "''"):
-        return False  # perhaps the first half of a doubled mark
     if not _STRONG_SET.isdisjoint(run):
         return _ends_strong(run, following)
     if not gap:
@@ -329,20 +345,28 @@ def omission_starts(text: str, place: int) -> bool:
 
 
 def item_starts(text: str) -> Iterator[int]:
-    """Yield where list items inside of a line start: those that count on from the one before."""
+    """Yield where list items start that count on from the one before, in a line or in lines.
+
+    The first of a list is at the start of a line or behind the end of a sentence.
+    """
     last: tuple[str, int] | None = None
     line = seen = 0
     for match in _LISTED.finditer(text):
-        number, letter = match["number"], match["letter"]
-        style = match["mark"] + ("1" if number else "a")
-        index = int(number) if number else ord(letter)
+        bullet, number, letter = match["bullet"], match["number"], match["letter"]
         start = match.start()
         newline = text.rfind("\n", seen, start)
         seen = start
         if newline >= 0:
-            line, last = newline + 1, None
-        if last == (style, index - 1):
-            yield start
-        elif start - line > REACH or text[line:start].strip():
+            line = newline + 1
+        first = start - line <= REACH and not text[line:start].strip()
+        if bullet and not first:
             continue
-        last = (style, index)
+        if newline >= 0 and not first:
+            last = None
+        index = int(number) if number else ord(letter or "\0")
+        item = (bullet or match["mark"] + ("1" if number else "a"), index)
+        if last == (item[0], index - (not bullet)) or (bullet and text[line - 2 : line] == ":\n"):
+            yield start
+        elif not first and (index not in (1, ord("a")) or text[start - 2] not in _ENDING):
+            continue
+        last = item

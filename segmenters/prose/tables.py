@@ -28,13 +28,15 @@ def _list(name: str) -> frozenset[str]:
 BEFORE_NAME = _list("before")
 MAY_END = _list("end") - BEFORE_NAME
 BEFORE_NUMBER, BEFORE_ORDINAL = _list("number"), _list("ordinal")
-AFTER = {"sig": _list("sig")}
+AFTER = {word: _list(word) for word in ("sig", "es", "med")}
+# Firms and states, and the capitals after them that rather start a sentence ("The", "It").
+NAMED, STARTING = _list("named"), frozenset("BHITWY")
 SYMBOLS, BETWEEN = _list("symbol"), _list("between")
 SHORT_WORDS, STARTERS = _list("short"), _list("starters")
 
 LISTS = tuple(map(_list, _LISTS))
 # The pattern of words left out at the start of a sentence.
-OMISSION = r"\.(?: \.){2} \w"
+OMISSION = r"\.(?: ?\.){2} ?\w"
 # Ends a sentence only before white space: . ! ? ellipsis and the doubled marks.
 PLAIN = ".!?\u2026\u203c\u203d\u2047\u2048\u2049"
 # Ends a sentence with or without white space behind it: stops of Chinese and Japanese, full-width
@@ -73,7 +75,10 @@ CLOSERS = (
 APART = '\u00bb"\u201d\u201c'
 # The number of a note, right behind the terminator.
 _SMALL = "a-z\u00df-\u00ff\u0430-\u044f"
-_NOTE = rf"(?:(?<=[{_SMALL}]{{3}}[.!?])|(?<=[{_SMALL}]{{2}}[.!?][\"\u201d)]))\d{{1,3}}+(?=\s)"
+_NOTE = (
+    rf"(?:(?<=[{_SMALL}]{{3}}[.!?])|(?<=[{_SMALL}]{{2}}[.!?][\"\u201d)])|(?<=\w\)[.!?]))"
+    r"\d{1,3}+(?=\s)"
+)
 BULLETS = "\u2022\u2023\u2043"
 # Emoji follow the sentence that they comment on; a face ends one that has no terminator.
 EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
@@ -130,7 +135,7 @@ def _candidate(first: str, by_script: str) -> re.Pattern[str]:
     return re.compile(
         rf"[{_T}{LINE_ENDS}{BULLETS}{_D}()>{first}]"
         rf"(?:{LANES}(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
-        rf"(?P<spaced>(?: ''|[ \u00a0\u202f][{APART}])?+)"
+        rf"(?P<spaced>(?: ''|[ \u00a0\u202f][{APART}'])?+)"
         rf"(?P<note>(?: ?\[\d{{1,3}}\])*+(?:{_NOTE})?+)"
         rf"(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
         rf"|(?<=[{LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"

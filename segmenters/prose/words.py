@@ -74,14 +74,19 @@ def _is_counted(text: str, place: int) -> bool:
     return len(before) == 2 and before[0].isdigit() and before[1].isspace()
 
 
-def period_ends(text: str, start: int, following: str, last: int, upper: bool) -> bool:
+def period_ends(
+    text: str, start: int, following: str, last: int, upper: bool, starts: bool | None
+) -> bool:
     """Return whether the period at `start` ends the sentence that began at `last`.
 
-    `upper`: the first visible character after it, `following`, may start a sentence.
+    `upper`: the first visible character after it, `following`, may start a sentence. `starts`: the
+    next word often does; None: it is not read.
     """
     tail = text[max(0, start - WINDOW) : start]
-    if not tail or tail[-1].isspace():
-        return not _is_omission(text, start, last)
+    if not tail or tail[-1].isspace():  # tokenised text
+        word = (tail.split() or [""])[-1]
+        title = word.istitle() and word.lower() in lists.BEFORE_NAME
+        return not title and not _is_omission(text, start, last)
     *earlier, word = tail.rsplit(None, 2)
     bracketed = word[0] in "(["
     if not word[0].isalnum():
@@ -101,7 +106,7 @@ def period_ends(text: str, start: int, following: str, last: int, upper: bool) -
         return _letter_ends(word, earlier, upper and enough)
     if word[:1].isdigit():
         return _number_ends(word, before, following)
-    return _word_ends(word, before, following, upper and enough)
+    return _word_ends(word, before, following, upper and enough, starts)
 
 
 def _is_omission(text: str, start: int, last: int) -> bool:
@@ -120,8 +125,8 @@ def _starts_line(text: str, place: int, last: int) -> bool:
 def _letter_ends(letter: str, earlier: list[str], upper: bool) -> bool:
     before = earlier[-1] if earlier else ""
     if letter.islower():
-        # A unit, or the year of Slavic languages.
-        return bool(before) and _COUNTED.fullmatch(before) is not None and upper
+        # A unit, or the year of Slavic languages, or "5 p. m."
+        return upper and (_COUNTED.fullmatch(before) is not None or before in ("a.", "p."))
     if letter == letter.lower():  # a script without capitals
         return letter >= "\u1100" or not before
     if letter == "I":  # the pronoun: "you and I. Did", "Albert I. Jones"
@@ -149,10 +154,12 @@ def _number_ends(word: str, before: str, following: str) -> bool:
     return not (before.lower() in lists.BEFORE_ORDINAL or (before[-1:] == "," and before.istitle()))
 
 
-def _word_ends(word: str, before: str, following: str, upper: bool) -> bool:
+def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool | None) -> bool:
     lower = word.lower()
-    if lower in lists.MAY_END:
-        return upper  # "In the U.S. Senate": so few words are hardly a sentence
+    if lower in lists.MAY_END:  # "In the U.S. Senate": so few words are hardly a sentence
+        if lower not in lists.NAMED:
+            return upper
+        return upper and (following in lists.STARTING if starts is None else starts)
     if not lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize())) and (
         lower in lists.BEFORE_NAME or not word.islower()
     ):
@@ -160,7 +167,7 @@ def _word_ends(word: str, before: str, following: str, upper: bool) -> bool:
     if lower in lists.AFTER:
         return before.lower() not in lists.AFTER[lower]
     if "." in word:
-        return _dotted_ends(word, lower)
+        return _dotted_ends(word, lower) or (starts is True and word.count(".") == 1)
     if (following.isdigit() or following in "(\u00a7") and lower in lists.BEFORE_NUMBER:
         return False
     if _CONSONANTS.fullmatch(lower) and not (word.isupper() or _SOUND.fullmatch(lower)):

@@ -26,7 +26,9 @@ def pieces(text, segmenter):
 # "|" marks the boundaries.
 CAUSAL = {
     "few words do not end at an abbreviation": "In the U.S. Senate it passed. |At 5 a.m. Ann left.",
-    "an abbreviation may end many words": "He lives in the far U.S. |She does not.",
+    "an abbreviation may end many words": "He lives in the far U.S. |They do not. |At 5 p. m. |We.",
+    "states before nouns": "She was in the U.S. Army. |She left the U.S. |It is & Co. KG.",
+    "brackets within a sentence": "It left (Fig. No. 5. So it says) then. |(It was. |Yes.) |So.",
     "units and years": "It took 5 m. |Then w 1986 r. |Potem.",
     "three periods apart": "It was . . . I mean it. |A period . . . . |Next.",
     "omission in quotes": '"So [...] the end [...]" (Smith 55). |Then.',
@@ -42,7 +44,7 @@ CAUSAL = {
     "words in brackets": "Das Haus (engl. House) und (vgl. Abb. 3). |Gut (so). |Na [ja]. |Ende.",
     "unknown abbreviations": "Am bbrv. 5 und Th. Mann, 5 km. |Hmm. |Dann ging er. |Shh. |Gut.",
     "units": "Det kostar 15 mill. kronor. |Ja.",
-    "numbers of notes": "It was decided.12 |Others differ.\u00b3 |Still version 1.2 is out.",
+    "numbers of notes": "It was decided.12 |As (here).3 |No.\u00b3 |Still version 1.2 is out.",
     "Cyrillic initials": "\u0414\u0436. \u0423. \u0413\u0438\u0431\u0441. |\u0414\u0430.",
     "Indic initials": "\u0939 \u0907. \u0915\u0947. \u0930 \u0906\u092f\u093e\u0964 |\u0939.",
     "titles of works": "\u300a\u8d70\uff01\u300b\u597d\u3002|\uff08\u662f\u3002\u4e0d\uff09\u3002",
@@ -53,6 +55,9 @@ CAUSAL = {
     "doubled marks apart": "Hij zei: ,, Ja. '' |Toen ging hij.",
     "emoji stay behind": "Great! \U0001f334\U0001f334 |We left \U0001f600 |And so on.",
     "a face may come first": "\U0001f600 Hello there. |Bye.",
+    "quotes apart": "He sings ' Oh dad ! ' and '' Come ! '' there . |' Dr . Yes . ' |It is .",
+    "German guillemets": "\u00bbJa?\u00ab |\u00bbNein\u00ab, rief er. |\u00bbDoch.\u00ab",
+    "abbreviations of two words": "Das ist Dr. med. Kurz. |Vedi (ad es. Rom).",
     "faces of signs": "We won :) |Then we lost :-( |He left ;) and came back (so :) it was).",
     "dividers": "Best wishes ------ |The end ====== |2 more. |See ______ there - or -- There.",
     "addresses": "From: Ann Lee <a.lee@c.org> |Date: today. |Ask <a@b.c> about x<y> Then go.",
@@ -72,8 +77,12 @@ READ_AHEAD = {
     "numbered items": "1.) The first item |2.) The second item",
     "lettered items": "a. The first |b. The second |c. The third",
     "items count on": "1. Take them all |2. Rest",
+    "items behind a sentence": "So it went. |a. here |b. there |c. back. |Call 1) him 2) her.",
+    "items of lines": "Take:\n|* bread\n|* milk - or\n so\n|* rice\n\n|1. one\n|2. two\n3) three",
+    "speech in small letters": "- Why? - she asked. |Come home! he said. |What for? |- No.",
+    "times": "It left at 6 p.m. |Travelers wait. |She had an I.V. |It was late.",
     "who speaks": '"Sorry!" I say. |"No!" |I went.',
-    "omission at the start": "It was so. |. . . The end was not.",
+    "omission at the start": "It was so. |. . . The end was not. |...and so on.",
 }
 
 
