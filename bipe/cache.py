@@ -111,7 +111,7 @@ class Cache:
         self,
         layer: int,
         k: Float[Tensor, "batch kv_head time width"],
-        v: Float[Tensor, "batch kv_head time width"],
+        v: Float[Tensor, "batch kv_head time v_width"],
     ) -> tuple[Tensor, Tensor]:
         """Store keys and values of the tokens of the last `extend`; return all of the layer."""
         if layer not in self._layers:

@@ -119,7 +119,10 @@ class SelfAttention(nn.Module):
             q, k = rotation.query(q), rotation.key(k)
         if keep is not None:
             k, v = keep(k, v)
-        return self.output(attend(q, k, v).transpose(1, 2).flatten(-2))
+        if k.shape[-1] > v.shape[-1]:  # PoPE; kernels take values as wide as keys
+            v = F.pad(v, (0, k.shape[-1] - v.shape[-1]))
+        heads = attend(q, k, v)[..., : self.head_width]
+        return self.output(heads.transpose(1, 2).flatten(-2))
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # [b, h, t, d]

@@ -22,6 +22,7 @@ from bipe.extension.hugging_face import read_stretch, write_stretch
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
 _BILEVEL, _FLAT = "bipe.encodings.Bilevel", "bipe.encodings.Flat"
+_WHOLE = [0.0, 1.0]  # of RoPE's part and pairs
 _LOG_N = "bipe.extension.LogN"
 _INTRA_TABLE = "model.embeds.0.weight"
 _OUTSIDE = {
@@ -96,7 +97,10 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
     intra, rope = encoding.get("intra", {}), encoding.get("inter", encoding.get("encoding"))
     rope = dict(encoding if rope is None else rope)
     released = {TARGET: _LEARNED, "width": config.width, "length": intra.get("length")}
-    if rope.get(TARGET) != _ROPE or rope.get("interleaved") or (intra and dict(intra) != released):
+    odd = rope.get("interleaved") or any(
+        list(rope.get(key) or _WHOLE) != _WHOLE for key in ("part", "pairs")
+    )
+    if rope.get(TARGET) != _ROPE or odd or (intra and dict(intra) != released):
         raise CheckpointError(f"the official layout has no name for this encoding: {encoding}")
     try:
         rotary = write_stretch(

@@ -55,6 +55,44 @@ class PlaneRotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartRotation:
+    """A rotation of some neighbouring features of each head; the others stay."""
+
+    features: slice
+    inner: Rotation
+
+    def to(self, dtype: torch.dtype) -> PartRotation:
+        return replace(self, inner=self.inner.to(dtype))
+
+    def query(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
+        return self._with(x, self.inner.query(x[..., self.features]))
+
+    def key(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
+        return self._with(x, self.inner.key(x[..., self.features]))
+
+    def _with(self, x: Tensor, turned: Tensor) -> Tensor:
+        before, after = x[..., : self.features.start], x[..., self.features.stop :]
+        return torch.cat((before, turned, after), -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnequalRotation:
+    """A rotation that differs between queries and keys (XPOS)."""
+
+    of_query: Rotation
+    of_key: Rotation
+
+    def to(self, dtype: torch.dtype) -> UnequalRotation:
+        return UnequalRotation(of_query=self.of_query.to(dtype), of_key=self.of_key.to(dtype))
+
+    def query(self, x: Tensor) -> Tensor:
+        return self.of_query.query(x)
+
+    def key(self, x: Tensor) -> Tensor:
+        return self.of_key.key(x)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rotations:
     """Several rotations, applied in order."""
 
@@ -71,8 +109,16 @@ class Rotations:
 
 
 def compose(*rotations: Rotation | None) -> Rotation | None:
-    """Chain the rotations of several encodings; None if there are none."""
+    """Chain the rotations of several encodings; None if there are none.
+
+    Raises ValueError beside one that `widens` heads (PoPE): the order would count, and one alone
+    makes scores depend on distances.
+    """
     parts = tuple(r for r in rotations if r is not None)
+    wide = next((type(r).__name__ for r in parts if getattr(r, "widens", False)), None)
+    if wide is not None and len(parts) > 1:
+        others = ", ".join(type(r).__name__ for r in parts if not getattr(r, "widens", False))
+        raise ValueError(f"{wide} cannot be combined with another rotation ({others or wide})")
     if len(parts) < 2:
         return parts[0] if parts else None
     return Rotations(parts=parts)

@@ -44,12 +44,19 @@ PILE = [name for name in EXPERIMENTS if name.startswith("pile_151m_")]
 NAMES = {
     "alibi": "ALiBi",
     "bilevel": "BiPE-RoPE",
+    "bilevel_rope": "Bilevel(Partial RoPE, Partial RoPE)",
     "bipe_alibi": "BiPE-ALiBi",
     "bipe_rope": "BiPE-RoPE",
+    "hirope": "Bilevel(p-RoPE, p-RoPE)",
     "learned": "Learned",
     "nope": "NoPE",
+    "p_rope": "p-RoPE",
+    "permuteformer": "PermuteFormer",
+    "pope": "PoPE",
     "rope": "RoPE",
+    "rope_partial": "Partial RoPE",
     "sinusoidal": "Sinusoidal",
+    "xpos": "XPos",
 }
 
 

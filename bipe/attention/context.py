@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
@@ -63,9 +64,10 @@ class Context:
         self,
         layer: int,
         k: Float[Tensor, "batch kv_head part width"],
-        v: Float[Tensor, "batch kv_head part width"],
+        v: Float[Tensor, "batch kv_head part v_width"],
     ) -> tuple[Tensor, Tensor]:
-        """Return keys and values of whole rows."""
+        """Return keys and values of whole rows, the values padded to the width of keys."""
+        v = F.pad(v, (0, k.shape[-1] - v.shape[-1]))
         gathered: Tensor = _Gathered.apply(torch.stack((k, v)), self.group)
         first, second = gathered.chunk(2, 4)  # [c, 2, b, h, t / 2c, d]: chunks r and 2c - 1 - r
         chunks = torch.cat((first, second.flip(0)))

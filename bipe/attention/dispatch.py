@@ -190,8 +190,8 @@ def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
 
 
 def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | None:
-    """Return what is added to the scores of the only query of each row: float32 or None."""
-    row = None if bias is None else bias.dense(torch.float32)
+    """Return what is added to the scores of the only query of each row: float64 or None."""
+    row = None if bias is None else bias.dense(torch.float64)
     if not k_at.packed:
         return row
     row = torch.zeros((), device=k_at.document.device) if row is None else row

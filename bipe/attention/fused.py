@@ -112,14 +112,14 @@ def bias_row_works() -> bool:
 def last_query_attention(
     q: Float[Tensor, "batch head 1 width"], k: Keys, v: Keys, *, bias: Tensor | None
 ) -> Float[Tensor, "batch head 1 width"]:
-    """Attend from one query per row to all keys. bias: ``(batch, head or 1, 1, key)``, float32."""
+    """Attend from one query per row to all keys. bias: ``(batch, head or 1, 1, key)``."""
     # Heads of a group are queries of the same keys: no key is repeated.
     grouped = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
     if bias is None:
         return F.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
-    precise = torch.promote_types(q.dtype, bias.dtype)
+    precise = kernel_dtype(q)
     scores = (grouped @ k.transpose(-1, -2)).to(precise).view(*q.shape[:3], -1)
-    weights = (scores * q.shape[-1] ** -0.5 + bias).softmax(-1).to(v.dtype)
+    weights = (scores * q.shape[-1] ** -0.5 + bias.to(precise)).softmax(-1).to(v.dtype)
     return (weights.view(*grouped.shape[:3], -1) @ v).view_as(q)
 
 

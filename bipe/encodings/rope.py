@@ -3,10 +3,19 @@
     score(i, j) = (R_id(i) q_i) . (R_id(j) k_j),   angle of pair p = id * theta^(-2p / head_width)
 
 `Bilevel(inter=RoPE)`, over segment indices, is BiPE-RoPE (2401.16421, eq. 3). bipe/extension has
-the strategies that change the frequencies for longer contexts.
+the strategies that change the frequencies for longer contexts. Forms of it in the literature:
+
+    partial rotary   part=(0, 0.25): the first quarter of a head turns, as if it were the head
+                     (GPT-NeoX, 2204.06745, section 2.1)
+    p-RoPE           pairs=(0, 0.75): the slowest quarter of the pairs stays (2410.06205, section 6)
+    BilevelRoPE      Bilevel(intra=RoPE(part=(0, 0.5)), inter=RoPE(part=(0.5, 1)))
+    HiRoPE           Bilevel(intra=RoPE(pairs=(0, 0.5)), inter=RoPE(pairs=(0.5, 1))): the pairs keep
+                     the frequencies of plain RoPE, so that its checkpoints go on without training
+                     (2403.19115, section 3; its window of plain positions is in hirope.py)
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -16,12 +25,16 @@ from torch import Tensor
 from bipe.build import Bounded
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
-from bipe.rotation import PlaneRotation
+from bipe.rotation import PartRotation, PlaneRotation, Rotation
 
 # theta^(-2p / head_width), fastest first, float64 radians per position.
 InvFreq = Float[Tensor, " pair"]
 Length = Int[Tensor, " ..."] | None
 Stretched = tuple[Float[Tensor, "... pair"], float | Tensor]
+# Two shares of a whole, between which something lies: (0, 0.5) is the first half.
+Shares = Sequence[float]
+ALL: Shares = (0.0, 1.0)
+_SLACK = 1e-6  # of shares such as 1/3
 
 
 class Stretch(Bounded, ABC):
@@ -43,15 +56,34 @@ def inverse_frequencies(*, width: int, theta: float) -> InvFreq:
     return theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
+def span_of(shares: Shares, *, name: str, whole: int, step: int = 1) -> slice:
+    """Return the features or pairs of `whole` between two shares of it; ValueError if not whole.
+
+    step: of what their bounds must be multiples. name: of the parameter, for messages.
+    """
+    first, last = (share * whole for share in shares) if len(shares) == 2 else (-1, -1)
+    start, stop = round(first), round(last)
+    exact = max(abs(first - start), abs(last - stop)) < _SLACK * whole
+    if not (exact and 0 <= start < stop <= whole and start % step == stop % step == 0):
+        raise ValueError(
+            f"{name} must be two growing shares from 0 to 1 that are multiples of {step}/{whole}, "
+            f"was: {tuple(shares)}"
+        )
+    return slice(start, stop)
+
+
 class RoPE(Encoding):
     """Rotates queries and keys by angles proportional to their ids.
 
     interleaved: which features form pairs, see `PlaneRotation`; halves in LLaMA checkpoints.
+    part: the features that turn, as two shares of the head; frequencies are those of a head of
+        that width. pairs: the pairs of these that turn, fastest first, as two shares.
     stretch: changes the frequencies. A dynamic one depends on the number of ids per document, which
         a cache must know beforehand (`Lengths`); in packed rows each document has its own.
     """
 
     frequencies: Tensor
+    moves: Tensor  # 1 for each pair that turns, else 0
 
     def __init__(
         self,
@@ -59,12 +91,20 @@ class RoPE(Encoding):
         head_width: int,
         theta: float = 10000.0,
         interleaved: bool = False,
+        part: Shares = ALL,
+        pairs: Shares = ALL,
         stretch: Stretch | None = None,
     ) -> None:
         super().__init__()
         if head_width % 2:
             raise ValueError(f"head_width must be even, was: {head_width}")
-        frequencies = inverse_frequencies(width=head_width, theta=theta)
+        self.features = span_of(part, name="part", whole=head_width, step=2)
+        width = self.features.stop - self.features.start
+        moves = torch.zeros(width // 2, dtype=torch.float64)
+        moves[span_of(pairs, name="pairs", whole=width // 2)] = 1.0
+        self.constant("moves", moves)
+        self.whole = width == head_width
+        frequencies = inverse_frequencies(width=width, theta=theta)
         self.attention_factor: float | Tensor = 1.0
         self.counts_length = stretch is not None and stretch.dynamic
         if stretch is not None:
@@ -75,9 +115,7 @@ class RoPE(Encoding):
         self.constant("frequencies", frequencies)
         self.interleaved, self.theta, self.stretch = interleaved, theta, stretch
 
-    def rotation(
-        self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None
-    ) -> PlaneRotation:
+    def rotation(self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None) -> Rotation:
         """Return the rotation at `ids`. length: ids in use, by default the row's largest + 1."""
         frequencies, factor = self.frequencies, self.attention_factor
         if self.stretch is not None and self.stretch.dynamic:
@@ -85,8 +123,9 @@ class RoPE(Encoding):
             frequencies, factor = self.stretch.frequencies(
                 frequencies, theta=self.theta, length=length
             )
-        angles = ids[..., None].double() * frequencies  # [b, t, d/2]
+        angles = ids[..., None].double() * frequencies * self.moves  # [b, t, d/2]
         cos, sin = angles.cos(), angles.sin()
         if self.stretch is not None:
             cos, sin = cos * factor, sin * factor
-        return PlaneRotation(cos=cos, sin=sin, interleaved=self.interleaved)
+        turn = PlaneRotation(cos=cos, sin=sin, interleaved=self.interleaved)
+        return turn if self.whole else PartRotation(features=self.features, inner=turn)

@@ -25,7 +25,7 @@ from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, Scheme, has_hook
 from bipe.encodings.far import Far
-from bipe.encodings.rope import RoPE, Stretch, inverse_frequencies
+from bipe.encodings.rope import RoPE, Stretch
 
 Unit = Literal["segments", "tokens"]
 _PERCENTILE = "p99.9"
@@ -266,16 +266,19 @@ def _report_stretch(
         raise ValueError(f"{_name(given)} also needs {', '.join(missing)}; set {cure}")
     stretch: Stretch = kind(**{k: v for k, v in strategy.items() if k != TARGET})
     theta = float(level.encoding.get("theta", inspect.signature(RoPE).parameters["theta"].default))
-    before = inverse_frequencies(width=level.encoding["head_width"], theta=theta)
+    given = {key: value for key, value in level.encoding.items() if key not in (TARGET, "stretch")}
+    plain = RoPE(**given)
+    before = plain.frequencies
     factor = float(getattr(stretch, "factor", None) or 1.0)
     length = at = None
     if stretch.dynamic and original is not None:
         length = round(factor * original.length)
         at = torch.tensor(length)
     after, attention_factor = stretch.frequencies(before, theta=theta, length=at)
-    slowdown, turns = before / after, after > 0
+    slowdown, turns = before / after, after * plain.moves > 0
     slower, by_all = slowdown > 1 + _SAME, slowdown >= factor * (1 - _SAME)
-    kinds = ((slowdown - 1).abs() <= _SAME, slower & ~by_all, turns & slower & by_all, ~turns)
+    same = (slowdown - 1).abs() <= _SAME
+    kinds = (turns & same, turns & slower & ~by_all, turns & slower & by_all, ~turns)
     return Report(
         strategy=strategy,
         original=original,

@@ -27,10 +27,15 @@ BARE = {
     "rope": target("RoPE", head_width=HEAD_WIDTH),
     "rope_interleaved": target("RoPE", head_width=HEAD_WIDTH, interleaved=True),
     "rope_yarn": target("RoPE", head_width=HEAD_WIDTH, stretch=stretch("YaRN", original_length=9)),
+    "rope_partial": target("RoPE", head_width=HEAD_WIDTH, part=[0.0, 0.5]),
+    "rope_low_still": target("RoPE", head_width=HEAD_WIDTH, pairs=[0.0, 0.75]),
+    "xpos": target("xpos.XPos", head_width=HEAD_WIDTH, centre=20),
+    "pope": target("pope.PoPE", head_width=HEAD_WIDTH, n_head=N_HEAD),
+    "permuteformer": target("permuteformer.PermuteFormer", head_width=HEAD_WIDTH, n_head=N_HEAD),
     "alibi": target("ALiBi", n_head=N_HEAD),
     "alibi_x96": target("ALiBi", n_head=N_HEAD, multiplier=96.0),
 }
-RELATIVE = ("nope", "rope", "rope_interleaved", "rope_yarn", "alibi", "alibi_x96")
+RELATIVE = tuple(name for name in BARE if name not in ("learned", "sinusoidal"))
 SCHEMES: dict[str, dict[str, Any]] = {
     **{f"flat_{name}": target("Flat", encoding=bare) for name, bare in BARE.items()},
     **{
@@ -38,6 +43,16 @@ SCHEMES: dict[str, dict[str, Any]] = {
         for name, bare in BARE.items()
     },
     "bilevel_rope_rope": target("Bilevel", intra=BARE["rope"], inter=BARE["rope"]),
+    "bilevel_split_ropes": target(
+        "Bilevel",
+        intra=target("RoPE", head_width=HEAD_WIDTH, part=[0.0, 0.5]),
+        inter=target("RoPE", head_width=HEAD_WIDTH, part=[0.5, 1.0]),
+    ),
+    "bilevel_hirope": target(
+        "Bilevel",
+        intra=target("RoPE", head_width=HEAD_WIDTH, pairs=[0.0, 0.5]),
+        inter=target("RoPE", head_width=HEAD_WIDTH, pairs=[0.5, 1.0]),
+    ),
     "bilevel_alibi_alibi": target("Bilevel", intra=BARE["alibi"], inter=BARE["alibi_x96"]),
     "chain": target(
         "Chain",

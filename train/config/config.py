@@ -171,6 +171,9 @@ def encoding_name(encoding: Any) -> str:
     elif name == "Bilevel":
         intra, inter = (encoding_name(encoding.get(level)) for level in ("intra", "inter"))
         name = f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"
+    if name == "RoPE":
+        kinds = {"part": "Partial RoPE", "pairs": "p-RoPE"}
+        name = next((kind for key, kind in kinds.items() if encoding.get(key)), name)
     changes = (encoding_name(encoding[key]) for key in ("stretch", "far") if encoding.get(key))
     return " + ".join([name, *changes])
 

@@ -105,18 +105,22 @@ def opened(word: str) -> str:
 
 
 def register_resolvers() -> None:
-    """Let YAML call ${head_width:width,n_head} and ${run_name:encoding}."""
+    """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
     from omegaconf import OmegaConf
 
-    def head_width(width: int, n_head: int) -> int:
-        return int(width) // max(1, int(n_head))
+    def head_width(width: int, n_head: int, *, _root_: Any) -> int:
+        given = (_root_.get("model") or {}).get("head_width")
+        return int(width) // max(1, int(n_head)) if given is None else int(given)
+
+    def half(number: int) -> int:
+        return int(number) // 2
 
     def run_name(encoding: Any) -> str:
         from train.config import encoding_name, slug
 
         return slug(encoding_name(encoding))
 
-    for resolver in (head_width, run_name):
+    for resolver in (head_width, half, run_name):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
 
 

@@ -1,0 +1,81 @@
+"""RoPE whose pairs shrink with distance, fast ones most (XPOS; Sun et al., 2212.10554, eq. 17).
+
+    score(i, j) = sum over pairs p of  zeta_p^((i - j) / scale_base) (R_i q)_p . (R_j k)_p
+    zeta_p = (2p / head_width + gamma) / (1 + gamma)
+
+A query is multiplied by zeta^(+n), a key by zeta^(-n), with n = (id - centre) / scale_base: far
+from the centre one vanishes and the other overflows, with the paper's constants from about 4500 ids
+in float16 and 32,000 in bfloat16 and float32, where an error is raised. Scores are the same for any
+centre. It is a parameter, not half of the row as in the release: a cache needs one centre for keys
+and for later queries. What decays are scores: a negative one grows.
+
+The release turns neighbouring features (interleaved) and masks blocks beyond the training length.
+"""
+
+import math
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from bipe.encodings.base import Encoding
+from bipe.encodings.rope import inverse_frequencies
+from bipe.rotation import PlaneRotation, UnequalRotation
+
+_LARGEST = 80.0  # nats of a factor in float32, with room for the features themselves
+
+
+class XPos(Encoding):
+    """Rotates, and scales by the distance to `centre`, in ids.
+
+    scale_base: ids after which pair p has shrunk by zeta_p. gamma: 0.4 in the paper.
+    """
+
+    frequencies: Tensor
+    shrinking: Tensor
+
+    def __init__(
+        self,
+        *,
+        head_width: int,
+        theta: float = 10000.0,
+        scale_base: float = 512.0,
+        gamma: float = 0.4,
+        centre: int = 0,
+        interleaved: bool = True,
+    ) -> None:
+        super().__init__()
+        if head_width % 2:
+            raise ValueError(f"head_width must be even, was: {head_width}")
+        for name, value in (("scale_base", scale_base), ("gamma", gamma)):
+            if not value > 0:
+                raise ValueError(f"{name} must be above 0, was: {value}")
+        frequencies = inverse_frequencies(width=head_width, theta=theta)
+        pair = torch.arange(0, head_width, 2, dtype=torch.float64) / head_width
+        self.constant("frequencies", frequencies)
+        self.constant("shrinking", ((pair + gamma) / (1 + gamma)).log() / scale_base)
+        self.reach = int(_LARGEST * scale_base / -math.log(gamma / (1 + gamma)))
+        self.centre, self.interleaved = centre, interleaved
+
+    def rotation(self, ids: Int[Tensor, "batch time"]) -> UnequalRotation:
+        from_centre = ids - self.centre
+        self._require_near(from_centre.abs())
+        angles = ids[..., None].double() * self.frequencies
+        scale = (from_centre[..., None].double() * self.shrinking).exp()  # [b, t, d/2]
+        cos, sin = angles.cos(), angles.sin()
+        return UnequalRotation(
+            of_query=self._turn(cos * scale, sin * scale),
+            of_key=self._turn(cos / scale, sin / scale),
+        )
+
+    def _turn(self, cos: Tensor, sin: Tensor) -> PlaneRotation:
+        return PlaneRotation(cos=cos, sin=sin, interleaved=self.interleaved)
+
+    def _require_near(self, distance: Tensor) -> None:
+        if distance.device.type != "cpu" or torch.compiler.is_compiling():
+            torch._assert_async((distance <= self.reach).all())
+        elif distance.numel() and int(distance.max()) > self.reach:
+            raise ValueError(
+                f"XPos can scale ids up to {self.reach} from its centre ({self.centre}), was given "
+                f"one {int(distance.max())} from it; use a larger scale_base or another centre"
+            )
