@@ -5,9 +5,10 @@ Behind a blank line a paragraph starts. Behind one line end it does in text that
 
 Text that is wrapped breaks a line where the next word would not fit; elsewhere (C4, FineWeb, OSCAR)
 a line is a paragraph. A few lines before a line end tell which it is: their width, and at how many
-ends the next word would have fit. In wrapped text a line that is clearly short ends as well, unless
-a small letter follows. Nothing is read beyond the first visible character of the next line, so text
-that is still being written is cut alike.
+ends the next word would have fit. In wrapped text a line that is clearly short ends as well. Before
+a small letter only a first line that is very short ends, or one with a terminator. Nothing is read
+beyond the first visible character of the next line, so text that is still being written is cut
+alike.
 """
 
 import copy
@@ -25,6 +26,10 @@ _LINES, _KEPT = 16, 24
 # Without lines to look back on: shorter than the first is a heading or the like, longer than the
 # second is a paragraph.
 _SHORT, _LONG = 45, 100
+# A first line before a small letter is a paragraph if it is shorter than this, or a question or the
+# like, which may have any length.
+_TINY = 30
+_ENDS = frozenset(".!?\u2026")
 # A line that has room for a word of this length is short.
 _ROOM = 16
 # One line in so many may be wider than the text.
@@ -68,6 +73,7 @@ class LineEnds(Machine):
     length: int = 0  # of the current line, up to its last visible character
     column: int = 0  # characters of the current line
     before: int | None = None  # the length of the line before; None: it is blank
+    final: str = ""  # the last visible character
     begun: bool = False  # something visible was read
     widths: deque[int] = field(default_factory=lambda: deque(maxlen=_LINES))
     ends: deque[int] = field(default_factory=lambda: deque(maxlen=_LINES))
@@ -88,7 +94,7 @@ class LineEnds(Machine):
             first = len(line) - len(line.lstrip())
             if not self.length and self.begun and self._starts(line[first]):
                 found.append(place + first)
-            self.length = self.column + visible
+            self.length, self.final = self.column + visible, line[visible - 1]
             self.begun = True
         self.column += len(line)
         if len(self.head) < _KEPT:
@@ -109,12 +115,13 @@ class LineEnds(Machine):
             return self.line_ends == PARAGRAPH
         widths = sorted(self.widths)
         width = widths[-1 - len(widths) // _OUTLIERS]
-        if following.islower() and width <= _LONG:
+        small = following.islower() and width <= _LONG
+        if small and self.final not in _ENDS and (self.before >= _TINY or len(self.ends) > 1):
             return False
         if len(self.ends) < 2:
             return not _SHORT <= self.before <= _LONG
         wrapped = 2 * sum(end > width for end in self.ends) > len(self.ends)
-        return not wrapped or self.before + 1 + _ROOM <= width
+        return not wrapped or (self.before + 1 + _ROOM <= width and not small)
 
     def copy(self) -> Self:
         """Return an independent machine in the same state."""

@@ -55,6 +55,19 @@ def test_short_lines_of_wrapped_text_are_headings_lists_and_verse():
     ]
 
 
+def test_informal_lines_may_begin_with_small_letters():
+    question = [
+        "what to do in a town like this one?\n",
+        "okay so i live there.\n",
+        "see it\n",
+        "Yes",
+    ]
+    for lines in (["love this park\n", "it is great\n", "the best"], question):
+        assert pieces("".join(lines)) == lines
+    wrapped = f"{_SENTENCE.capitalize()}, not\nthat of\nan old man."
+    assert pieces(wrapped) == [wrapped]
+
+
 def test_every_line_may_be_a_paragraph():
     assert pieces("one\ntwo. Three\nfour", Sentences(line_ends="paragraph")) == [
         *("one\n", "two. ", "Three\n", "four")
