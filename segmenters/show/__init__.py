@@ -1,6 +1,6 @@
 """Show a cut text in the colours of a terminal, as a page of HTML, or as numbers; no files."""
 
 from segmenters.show.drawing import page, shown
-from segmenters.show.measures import CutText, Distribution, statistics, tokens_of, visible
+from segmenters.show.measures import CutText, Distribution, counted, plural, statistics, visible
 
-__all__ = ["CutText", "Distribution", "page", "shown", "statistics", "tokens_of", "visible"]
+__all__ = ["CutText", "Distribution", "counted", "page", "plural", "shown", "statistics", "visible"]

@@ -1,10 +1,11 @@
 """Drawings of cut texts: in a terminal, and as one page of HTML that needs no other file.
 
 Segments alternate between two colours. In a terminal the level above alternates between two pairs
-of them, dark letters on light grounds, readable on light and dark screens; without colours a bar
-separates segments, and a double bar the level above. On the page the level above has a line at its
-left, and a segment shows its number and sizes on hover; only the beginning of a very long text is
-drawn, but its numbers are of all of it.
+of them, dark letters on light grounds, readable on light and dark screens; levels above that are
+bold, then underlined, every other time. Without colours a bar separates segments, a double bar the
+level above, and thicker ones those above that. On the page the level above has a line at its left,
+coarser ones a rule above them, and a segment shows its number and sizes on hover; only the
+beginning of a very long text is drawn, but its numbers are of all of it.
 """
 
 import html
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from segmenters.show.measures import (
     CutText,
+    counted,
+    plural,
     rows_of_lengths,
     rows_of_separators,
     statistics,
@@ -24,6 +27,8 @@ _STYLES = {
     16: (("30;106", "30;103"), ("30;102", "30;105")),
 }
 _INNER, _OUTER, _EMPTY_LINE = "\u2502", "\u2551", "\u21b5"
+_DEEPER = "\u2503\u258c\u2588"  # bars of the levels above, the last one of all the others
+_WEIGHTS = ("1", "4")  # bold, underlined
 # Browsers become slow with more.
 DRAWN_CHARACTERS = 2_000_000
 _STYLE = """
@@ -36,6 +41,8 @@ h1, h2 { overflow-wrap: anywhere; line-height: 1.25 }
 pre { font: 14px/1.7 ui-monospace, Consolas, monospace; white-space: pre-wrap;
   overflow-wrap: anywhere; tab-size: 4 }
 section.u { border-left: 3px solid var(--line); padding-left: .7rem; margin: 0 0 .35rem }
+section.r1 { border-top: 1px solid var(--line) }
+section.r2 { border-top: 3px solid var(--line) }
 i { font-style: normal; border-radius: 3px; background: var(--a);
   -webkit-box-decoration-break: clone; box-decoration-break: clone }
 i:nth-child(even) { background: var(--b) }
@@ -54,10 +61,17 @@ hr { height: .8rem; margin: 0; border: 0; background: var(--bar) }
 def shown(cut: CutText, colours: int = 0) -> Iterator[str]:
     """Yield the text in pieces with the codes of 256 or 16 colours, or with bars; end the line."""
     before, text = 0, ""
+    deeper = [set(cuts[1:-1].tolist()) for cuts in cut.deeper]
+    odd = [False] * len(deeper)
     for index, (start, end, outer) in enumerate(cut.spans()):
         text = visible(cut.text[start:end])
+        opens = [start in cuts for cuts in deeper]
         if colours:
-            yield _painted(text, _STYLES[colours][outer % 2][index % 2])
+            odd = [was != now for was, now in zip(odd, opens, strict=True)]
+            weights = [weight for weight, on in zip(_WEIGHTS, odd, strict=False) if on]
+            yield _painted(text, ";".join([_STYLES[colours][outer % 2][index % 2], *weights]))
+        elif any(opens):
+            yield _DEEPER[min(sum(opens), len(_DEEPER)) - 1] + text
         else:
             yield (_OUTER if outer != before else _INNER if index else "") + text
         before = outer
@@ -88,8 +102,9 @@ def page(cuts: Sequence[CutText], title: str) -> str:
 def _document(cut: CutText, *, alone: bool) -> Iterator[str]:
     facts = statistics(cut)
     tag = "h1" if alone else "h2"
-    yield f"<{tag}>{_safe(cut.name)}</{tag}><p>{_safe(cut.note)}: {facts['segments']} segments "
-    yield f"in {facts[cut.level]} {cut.level}, {len(cut.text)} characters.</p>"
+    yield f"<{tag}>{_safe(cut.name)}</{tag}><p>{_safe(cut.note)}: "
+    yield f"{counted(facts['segments'], 'segment')} in "
+    yield f"{counted(facts[plural(cut.level)], cut.level)}, {len(cut.text)} characters.</p>"
     if facts["segments"]:
         yield _table(rows_of_lengths(facts, cut.units))
         yield _bars(facts[f"histogram_of_{cut.units[0]}"], cut.units[0])
@@ -103,14 +118,17 @@ def _document(cut: CutText, *, alone: bool) -> Iterator[str]:
 
 def _segments(cut: CutText) -> Iterator[str]:
     before = -1
+    deeper = [set(cuts[1:-1].tolist()) for cuts in cut.deeper]
     for index, (start, end, outer) in enumerate(cut.spans(DRAWN_CHARACTERS)):
         if outer != before:
-            yield ("</section>" if before >= 0 else "") + "<section class=u>"
+            rank = sum(start in cuts for cuts in deeper)
+            kind = f'"u r{min(rank, 2)}"' if rank else "u"
+            yield ("</section>" if before >= 0 else "") + f"<section class={kind}>"
             before = outer
         segment = cut.text[start : min(end, DRAWN_CHARACTERS)]
-        about = f"segment {index}, {cut.level[:-1]} {outer}: {end - start} characters"
-        about += f", {len(cut.text[start:end].split())} words"
-        about += "" if cut.tokens is None else f", {cut.tokens[index]} tokens"
+        about = f"segment {index}, {cut.level} {outer}: {counted(end - start, 'character')}"
+        about += f", {counted(len(cut.text[start:end].split()), 'word')}"
+        about += "" if cut.tokens is None else f", {counted(int(cut.tokens[index]), 'token')}"
         empty = " class=e" if segment.isspace() else ""
         # A block ends its line by itself.
         yield f'<i{empty} title="{about}">{_safe(segment)}</i>'

@@ -28,6 +28,10 @@ _BINS = [f"{a}-{b - 1}" if a < b - 1 else f"{a}" for a, b in pairwise(_EDGES)] +
 _MOST_SEPARATORS = 12
 LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space", "none"
 _LINE_END = re.compile(r"\r\n?|\n")
+# Thai and Lao, Burmese, Khmer, kana, Han.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 _BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
 # Control characters would steer the reader's terminal, marks of direction reorder what is shown,
@@ -40,6 +44,18 @@ _VISIBLE |= dict.fromkeys((*_HOSTILE, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), 0
 def visible(text: str) -> str:
     """Return the text as valid UTF-8 and XML, with signs for what would steer a screen."""
     return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def plural(name: str) -> str:
+    """Return the plural of the name of a level or a unit."""
+    if name[-1:] == "y" and name[-2:-1] not in "aeou":
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith("s") else f"{name}s"
+
+
+def counted(number: int, name: str) -> str:
+    """Return a number with the name of what it counts: "1 segment", "2 classes"."""
+    return f"{number} {name if number == 1 else plural(name)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,24 +110,45 @@ class CutText:
     text: str
     cuts: Cuts
     outer: Cuts  # of the level above, a subset of `cuts`, such as top-level definitions
-    level: str  # the name of what `outer` cuts
+    level: str  # the name of one of what `outer` cuts
     note: str = ""  # who cut it, and why
     tokens: Integers | None = None  # int64 [segments], None without a tokenizer
     levels: Mapping[str, Cuts] = field(default_factory=dict)  # all of the segmenter, by name
 
     @classmethod
-    def by(cls, segmenter: Segmenter, text: str, *, name: str, note: str = "") -> CutText:
-        """Cut a text; the level above is the segmenter's, else the paragraphs by blank lines."""
+    def by(
+        cls,
+        segmenter: Segmenter,
+        text: str,
+        *,
+        name: str,
+        note: str = "",
+        anchors: Integers | None = None,
+    ) -> CutText:
+        """Cut a text; the level above is the segmenter's, else the paragraphs by blank lines.
+
+        anchors: of the tokens of the text, if they are to be counted.
+        """
         segmenter = segmenter.choose(text=text)  # names its levels better than one of any kind
-        names, levels = segmenter.level_names, segmenter.levels(text)
+        names = segmenter.level_names
+        if anchors is None:
+            levels = segmenter.levels(text)
+        else:
+            levels = segmenter.levels_of_tokens(text, anchors)
         cuts = levels[0]
         if len(levels) > 1 and len(levels[1]) > 2:
-            outer, level = levels[1], f"{names[1]}{'es' if names[1].endswith('s') else 's'}"
+            outer, level = levels[1], names[1]
         else:
-            outer, level = _paragraphs(text, cuts), "paragraphs"
-        known = dict(zip(names, levels, strict=True))
+            outer, level = _paragraphs(text, cuts), "paragraph"
         return cls(
-            name=name, text=text, cuts=cuts, outer=outer, level=level, note=note, levels=known
+            name=name,
+            text=text,
+            cuts=cuts,
+            outer=outer,
+            level=level,
+            note=note,
+            tokens=None if anchors is None else tokens_of(cuts, anchors),
+            levels=dict(zip(names, levels, strict=True)),
         )
 
     @property
@@ -121,8 +158,25 @@ class CutText:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Return the units in which lengths are counted; histograms show the first."""
-        return ("words", "characters") if self.tokens is None else ("tokens", "words", "characters")
+        """Return the units in which lengths are counted; histograms show the first.
+
+        Scripts without spaces have no words to count.
+        """
+        unspaced = 2 * len(_UNSPACED.findall(self.text)) > len("".join(self.text.split()))
+        tokens = () if self.tokens is None else ("tokens",)
+        return (*tokens, *(() if unspaced else ("words",)), "characters")
+
+    @property
+    def length(self) -> int:
+        """Return the length of the text in the first of `units`."""
+        if self.tokens is not None:
+            return int(self.tokens.sum())
+        return len(self.text.split()) if self.units[0] == "words" else len(self.text)
+
+    @property
+    def deeper(self) -> tuple[Cuts, ...]:
+        """Return the cuts of the levels above `outer`, those that cut at all."""
+        return tuple(cuts for cuts in [*self.levels.values()][2:] if len(cuts) > 2)
 
     def spans(self, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
         """Yield start, end and outer segment's number of each segment that starts before `stop`."""
@@ -151,17 +205,17 @@ def statistics(cut: CutText) -> dict[str, Any]:
     segments = [cut.text[start:end] for start, end, _ in cut.spans()]
     lengths = {"characters": np.diff(cut.cuts)}
     lengths["words"] = np.array([len(segment.split()) for segment in segments], dtype=np.int64)
-    found: dict[str, Any] = {"segments": len(segments), cut.level: max(0, len(cut.outer) - 1)}
+    found: dict[str, Any] = {"segments": len(segments)}
+    found[plural(cut.level)] = max(0, len(cut.outer) - 1)
     if cut.tokens is not None:
         lengths["tokens"] = cut.tokens[cut.tokens > 0]  # a model sees no others
         found["segments_without_token"] = int((cut.tokens == 0).sum())
     for unit, values in lengths.items():
-        counted = Distribution.of(values)
-        found[unit] = _lengths(counted)
-        found[f"share_of_one_{unit[:-1]}"] = round(counted.share_of(1), 4)
-        if unit != "characters":
-            bins = zip(_BINS, counted.histogram(_EDGES), strict=True)
-            found[f"histogram_of_{unit}"] = dict(bins)
+        held = Distribution.of(values)
+        found[unit] = _lengths(held)
+        found[f"share_of_one_{unit[:-1]}"] = round(held.share_of(1), 4)
+        bins = zip(_BINS, held.histogram(_EDGES), strict=True)
+        found[f"histogram_of_{unit}"] = dict(bins)
     most = Counter(map(_separator, segments)).most_common(_MOST_SEPARATORS)
     found["separators"] = {name: round(n / len(segments), 4) for name, n in most}
     found["rates"] = {name: _rate(name, n, cut.text) for name, n in most}

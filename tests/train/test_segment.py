@@ -17,7 +17,8 @@ from segmenters.registry import SEGMENTERS
 from segmenters.show import CutText, page, shown, statistics, visible
 from tests.segmenters.texts import any_text
 from train.cli import main
-from train.commands.segment import Choice, built, colours_of
+from train.commands.segment import Choice, colours_of
+from train.data.rows.source_segmenter import built
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Dr. Brown came. He left!\n\nOne\n"
@@ -119,10 +120,11 @@ def test_tokens_of_segments_are_those_that_a_loop_counts(text, data, tmp_path_fa
     fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     path = tmp_path_factory.getbasetemp() / "tokenizer.json"
     fast.save(str(path))
-    from train.commands.segment import _counter
+    from train.commands.segment import _anchors
 
-    cut = cut_of(text)
-    found = _counter(str(path))(cut)
+    anchors = _anchors(str(path))(text)
+    cut = CutText.by(Sentences(backend="rules"), text, name="a", anchors=anchors)
+    found = cut.tokens
     offsets = fast.encode(text).offsets
     starts = [start for start, _ in offsets]
     counted = [
@@ -157,8 +159,8 @@ def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
     made = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "a &lt; b &amp; &quot;c&quot;. </i>" in made and "<script" not in made
     assert not re.search(r"(src|href)=", made) and "<hr" in made
-    assert 'title="segment 1, paragraph 0: 5 characters, 1 words"' in made
-    assert "1 documents" in capfd.readouterr().err
+    assert 'title="segment 1, paragraph 0: 5 characters, 1 word"' in made
+    assert "1 document\n" in capfd.readouterr().err
     assert "&lt;/title&gt;" in page([cut_of("")], title="</title>")
 
 
@@ -275,7 +277,7 @@ def test_folders_are_tables(file, capfd):
     assert rows[0] == ["document", "segments", "words/segment", "by"]
     assert [row[-1] for row in rows[1:3]] == ["default", "c.py"]
     assert ["all", "2", "4", "2.2"] in rows and "hidden" not in shown.out
-    assert "1 files are no text" in shown.err
+    assert "1 file is no text" in shown.err
     assert main(["segment", str(file.parent), "--json"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert [json.loads(line)["segmenter"] for line in lines] == ["prose", "code (python)"]

@@ -31,10 +31,9 @@ from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
 from train.commands.pretrain import decoder_of
-from train.commands.segment import built
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets
-from train.data.rows.source_segmenter import CURE, at_level, source_segmenter
+from train.data.rows.source_segmenter import CURE, at_level, built, source_segmenter
 from train.data.store.shards import level_of
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
@@ -121,7 +120,7 @@ def segmenter_of(
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
         made, level = built(options.segmenter, option=f"{section}.segmenter"), 0
-        stored = {"levels": len(made.level_names), "level_names": made.level_names}
+        stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
         with suppress(DataError):  # one without that level is followed at its finest
             level = level_of(stored, run.notes.get("level"), what="")
         return at_level(made, level)

@@ -1,7 +1,9 @@
 """`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
 
-A segmenter is named by its file in conf/segmenter, or by its class in words, with parameters after
-a colon: `stride:length=100`, `lines:granularity=logical,language=python`, `matched:of=lines`.
+A segmenter is named by its file in conf/segmenter, by its class in words, or as `yours.Pauses`, a
+class of one's own that Python finds here, with parameters after a colon: `stride:length=100`,
+`lines:granularity=logical,language=python`, `matched:of=lines`. Rows of JSON lines and Parquet, and
+with --text-key of tables, are documents.
 Without a name it depends on the kind of each document, as in `bipe prepare segmenter=auto`; what
 decided is printed. A file that cannot be shown (missing, binary) gives one line, and the next is
 read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
@@ -22,22 +24,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
-from segmenters.base import SegmenterError, tallied
+from segmenters.base import Meta, SegmenterError, tallied
 from segmenters.code.parsed import cure
 from segmenters.documents.router import decide
-from segmenters.show import CutText, page, shown, statistics, tokens_of, visible
+from segmenters.show import CutText, counted, page, plural, shown, statistics, visible
 from segmenters.show.measures import Integers, rows_of_lengths, rows_of_separators
+from train.data.reading.documents import Document
+from train.data.reading.named import documents, files
+from train.data.rows.source_segmenter import built
 from train.errors import UserError, as_config_error, nearest
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-EXIT_FAULT, STDIN = 2, "-"
+EXIT_FAULT = 2
 _BAR, _UNLIMITED = 40, 1000  # columns; the latter without a terminal
-# A file is binary if its head has a NUL, or if more than this share of it is not UTF-8.
-_HEAD, _SHARE_OF_TEXT = 8192, 0.3
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_SKIPPED = frozenset(("__pycache__", "node_modules"))
 _KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 
 
@@ -66,12 +67,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="bipe segment", description="Show documents with their segments.")
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="text in UTF-8, a folder, or - (standard input)")
+    add("--text-key", metavar="FIELD", help="of the rows of .jsonl, .parquet, .csv with the text")
     names = ", ".join(registry.SEGMENTERS)
-    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=f"one of {names}")
+    asked = f"one of {names}, or a class of yours: MODULE.CLASS"
+    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=asked)
     add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
     add("--language", metavar="NAME", help="the programming language of the documents")
     add("--levels", metavar="N or NAMES", help="levels to show: 2, or as in sentence,paragraph")
-    add("--longest", metavar="N", help="split segments of more characters at the next lower level")
+    longest = "split segments of more characters, or as in '128 tokens', at the next lower level"
+    add("--longest", metavar="N", help=longest)
     add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
     add("--html", metavar="OUT", type=Path, help="write a page of HTML")
     add("--json", action="store_true", help="print cuts and statistics, one document per line")
@@ -99,9 +103,9 @@ class Choice:
             with as_config_error("--language: "):
                 registry.language_named(self.language)
 
-    def of(self, text: str, name: str) -> tuple[str, str, Segmenter]:
+    def of(self, text: str, name: str, fields: Meta = None) -> tuple[str, str, Segmenter]:
         """Return the name of a text's segmenter, the reason, and the segmenter itself."""
-        label, why, chosen = self._chosen(text, name)
+        label, why, chosen = self._chosen(text, name, dict(fields or {}))
         if self.levels is None and self.longest is None:
             return label, why, chosen
         wish = self.levels or str(len(chosen.level_names))
@@ -109,8 +113,18 @@ class Choice:
         with as_config_error("--"):
             return label, why, Levels(of=chosen, keep=keep, longest=self.longest)
 
-    def _chosen(self, text: str, name: str) -> tuple[str, str, Segmenter]:
-        meta = {"language": self.language} if self.language else {}
+    @property
+    def bound_in_tokens(self) -> bool:
+        return self.longest is not None and "token" in self.longest
+
+    @property
+    def fields(self) -> list[str]:
+        """Return the fields of rows that the segmenter reads, besides those that all do."""
+        field = getattr(built(self.segmenter), "field", None) if self.segmenter else None
+        return [field] if field else []
+
+    def _chosen(self, text: str, name: str, meta: dict[str, Any]) -> tuple[str, str, Segmenter]:
+        meta |= {"language": self.language} if self.language else {}
         kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
             asked = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
@@ -127,34 +141,13 @@ class Choice:
         return label, why, chosen
 
 
-def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
-    """Return the segmenter of a name with its parameters; option: its source, for messages."""
-    name, _, rest = wish.partition(":")
-    if name not in registry.SEGMENTERS:
-        raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
-    given: dict[str, Any] = {}
-    where = f"{option} {name}: "
-    known = [field.name for field in dataclasses.fields(registry.segmenter_class(name))]
-    for pair in filter(None, rest.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise UserError(f"{where}parameters are KEY=VALUE,..., was: {pair!r}")
-        if key not in known:
-            raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
-        try:  # JSON for numbers, true and false; anything else is text
-            given[key] = built(value, option=option) if key == "of" else json.loads(value)
-        except json.JSONDecodeError:
-            given[key] = value
-    with as_config_error(where, TypeError):
-        return registry.make(name, **given)
-
-
 class _Row(NamedTuple):
     name: str
     label: str
     note: str
     segments: int
-    units: int  # tokens, or words without a tokenizer
+    units: int
+    unit: str  # tokens; without a tokenizer words, or characters for scripts without spaces
 
 
 class _Run:
@@ -163,7 +156,9 @@ class _Run:
         self.choice = Choice(
             options.segmenter, options.kind, options.language, options.levels, options.longest
         )
-        self.count = _counter(options.tokenizer) if options.tokenizer else None
+        self.anchors = _anchors(options.tokenizer) if options.tokenizer else None
+        if self.choice.bound_in_tokens and not self.anchors:
+            raise UserError(f"--longest {options.longest}: needs --tokenizer PATH, to count them")
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
         self.rows: list[_Row] = []
@@ -173,10 +168,12 @@ class _Run:
         """Show all files; one that cannot be shown is a fault, or is skipped inside a folder."""
         options = self.options
         inside, faults, skipped = False, 0, 0
-        for name, in_folder in _files(options.files):
+        for name, in_folder in files(options.files):
             inside = inside or in_folder
             try:
-                self.one(name, in_folder)
+                fields = self.choice.fields
+                for one in documents(name, text_key=options.text_key, fields=fields):
+                    self.one(one, in_folder)
             except (UserError, SegmenterError) as fault:
                 faults, skipped = faults + (not in_folder), skipped + in_folder
                 if not in_folder:
@@ -184,39 +181,38 @@ class _Run:
         if options.html and self.pages:
             made = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
             options.html.write_text(made, encoding="utf-8", newline="")
-            print(f"{options.html}: {len(self.pages)} documents", file=sys.stderr)
+            print(f"{options.html}: {counted(len(self.pages), 'document')}", file=sys.stderr)
         if (inside or len(self.rows) > 1) and self.rows and not options.json:
-            _print(*_summary(self.rows, unit="tokens" if self.count else "words"))
+            _print(*_summary(self.rows))
         for rule in self.rules:
             if (help := cure(rule)) is not None:
-                _warn(f"{self.rules[rule]} characters: {rule}; {help}")
+                _warn(f"{counted(self.rules[rule], 'character')}: {rule}; {help}")
         if skipped:
-            print(f"bipe: segment: {skipped} files are no text", file=sys.stderr)
+            verb = "is" if skipped == 1 else "are"
+            print(f"bipe: segment: {counted(skipped, 'file')} {verb} no text", file=sys.stderr)
         return EXIT_FAULT if faults or not self.rows else 0
 
-    def one(self, name: str, in_folder: bool) -> None:
-        text = _read(name)
-        label, why, segmenter = self.choice.of(text, name)
+    def one(self, document: Document, in_folder: bool) -> None:
+        text, name = document.text, document.id
+        label, why, segmenter = self.choice.of(text, name, document.meta)
+        anchors = None if self.anchors is None else self.anchors(text)
         with tallied() as rules:
-            cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}")
+            cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}", anchors=anchors)
         self.rules.update(rules)
         told = "".join(
             f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule) is not None
         )
         cut = dataclasses.replace(cut, note=f"{cut.note}{told}")
-        if self.count:
-            cut = dataclasses.replace(cut, tokens=self.count(cut))
         if self.options.levels:
             cut = dataclasses.replace(cut, note=f"{cut.note}; levels: {cut.sizes}")
-        units = len(text.split()) if cut.tokens is None else int(cut.tokens.sum())
         count = len(cut.cuts) - 1
-        self.rows.append(_Row(name, label, cut.note, count, units))
+        self.rows.append(_Row(name, label, cut.note, count, cut.length, cut.units[0]))
         if self.options.html:
             self.pages.append(cut)
         if self.options.json:
             facts = {"file": name, "segmenter": label, "why": why, **statistics(cut)}
             facts |= {"fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist()}
-            facts |= {"level": cut.level, "outer": cut.outer.tolist()}
+            facts |= {"level": plural(cut.level), "outer": cut.outer.tolist()}
             facts |= {"levels": {name: cuts.tolist() for name, cuts in cut.levels.items()}}
             facts |= {} if cut.tokens is None else {"tokens_of_segments": cut.tokens.tolist()}
             _write([json.dumps(facts), "\n"])
@@ -224,7 +220,7 @@ class _Run:
             _print(*_tables(cut))
         elif not self.options.html and not in_folder:
             # Facts about the segmenter go to stderr: stdout holds only the text.
-            size = f"{count} segments" if cut.text else "empty, no segments"
+            size = counted(count, "segment") if cut.text else "empty, no segments"
             sys.stdout.flush()
             print(visible(f"{name}: {cut.note}; {size}"), file=sys.stderr)
             _write(shown(cut, self.colours))
@@ -242,44 +238,8 @@ def colours_of(wish: str, *, is_terminal: bool) -> int:
     return 256 if console.color_system in ("256", "truecolor") else 16
 
 
-def _files(names: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield files, and whether from a folder; hidden files and installed packages are left out."""
-    for name in names:
-        if name == STDIN or not Path(name).is_dir():
-            yield name, False
-            continue
-        for folder, folders, files in os.walk(name):
-            folders[:] = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
-            for file in sorted(file for file in files if file[0] != "."):
-                yield str(Path(folder) / file), True
-
-
-def _read(name: str) -> str:
-    """Return the text of a file, with a warning if some of it is not UTF-8."""
-    try:
-        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-    except OSError as fault:
-        raise UserError(f"{name}: {fault.strerror or fault}") from None
-    if data.startswith(_UTF16):
-        raise UserError(f"{name}: UTF-16; convert it with: iconv -f UTF-16 -t UTF-8")
-    nul = data.find(b"\0", 0, _HEAD)
-    if nul >= 0:
-        raise UserError(f"{name}: a binary file (NUL at byte {nul})")
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        first_bad = fault.start
-    text = data.decode("utf-8", "replace")
-    replaced = text.count("\ufffd") - data.count("\ufffd".encode())
-    if replaced > _SHARE_OF_TEXT * len(text):
-        raise UserError(f"{name}: a binary file ({replaced / len(text):.0%} of it is not UTF-8)")
-    _warn(f"{name}: not UTF-8 at byte {first_bad}; {replaced} characters are shown as U+FFFD")
-    return text
-
-
-def _counter(path: str) -> Callable[[CutText], Integers]:
-    """Return a function that counts the tokens of each segment with a tokenizer."""
+def _anchors(path: str) -> Callable[[str], Integers]:
+    """Return a function that gives the anchors of the tokens of a text."""
     import tokenizers
 
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
@@ -291,9 +251,8 @@ def _counter(path: str) -> Callable[[CutText], Integers]:
         raise UserError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
     fast.no_truncation()
     fast.no_padding()
-    return lambda cut: tokens_of(
-        cut.cuts,
-        anchors_from_offsets(cut.text, fast.encode(cut.text, add_special_tokens=False).offsets),
+    return lambda text: anchors_from_offsets(
+        text, fast.encode(text, add_special_tokens=False).offsets
     )
 
 
@@ -301,7 +260,8 @@ def _tables(cut: CutText) -> Iterator[Any]:
     from rich.bar import Bar
 
     facts = statistics(cut)
-    found = f"{facts['segments']} segments in {facts[cut.level]} {cut.level}"
+    found = counted(facts["segments"], "segment")
+    found += f" in {counted(facts[plural(cut.level)], cut.level)}"
     yield visible(f"{cut.name}: {found}; {cut.note}")
     if not facts["segments"]:
         return
@@ -316,21 +276,28 @@ def _tables(cut: CutText) -> Iterator[Any]:
     yield _table(rows_of_separators(facts))
 
 
-def _summary(rows: list[_Row], *, unit: str) -> Iterator[Any]:
+def _summary(rows: list[_Row]) -> Iterator[Any]:
     """Yield a table with a line per document, then one with a line per segmenter."""
-    lines = [[row.name, *_sizes([row]), row.note] for row in rows]
-    yield _table([["document", "segments", f"{unit}/segment", "by"], *lines])
+    units = list(dict.fromkeys(row.unit for row in rows))
+    size = f"{units[0]}/segment" if len(units) == 1 else "length/segment"
+
+    def sizes(some: list[_Row]) -> tuple[str, str]:
+        means = []
+        for unit in units:
+            own = [row for row in some if row.unit == unit]
+            if count := sum(row.segments for row in own):
+                mean = f"{sum(row.units for row in own) / count:.1f}"
+                means.append(mean if len(units) == 1 else f"{mean} {unit}")
+        return str(sum(row.segments for row in some)), ", ".join(means) or "-"
+
+    lines = [[row.name, *sizes([row]), row.note] for row in rows]
+    yield _table([["document", "segments", size, "by"], *lines])
     yield ""
     labels = sorted({row.label for row in rows})
     groups = [(label, [row for row in rows if row.label == label]) for label in labels]
     groups += [("all", rows)] if len(groups) > 1 else []
-    body = [[label, str(len(group)), *_sizes(group)] for label, group in groups]
-    yield _table([["all by", "documents", "segments", f"{unit}/segment"], *body])
-
-
-def _sizes(rows: list[_Row]) -> tuple[str, str]:
-    segments = sum(row.segments for row in rows)
-    return str(segments), f"{sum(r.units for r in rows) / segments:.1f}" if segments else "-"
+    body = [[label, str(len(group)), *sizes(group)] for label, group in groups]
+    yield _table([["all by", "documents", "segments", size], *body])
 
 
 def _table(rows: list[list[str]]) -> Table:

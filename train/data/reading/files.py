@@ -1,11 +1,14 @@
-"""Readers of files: text, JSON lines (also compressed) and Parquet, on disks and at addresses.
+"""Readers of files: text, JSON lines, CSV and Parquet, also compressed, on disks and at addresses.
 
 Files are read in sorted order and ids are relative to the folder, so that a corpus gives the same
 documents wherever it is stored. `encoding_errors` is for bytes that are not UTF-8 (Parquet holds
 text, not bytes); `on_bad` is for files and rows without a document.
 """
 
+import csv
+import io
 import json
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +32,8 @@ from train.data.reading.fields import Rows, columns_of
 from train.data.reading.storage import File, Span, lines_of, listed, opened, raw, spans
 from train.disk.manifest import redacted
 from train.errors import DataError
+
+log = logging.getLogger("bipe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +107,9 @@ class Files(TolerantReader):
 
 
 # Files that hold a document per row, compressed or not.
-_ROWS = re.compile(r"\.(jsonl|ndjson|parquet)(?:\.\w{1,4})?$", re.IGNORECASE)
+_ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
+_CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}
+_LONGEST_FIELD = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +121,16 @@ class TextFiles(Files):
 
     def check(self) -> None:
         for key, value in (("path", str(self.path)), ("pattern", self.pattern)):
-            if rows := _ROWS.search(value):
-                corpus = "parquet" if rows[1] == "parquet" else "jsonl"
+            rows = _ROWS.search(value)
+            corpus = _CORPORA.get(rows[1].lower(), "jsonl") if rows else ""
+            if corpus == "csv":  # its records may be the segments
+                log.warning(
+                    "%s=%s: each table is one document; a document per row: corpus=csv "
+                    "and text_key for the field with the text",
+                    key,
+                    redacted(value),
+                )
+            elif rows:
                 raise DataError(
                     f"{key} must name files of text, each of them one document, was: "
                     f"{redacted(value)}. Its rows are documents: take corpus={corpus}, and "
@@ -172,6 +187,37 @@ class JSONL(Rows, Files):
             raise Bad(where=where, rule="not JSON", detail=f"not JSON: {what}") from None
         del text
         return self.row(row, where=where, id=id, replaced=replaced)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CSV(Rows, Files):
+    """One document per row of a table whose first row names its columns.
+
+    delimiter: None: a tab in files called .tsv, else a comma.
+    """
+
+    pattern: str = "**/*.csv*"
+    delimiter: str | None = None
+    encoding_errors: str = "replace"
+
+    def read_file(self, file: File) -> Iterator[Document | Bad]:
+        delimiter = self.delimiter or ("\t" if ".tsv" in file.name.lower() else ",")
+        csv.field_size_limit(_LONGEST_FIELD)
+        with opened(file) as stored, bad_where(str(file), rule="not UTF-8"):
+            text, replaced = decode(stored.read(), errors=self.encoding_errors)
+        rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        number = 1
+        try:
+            for number, row in enumerate(rows, start=1):
+                where = f"{file}, row {number}"
+                # What was replaced in the file counts for its first row.
+                found = self.row(row, where=where, id=f"{file.name}:{number}", replaced=replaced)
+                replaced = 0
+                if found is not None:
+                    yield found
+        except csv.Error as fault:
+            detail = f"not CSV behind row {number}: {fault}"
+            raise Bad(where=str(file), rule="not CSV", detail=detail) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,21 @@
-"""The segmenter of prepared data, rebuilt from the fingerprint in its manifest."""
+"""Segmenters by name, and those of prepared data, rebuilt from the fingerprint in its manifest."""
 
+import dataclasses
+import functools
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from bipe.build import TARGET, build
+from bipe.build import TARGET, build, find
+from segmenters import registry
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
 from train.data.rows.sets import DataSets
 from train.disk.manifest import plain
-from train.errors import ConfigError, nearest
+from train.errors import ConfigError, UserError, as_config_error, nearest
 
 # spaCy loads a model by the name of its package, which is code, or from a folder.
 _MODEL = re.compile(
@@ -92,3 +96,45 @@ def _refuse_models(description: Any, allowed: tuple[str, ...]) -> None:
             )
     for value in description.values():
         _refuse_models(value, allowed)
+
+
+def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
+    """Return the segmenter of a name with its parameters; option: its source, for messages.
+
+    Only the words of `bipe segment` may name a class of one's own: importing it runs it.
+    """
+    name, _, rest = wish.partition(":")
+    given: dict[str, Any] = {}
+    where = f"{option} {name}: "
+    make: Callable[..., Segmenter] = functools.partial(registry.make, name)
+    if "." in name and option == "--segmenter":
+        make = kind = _own_class(name, where)
+    elif name in registry.SEGMENTERS:
+        kind = registry.segmenter_class(name)
+    else:
+        raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
+    known = [field.name for field in dataclasses.fields(kind)]
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"{where}parameters are KEY=VALUE,..., was: {pair!r}")
+        if key not in known:
+            raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
+        try:  # JSON for numbers, true and false; anything else is text
+            given[key] = built(value, option=option) if key == "of" else json.loads(value)
+        except json.JSONDecodeError:
+            given[key] = value
+    with as_config_error(where, TypeError):
+        return make(**given)
+
+
+def _own_class(name: str, where: str) -> type[Segmenter]:
+    """Return a class by its dotted name, also from the working directory."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    package = name.partition(".")[0]
+    try:
+        found: type[Segmenter] = find(name, Segmenter, allowed=(f"{package}.",))
+    except (ImportError, ValueError) as fault:
+        raise UserError(f"{where}{fault}") from None
+    return found

@@ -229,14 +229,17 @@ def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) 
     None: the finest. manifest: of a split, or its entry in that of the whole. Raises DataError,
     with `what` in front, for what is not there.
     """
-    count, names = int(manifest["levels"]), [*manifest.get("level_names", [])]
-    wished = [wish] if isinstance(wish, str | int) else [0] if wish is None else [*wish]
-    known: dict[str | int, int] = {name: number for number, name in enumerate(names)}
-    known |= {number: number for number in range(count)}
-    for one in wished:
+    if wish is None:
+        return 0
+    count, names = manifest.get("levels"), manifest.get("level_names", [])
+    if not isinstance(count, int) or not isinstance(names, list) or len(names) > count:
+        raise DataError(f"{what}={wish}: the manifest states no levels; prepare again")
+    known: dict[str | int, int] = {str(name): number for number, name in enumerate(names)}
+    known |= {number: number for number in range(min(count, MAX_LEVELS))}
+    for one in [wish] if isinstance(wish, str | int) else wish:
         if one in known:
             return known[one]
-    there = [*names, f"0 to {count - 1}"] if count > 1 else names or ["0"]
+    there = [*map(str, names), f"0 to {count - 1}"] if count > 1 else [*map(str, names), "0"]
     raise DataError(
         f"{what}={wish} must be among {', '.join(there)}; levels= of the source stores more of them"
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.data.reading.documents import REPLACEMENT, clean, decode, unwrap
-from train.data.reading.files import JSONL, Parquet, TextFiles
+from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
 from train.errors import DataError
 
@@ -196,3 +196,29 @@ def test_rows_are_not_read_as_one_document_of_text(name, corpus, tmp_path):
     for reader in (TextFiles(path=tmp_path / name), TextFiles(path=tmp_path, pattern=f"*{name}")):
         with pytest.raises(DataError, match=f"take corpus={corpus}, and"):
             reader.check()
+
+
+def test_rows_of_a_table_are_documents(tmp_path):
+    (tmp_path / "a.csv").write_bytes(
+        b'\xef\xbb\xbfid,text,lang\r\n1,"One, ""two"".\r\nThree.",en\r\n2,,de\r\n'
+    )
+    with gzip.open(tmp_path / "b.tsv.gz", "wt") as packed:
+        packed.write("text\tpath\nx = 1\ta.py\n")
+    found = [*CSV(path=tmp_path, pattern="*.?sv*").read()]
+    assert [each.id for each in found] == ["a.csv:1", "a.csv:2", "b.tsv.gz:1"]
+    assert found[0].text == 'One, "two".\r\nThree.' and found[0].meta == {"lang": "en"}
+    assert found[1].text == "" and found[2].meta == {"path": "a.py"}
+    (tmp_path / "a.csv").write_text('text\n"open')
+    with pytest.raises(DataError, match="not CSV behind row"):
+        [*CSV(path=tmp_path / "a.csv").read()]
+    (tmp_path / "a.csv").write_text("body\nOne.\n")
+    with pytest.raises(DataError, match="text_key=text is not there; there is: body"):
+        [*CSV(path=tmp_path / "a.csv").read()]
+    (tmp_path / "a.csv").write_text("text\n" + "x" * 200_000 + "\n")
+    assert len(next(CSV(path=tmp_path / "a.csv").read()).text) == 200_000
+
+
+def test_a_table_as_one_document_is_warned_of(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("text\nOne.\n")
+    TextFiles(path=tmp_path, pattern="*.csv").check()
+    assert "a document per row: corpus=csv" in caplog.text

@@ -1,0 +1,109 @@
+"""What `bipe segment` reads and by what: rows, own segmenters, tokens, scripts without spaces."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tokenizers
+
+from segmenters import Mixed
+from segmenters.show import CutText, page, shown
+from train.cli import main
+from train.data.rows.source_segmenter import built
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("Dr. Brown came. He left!\n\nOne\n", encoding="utf-8")
+    return path
+
+
+def test_rows_are_documents_with_their_fields(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"text": "x = (1,\n 2)\n", "path": "a.py", "said": "One. Two."},
+        {"text": "One. Two.", "said": "One. Two. Three."},
+    ]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("a.csv").write_text('text,said\n"One. ""Two"".",No\n')
+    pq.write_table(pa.Table.from_pylist(rows), "a.parquet")
+    found = {}
+    for words in ("a.jsonl", "a.parquet", "a.jsonl --text-key said", "a.csv --text-key text"):
+        assert main(["segment", *words.split(), "--json"]) == 0
+        made = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        found[words] = [(each["segmenter"], each["segments"]) for each in made]
+    assert found["a.jsonl"] == found["a.parquet"] == [("code (python)", 1), ("prose", 2)]
+    assert found["a.jsonl --text-key said"][1] == ("prose", 3)
+    assert found["a.csv --text-key text"] == [("prose", 2)]
+    assert main(["segment", "a.csv"]) == 0 and "csv, by name" in capsys.readouterr().err
+    assert main(["segment", "a.jsonl", "--text-key", "txt"]) == 2
+    told = capsys.readouterr().err
+    assert "--text-key txt is not there; there is: text, path, said" in told
+
+
+def test_a_segmenter_of_ones_own_is_found_in_the_working_directory(file, monkeypatch, capsys):
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "yours", None)
+    del sys.modules["yours"]
+    Path("yours.py").write_text(
+        "import re\nfrom dataclasses import dataclass\nfrom segmenters import Segmenter\n\n\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Pauses(Segmenter):\n"
+        "    signs: str = ','\n    lookahead = 1\n\n    def _ends(self, text):\n"
+        "        return [m.end() for m in re.finditer(f'[{self.signs}] ', text)]\n\n\n"
+        "class No: pass\n"
+    )
+    Path("a.txt").write_text("One, two; three.")
+    assert main(["segment", "a.txt", "--segmenter", "yours.Pauses:signs=,;"]) == 2
+    assert "KEY=VALUE" in capsys.readouterr().err
+    assert main(["segment", "a.txt", "--segmenter", "yours.Pauses:signs=;", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cuts"] == [0, 10, 16]
+    for name, rule in {
+        "yours.Pause": "yours.Pause",
+        "yours.No": "Segmenter",
+        "nowhere.Pauses": "nowhere",
+        "os.system": "os",
+        "yours.Pauses:sings=1": "did you mean 'signs'",
+    }.items():
+        assert main(["segment", "a.txt", "--segmenter", name]) == 2
+        assert rule in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"there is no 'yours\.Pauses'"):  # a stored configuration
+        built("yours.Pauses", option="generate.segmenter")
+
+
+def test_lengths_are_in_characters_where_words_have_no_spaces(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("\u4f60\u597d\u3002\u518d\u89c1\u3002")
+    assert main(["segment", str(tmp_path), "--segmenter", "sentences"]) == 0
+    assert "characters/segment" in capsys.readouterr().out
+    (tmp_path / "b.txt").write_text("One word. Two.")
+    assert main(["segment", str(tmp_path), "--segmenter", "sentences"]) == 0
+    out = capsys.readouterr().out
+    assert "3.0 characters, 1.5 words" in out and "length/segment" in out
+
+
+def test_a_bound_in_tokens_needs_a_tokenizer(file, tmp_path, capsys):
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast.save(str(tmp_path / "tokenizer.json"))
+    words = ["segment", str(file), "--longest", "2 tokens"]
+    assert main(words) == 2
+    assert "--longest 2 tokens: needs --tokenizer PATH" in capsys.readouterr().err
+    assert main([*words, "--tokenizer", str(tmp_path), "--json"]) == 0
+    assert max(json.loads(capsys.readouterr().out)["tokens_of_segments"]) == 2
+
+
+def test_deeper_levels_are_drawn():
+    text = "# A\n\nOne. Two.\n\nThree.\n\n# B\n\nFour.\n"
+    cut = CutText.by(Mixed(), text, name="a")
+    bars = "".join(shown(cut))
+    assert "\u2503# B" in bars and "\u2551Three." in bars and "\u2502Two." in bars
+    painted = "".join(shown(cut, 256))
+    assert re.search(r"\x1b\[[\d;]*;1m# B", painted) and not re.search(
+        r"\x1b\[[\d;]*;1m# A", painted
+    )
+    assert '<section class="u r1">' in page([cut], title="a")
