@@ -116,7 +116,8 @@ class LineEnds(Machine):
         widths = sorted(self.widths)
         width = widths[-1 - len(widths) // _OUTLIERS]
         small = following.islower() and width <= _LONG
-        if small and self.final not in _ENDS and (self.before >= _TINY or len(self.ends) > 1):
+        tiny = self.before < _TINY and width < _SHORT and len(self.ends) < 2
+        if small and self.final not in _ENDS and not tiny:
             return False
         if len(self.ends) < 2:
             return not _SHORT <= self.before <= _LONG
