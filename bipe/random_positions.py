@@ -123,7 +123,11 @@ class Randomised(Draw):
 
 @dataclass(frozen=True, kw_only=True)
 class Shifted(Draw):
-    """One random offset per document, 0 to `most` (SHAPE; Kiyono et al., 2109.05644, eq. 2)."""
+    """One random offset per document, 0 to `most` (SHAPE; Kiyono et al., 2109.05644, eq. 2).
+
+    Evaluation uses real positions, an offset of 0. The release has the offset most + 1 there, which
+    it never drew in training.
+    """
 
     most: int = field(metadata=at_least(0))
 

@@ -47,6 +47,7 @@ NAMES = {
     "bilevel_rope": "Bilevel(Partial RoPE, Partial RoPE)",
     "bipe_alibi": "BiPE-ALiBi",
     "bipe_rope": "BiPE-RoPE",
+    "complex_order": "ComplexOrder",
     "hirope": "Bilevel(p-RoPE, p-RoPE)",
     "learned": "Learned",
     "nope": "NoPE",

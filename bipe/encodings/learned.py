@@ -1,10 +1,15 @@
-"""A learned table of absolute positions, added to the embeddings (Gehring et al., 1705.03122).
+"""Absolute encodings, a vector per id, and the learned table of them (Gehring et al., 1705.03122).
 
-The intra-segment encoding of the released BiPE. The release clamps ids beyond the table to a
-padding row, which stays zero and untrained; here the last row is trained like any other.
+    combine=add         x + p
+    combine=multiply    x * p, feature by feature (Su, kexue.fm/archives/8130)
+
+A product with a table of small entries shrinks the embedding, which the norm before the first block
+undoes. The table is the intra-segment encoding of the released BiPE. The release clamps ids beyond
+it to a padding row, which stays zero and untrained; here the last row is trained like any other.
 """
 
-from typing import Literal
+from abc import abstractmethod
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -12,20 +17,44 @@ from torch import Tensor, nn
 
 from bipe.encodings.base import Encoding
 
+Combine = Literal["add", "multiply"]
 Overflow = Literal["clamp", "error"]
+
+
+class Absolute(Encoding):
+    """An encoding that defines `vectors`; combine: what `embed` does with them."""
+
+    relative = False
+
+    def __init__(self, *, combine: Combine = "add") -> None:
+        super().__init__()
+        if combine not in get_args(Combine):
+            known = " or ".join(map(repr, get_args(Combine)))
+            raise ValueError(f"combine must be {known}, was: {combine!r}")
+        self.combine: Combine = combine
+
+    @abstractmethod
+    def vectors(self, ids: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
+        """Return the vector of each id."""
+
+    def embed(
+        self, x: Float[Tensor, "batch time width"], ids: Int[Tensor, "batch time"]
+    ) -> Float[Tensor, "batch time width"]:
+        vectors = self.vectors(ids).to(x.dtype)
+        return x + vectors if self.combine == "add" else x * vectors
 
 
 class PositionError(ValueError):
     """A position beyond the table, where `overflow` is "error"."""
 
 
-class Learned(Encoding):
-    """Adds row `id` of a table. overflow: clamp to the last row, or raise (device: assert)."""
+class Learned(Absolute):
+    """Row `id` of a table. overflow: clamp to the last row, or raise (device: assert)."""
 
-    relative = False
-
-    def __init__(self, *, width: int, length: int, overflow: Overflow = "clamp") -> None:
-        super().__init__()
+    def __init__(
+        self, *, width: int, length: int, overflow: Overflow = "clamp", combine: Combine = "add"
+    ) -> None:
+        super().__init__(combine=combine)
         if length < 1:
             raise ValueError(f"length must be at least 1, was: {length}")
         if overflow not in ("clamp", "error"):
@@ -33,9 +62,7 @@ class Learned(Encoding):
         self.table = nn.Embedding(length, width)
         self.overflow = overflow
 
-    def embed(
-        self, x: Float[Tensor, "batch time width"], ids: Int[Tensor, "batch time"]
-    ) -> Float[Tensor, "batch time width"]:
+    def vectors(self, ids: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
         last = self.table.num_embeddings - 1
         if self.overflow == "clamp":
             ids = ids.clamp(max=last)
@@ -47,4 +74,5 @@ class Learned(Encoding):
                 )
         else:
             torch._assert_async((ids <= last).all())
-        return x + self.table(ids)
+        found: Tensor = self.table(ids)
+        return found

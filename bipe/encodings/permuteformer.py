@@ -1,4 +1,4 @@
-"""Permuted features with a decay (PermuteFormer; Chen, 2109.02377, eq. 11), in softmax attention.
+"""Permuted features with a decay (PermuteFormer; Chen, 2109.02377), in softmax attention.
 
     weight(i, j) ~ r_h^(i - j) exp((P_h^i q) . (P_h^j k) / sqrt(d)),   r_h = sigmoid(2 + 3h / H)
 

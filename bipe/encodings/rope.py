@@ -6,12 +6,12 @@
 the strategies that change the frequencies for longer contexts. Forms of it in the literature:
 
     partial rotary   part=(0, 0.25): the first quarter of a head turns, as if it were the head
-                     (GPT-NeoX, 2204.06745, section 2.1)
-    p-RoPE           pairs=(0, 0.75): the slowest quarter of the pairs stays (2410.06205, section 6)
+                     (GPT-NeoX, 2204.06745)
+    p-RoPE           pairs=(0, 0.75): the slowest quarter of the pairs stays (Barbero, 2410.06205)
     BilevelRoPE      Bilevel(intra=RoPE(part=(0, 0.5)), inter=RoPE(part=(0.5, 1)))
     HiRoPE           Bilevel(intra=RoPE(pairs=(0, 0.5)), inter=RoPE(pairs=(0.5, 1))): the pairs keep
                      the frequencies of plain RoPE, so that its checkpoints go on without training
-                     (2403.19115, section 3; its window of plain positions is in hirope.py)
+                     (Zhang et al., 2403.19115; without its window of plain positions)
 """
 
 from abc import ABC, abstractmethod

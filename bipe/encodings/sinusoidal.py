@@ -1,32 +1,62 @@
-"""Sinusoids of absolute positions, added to the embeddings (Vaswani et al., 1706.03762, 3.5).
+"""Sinusoids of absolute positions, combined with the embeddings (Vaswani et al., 1706.03762, 3.5).
 
-angle_i = id * theta^(-2i / width);  feature 2i = sin angle_i,  feature 2i + 1 = cos angle_i
+    angle_i = id * theta^(-2i / width)
+
+Codes differ in where features stand, and one family in the exponents:
+
+    interleaved   sin_0 cos_0 sin_1 cos_1 ...   the paper, OpenNMT
+    halves        sin_0 sin_1 ... cos_0 ...     Transformer-XL, DeepMind's randomised positions
+    spread        as halves, but with the exponent -i / (width / 2 - 1), so that the slowest wave is
+                  exactly theta ids / radian: tensor2tensor, fairseq; an odd width ends with a zero
+
+fairseq counts positions from its padding id + 1.
 """
+
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bipe.encodings.base import Encoding
+from bipe.encodings.learned import Absolute, Combine
 from bipe.encodings.rope import inverse_frequencies
 
+Layout = Literal["interleaved", "halves", "spread"]
 
-class Sinusoidal(Encoding):
-    """Adds sines and cosines of the id, times `scale`, to the embedding (norm sqrt(width / 2))."""
 
-    relative = False
+class Sinusoidal(Absolute):
+    """Sines and cosines of the id, times `scale` (norm sqrt(width / 2) without it)."""
+
     frequencies: Tensor
 
-    def __init__(self, *, width: int, theta: float = 10000.0, scale: float = 1.0) -> None:
-        super().__init__()
-        if width % 2:
-            raise ValueError(f"width must be even, was: {width}")
-        self.constant("frequencies", inverse_frequencies(width=width, theta=theta))
-        self.scale = scale
+    def __init__(
+        self,
+        *,
+        width: int,
+        theta: float = 10000.0,
+        scale: float = 1.0,
+        layout: Layout = "interleaved",
+        combine: Combine = "add",
+    ) -> None:
+        super().__init__(combine=combine)
+        if layout not in get_args(Layout):
+            raise ValueError(f"layout must be {', '.join(get_args(Layout))}, was: {layout!r}")
+        if layout == "spread":
+            if width < 4:
+                raise ValueError(f"width must be at least 4 in the layout 'spread', was: {width}")
+            waves = torch.arange(width // 2, dtype=torch.float64)
+            frequencies = theta ** (-waves / (width // 2 - 1))
+        else:
+            if width % 2:
+                cure = "each wave has a sine and a cosine; layout=spread ends with a zero"
+                raise ValueError(f"width must be even, was: {width} ({cure})")
+            frequencies = inverse_frequencies(width=width, theta=theta)
+        self.constant("frequencies", frequencies)
+        self.scale, self.layout, self.spare = scale, layout, width % 2
 
-    def embed(
-        self, x: Float[Tensor, "batch time width"], ids: Int[Tensor, "batch time"]
-    ) -> Float[Tensor, "batch time width"]:
+    def vectors(self, ids: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
         angles = ids[..., None].double() * self.frequencies
-        waves = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-        return x + (self.scale * waves).to(x.dtype)
+        if self.layout == "interleaved":
+            return self.scale * torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+        waves = torch.cat((angles.sin(), angles.cos()), -1)
+        return self.scale * torch.nn.functional.pad(waves, (0, self.spare))

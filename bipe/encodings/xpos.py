@@ -1,4 +1,4 @@
-"""RoPE whose pairs shrink with distance, fast ones most (XPOS; Sun et al., 2212.10554, eq. 17).
+"""RoPE whose pairs shrink with distance, fast ones most (XPOS; Sun et al., 2212.10554).
 
     score(i, j) = sum over pairs p of  zeta_p^((i - j) / scale_base) (R_i q)_p . (R_j k)_p
     zeta_p = (2p / head_width + gamma) / (1 + gamma)

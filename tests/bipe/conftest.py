@@ -24,6 +24,9 @@ BARE = {
     "nope": target("NoPE"),
     "learned": target("Learned", width=WIDTH, length=24),
     "sinusoidal": target("Sinusoidal", width=WIDTH, scale=0.02),
+    "learned_multiplied": target("Learned", width=WIDTH, length=24, combine="multiply"),
+    "sinusoidal_spread": target("Sinusoidal", width=WIDTH, layout="spread", combine="multiply"),
+    "complex_order": target("complex_order.ComplexOrder", width=WIDTH),
     "rope": target("RoPE", head_width=HEAD_WIDTH),
     "rope_interleaved": target("RoPE", head_width=HEAD_WIDTH, interleaved=True),
     "rope_yarn": target("RoPE", head_width=HEAD_WIDTH, stretch=stretch("YaRN", original_length=9)),
@@ -35,7 +38,7 @@ BARE = {
     "alibi": target("ALiBi", n_head=N_HEAD),
     "alibi_x96": target("ALiBi", n_head=N_HEAD, multiplier=96.0),
 }
-RELATIVE = tuple(name for name in BARE if name not in ("learned", "sinusoidal"))
+RELATIVE = tuple(name for name in BARE if build(BARE[name]).relative)
 SCHEMES: dict[str, dict[str, Any]] = {
     **{f"flat_{name}": target("Flat", encoding=bare) for name, bare in BARE.items()},
     **{

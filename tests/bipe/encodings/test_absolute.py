@@ -1,0 +1,176 @@
+"""Absolute encodings, and encodings at given positions, against their references."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bipe.encodings import ALiBi, Learned, RoPE, Sinusoidal
+from bipe.encodings.alibi import alibi_slopes
+from bipe.encodings.complex_order import ComplexOrder, turned
+from tests.bipe.test_golden import FOLDER, present
+
+TORCH, TF, JAX = (f"encodings_{kind}.npz" for kind in ("torch", "tf", "jax"))
+SINUSOIDS = {
+    TORCH: {"interleaved_onmt": "interleaved", "concat_txl": "halves", "fairseq": "spread"},
+    TF: {"t2t": "spread"},
+    JAX: {"fixed": "halves"},
+}
+
+
+def names(file: str, prefix: str) -> list[str]:
+    if not (FOLDER / file).exists():
+        return []
+    return [name for name in np.load(FOLDER / file).files if name.startswith(prefix)]
+
+
+def read(file: str, name: str) -> torch.Tensor:
+    found = torch.from_numpy(np.load(FOLDER / file)[name])
+    return found.double() if found.is_floating_point() else found.long()
+
+
+def close(ours, theirs, atol=1e-5):
+    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
+
+
+WAVES = [
+    (file, name, layout)
+    for file, layouts in SINUSOIDS.items()
+    for name in [*names(file, "sinusoid/"), *names(file, "randpe/fixed")]
+    for kind, layout in layouts.items()
+    if name.rpartition("/")[2].startswith(kind)
+]
+
+
+@pytest.mark.parametrize(("file", "name", "layout"), WAVES, ids=lambda x: str(x))
+def test_sinusoids_equal_their_references(file, name, layout):
+    theirs = read(file, name)
+    time, width = theirs.shape
+    start = int(name.rpartition("start")[2]) if "start" in name else 0
+    ids = torch.arange(time)[None] + start
+    ours = Sinusoidal(width=width, layout=layout).vectors(ids)[0]
+    # fairseq zeroes the row of its padding id.
+    there = theirs.abs().sum(-1) > 0
+    assert there.sum() >= time - 1
+    close(ours[there], theirs[there])
+
+
+@present(TORCH)
+def test_shape_is_sinusoids_at_shifted_positions():
+    embeddings, offsets, trained, evaluated = (
+        read(TORCH, f"shape/{name}") for name in ("emb", "offsets", "train_out", "eval_out")
+    )
+    time, _, width = embeddings.shape
+    x = embeddings.transpose(0, 1) * math.sqrt(width)  # [b, t, c]; OpenNMT scales embeddings
+    encoding, ids = Sinusoidal(width=width), torch.arange(time).expand(len(x), -1)
+    close(encoding.embed(x, ids + offsets[:, None]).transpose(0, 1), trained)
+    # Its evaluation has a fixed offset, beyond all those of training; ours has none.
+    far = range(int(offsets.max()) + 1, 4096)
+    off = (encoding.embed(x, ids + offset).transpose(0, 1) - evaluated for offset in far)
+    assert any(each.abs().max() < 1e-5 for each in off)
+
+
+@present(TF)
+def test_complex_order_equals_its_reference():
+    amplitudes, frequencies, words, positions, real, imaginary = (
+        read(TF, f"complex_order/{name}")
+        for name in ("W_amp", "W_pos_init", "ids", "position", "real", "imag")
+    )
+    amplitude = amplitudes[words]
+    x = torch.cat((amplitude, torch.zeros_like(amplitude)), -1)  # a phase of zero
+    ours = turned(x, frequencies[words] * positions[..., None])
+    close(ours, torch.cat((real, imaginary), -1))
+
+
+def test_complex_order_turns_each_pair_by_its_frequency():
+    encoding, x = ComplexOrder(width=6).double(), torch.randn(1, 5, 6, dtype=torch.float64)
+    z = torch.complex(x[..., :3], x[..., 3:])
+    angles = torch.arange(5)[:, None] * encoding.frequencies
+    expected = z * torch.polar(torch.ones_like(angles), angles)
+    ours = encoding.embed(x, torch.arange(5)[None])
+    close(ours, torch.cat((expected.real, expected.imag), -1), atol=1e-12)
+
+
+def test_gradients_of_complex_order_are_right():
+    encoding, ids = ComplexOrder(width=4).double(), torch.arange(3)[None]
+    x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
+
+    def found(x, frequencies):
+        return torch.func.functional_call(_Embedded(encoding), {"of.frequencies": frequencies}, x)
+
+    start = encoding.frequencies.detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, f: found((x, ids), f), (x, start))
+
+
+class _Embedded(torch.nn.Module):
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, x, ids):
+        return self.of.embed(x, ids)
+
+
+@pytest.mark.parametrize("name", [n for n in names(JAX, "randpe/rope_") if n.endswith("s")])
+def test_rotations_at_random_positions_equal_theirs(name):
+    if name.endswith("rope_noisy_positions"):
+        name, positions = "randpe/rope_noisy_out", read(JAX, name)
+    else:
+        positions = read(JAX, f"randpe/{name.partition('_at_')[2]}")
+    x = read(JAX, "randpe/rope_x_bthd").transpose(1, 2)
+    rope = RoPE(head_width=x.shape[-1], interleaved=True)
+    turn = rope.rotation(positions.expand(len(x), -1))
+    close(turn.query(x).transpose(1, 2), read(JAX, name))
+
+
+@present(JAX)
+def test_rotations_at_real_positions_equal_theirs():
+    x = read(JAX, "randpe/rope_x_bthd").transpose(1, 2)
+    rope = RoPE(head_width=x.shape[-1], interleaved=True)
+    turn = rope.rotation(torch.arange(x.shape[2]).expand(len(x), -1))
+    close(turn.query(x).transpose(1, 2), read(JAX, "randpe/rope_plain"))
+
+
+@pytest.mark.parametrize("name", names(JAX, "randpe/sample"))
+def test_random_positions_of_the_reference_are_subsets_in_order_as_ours(name):
+    positions = read(JAX, name)
+    assert (positions.diff() > 0).all() and positions[0] >= 0
+
+
+@pytest.mark.parametrize("name", [*names(JAX, "randpe/alibi"), *names(JAX, "randpe/noisy_alibi")])
+def test_alibi_at_random_distances_equals_theirs(name):
+    theirs = read(JAX, name)
+    n_head, n_query, _ = theirs.shape
+    slopes = torch.tensor(alibi_slopes(n_head), dtype=torch.float64)
+    distances = (-theirs[0, 0] / slopes[0]).round().long()  # to the keys after the first query
+    # Theirs is not causal: a past key is half an id nearer than a future one.
+    for at in range(1, n_query):
+        k_ids = -distances[: at + 1].flip(0)[None]
+        ours = ALiBi(n_head=n_head).bias(torch.zeros(1, 1, dtype=torch.long), k_ids)
+        past = ours.dense(torch.float64)[0, :, 0, :-1] + slopes[:, None] / 2
+        close(past, theirs[:, at, :at])
+
+
+def test_a_product_multiplies_each_feature():
+    x, ids = torch.randn(1, 3, 4), torch.arange(3)[None]
+    learned = Learned(width=4, length=3, combine="multiply")
+    assert torch.equal(learned.embed(x, ids), x * learned.table.weight)
+    waves = Sinusoidal(width=4, combine="multiply", scale=2.0)
+    assert torch.equal(waves.embed(x, ids), x * waves.vectors(ids).float())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sinusoidal(width=7), r"width must be even, was: 7 \(each wave has"),
+        (lambda: Sinusoidal(width=3, layout="spread"), "width must be at least 4"),
+        (lambda: Sinusoidal(width=8, layout="rows"), "layout must be interleaved, halves, spread"),
+        (lambda: Sinusoidal(width=8, combine="x"), "combine must be 'add' or 'multiply', was: 'x'"),
+        (lambda: ComplexOrder(width=5), "width must be even, was: 5"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
