@@ -22,6 +22,7 @@ from segmenters.controls import (
 )
 from segmenters.documents.mixed import Mixed
 from segmenters.documents.router import Auto, route
+from segmenters.levels.files import Repository
 from segmenters.levels.given import Called, Given
 from segmenters.levels.levels import Levels
 from segmenters.proofs.coq import Coq
@@ -60,6 +61,7 @@ __all__ = [
     "Pattern",
     "RandomCuts",
     "Records",
+    "Repository",
     "Segmenter",
     "SegmenterError",
     "Sentences",

@@ -72,6 +72,12 @@ def tally(rule: str, characters: int) -> None:
         found[rule] += characters
 
 
+def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> dict[str, int]:
+    """Return the characters by the rule that cut them; those of no rule are the segmenter's."""
+    rest = length - sum(rules.values())
+    return {**rules, **({type(segmenter).__name__: rest} if rest > 0 else {})}
+
+
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     """Return the cuts of a text of `length` characters from the ends of its segments.
 

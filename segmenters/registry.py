@@ -40,6 +40,7 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "pattern": ("Pattern", {}),
     "random": ("RandomCuts", {"mean": 100, "seed": 0}),
     "records": ("Records", {}),
+    "repository": ("Repository", {"of": "auto"}),
     "sentences": ("Sentences", {}),
     "spacy": ("Sentences", {"backend": "spacy"}),
     "stride": ("Stride", {"length": 100}),

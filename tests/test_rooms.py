@@ -46,6 +46,7 @@ PUBLIC = {
         "Pattern",
         "RandomCuts",
         "Records",
+        "Repository",
         "Segmenter",
         "SegmenterError",
         "Sentences",

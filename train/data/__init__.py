@@ -13,6 +13,7 @@ _HOMES = {
     "reading.corpora": ("KingJamesBible", "PackageCode"),
     "reading.files": ("CSV", "JSONL", "Parquet", "TextFiles"),
     "reading.hub": ("HuggingFace",),
+    "reading.repositories": ("Repositories",),
     "reading.split": ("Split",),
     "tokenizing.vocabulary": ("LoadTokenizer", "TrainBPE"),
 }

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from segmenters.align import mark
-from segmenters.base import tallied
+from segmenters.base import shares_of, tallied
 from train.data.preparing.engines import Engine
-from train.data.preparing.parts import what_was_done
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.statistics import Shares
 from train.data.reading.documents import Document
@@ -79,7 +78,7 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         chosen = source.segmenter_of(document)
         with tallied() as rules:
             levels = source.kept.around(chosen).levels_of_tokens(document.text, anchors)
-        done.add(what_was_done(chosen, rules, document.text))
+        done.add(shares_of(chosen, rules, len(document.text)))
         marks = mark(anchors, levels)
         tokens += len(ids) + 1
         segments += np.array(

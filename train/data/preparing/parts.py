@@ -1,7 +1,7 @@
 """How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 from datatrove.data import Document as Passed
 
 from segmenters.align import Anchors, mark
-from segmenters.base import Cuts, Segmenter, SegmenterError, tallied
+from segmenters.base import Cuts, SegmenterError, shares_of, tallied
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
@@ -129,14 +129,8 @@ class PartWriter(ExitStack):
             )
         if text and chosen is not self.source.segmenter:
             self.chosen.add({repr(chosen): len(text)})
-        self.done.add(what_was_done(chosen, rules, text))
+        self.done.add(shares_of(chosen, rules, len(text)))
         return levels
-
-
-def what_was_done(chosen: Segmenter, rules: Mapping[str, int], text: str) -> dict[str, int]:
-    """Return the characters of a text by the rule that cut them; the rest is the segmenter's."""
-    rest = len(text) - sum(rules.values())
-    return {**rules, **({type(chosen).__name__: rest} if rest > 0 else {})}
 
 
 class _Reading:

@@ -1,0 +1,136 @@
+"""Documents of several files, such as repositories: each file by its own route, files as a level.
+
+The reader states the files in the field `files` of the document: a list of objects with `path`,
+`start` and `body`, where the file and, behind its header, its text begin (characters), and `meta`,
+its own fields. A document without that field is one file.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from segmenters.base import (
+    Cuts,
+    Machine,
+    Meta,
+    Segmenter,
+    SegmenterError,
+    shares_of,
+    tallied,
+    tally,
+)
+from segmenters.levels.levels import Derived, Never
+
+FIELD = "files"
+HEADERS = "headers of files"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Repository(Derived):
+    """Cuts each file by what `of` chooses for it; "file" is the level above those of `of`.
+
+    A header is a segment; every level is cut where a file begins.
+    """
+
+    lookahead = None
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return (*self.of.level_names, "file")
+
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        whole = {"path": name, "start": 0, "body": 0, "meta": meta or {}}
+        files: list[Any] = [*(meta or {}).get(FIELD, [whole])]
+        _require_places(files, len(text))
+        ends = [*(each["start"] for each in files[1:]), len(text)]
+        held = []
+        for each, end in zip(files, ends, strict=True):
+            own, piece = each.get("meta") or {}, text[each["body"] : end]
+            chosen = self.of.choose(text=piece, kind=kind, name=each["path"], meta=own)
+            held.append((each["start"], each["body"], chosen))
+        return _OfFiles(of=self.of, files=tuple(held))
+
+    def machine(self) -> Machine:
+        return self.of.machine()
+
+    def _coarser_machine(self, level: int) -> Machine:
+        return Never() if level == len(self.of.level_names) else self.of.level_machine(level)
+
+    def _ends(self, text: str) -> Iterable[int] | Cuts:
+        return self.choose(text=text).cut(text)
+
+    def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
+        return self.choose(text=text).levels(text)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _OfFiles(Repository):
+    """The files of one document: start, start of the text, and segmenter of each."""
+
+    files: tuple[tuple[int, int, Segmenter], ...] = dataclasses.field(repr=False)
+
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        return self
+
+    def fingerprint(self) -> dict[str, Any]:
+        return Repository(of=self.of).fingerprint()
+
+    def _ends(self, text: str) -> Iterable[int]:
+        for start, body, (cuts, *_) in self._cut_files(text, coarse=False):
+            yield from (start, body, *(body + cuts).tolist())
+
+    def _levels(self, text: str) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in self.level_names]
+        for start, body, levels in self._cut_files(text, coarse=True):
+            found[0].append(body)
+            for level in found:
+                level.append(start)
+            for level, cuts in zip(found, levels, strict=False):
+                level += (body + cuts[1:-1]).tolist()
+        return found
+
+    def _cut_files(self, text: str, *, coarse: bool) -> Iterator[tuple[int, int, tuple[Cuts, ...]]]:
+        """Yield start, start of the text, and cuts in it of each file; tally its characters."""
+        ends = [*(start for start, _, _ in self.files[1:]), len(text)]
+        for (start, body, segmenter), end in zip(self.files, ends, strict=True):
+            piece = text[body:end]
+            with tallied() as rules:
+                levels = segmenter.levels(piece) if coarse else (segmenter.cut(piece),)
+            tally(HEADERS, body - start)
+            for rule, characters in shares_of(segmenter, rules, len(piece)).items():
+                tally(rule, characters)
+            yield start, body, levels
+
+    def machine(self) -> Machine:
+        return self._only().machine()
+
+    def _coarser_machine(self, level: int) -> Machine:
+        only = self._only()
+        return only.level_machine(level) if level < len(only.level_names) else Never()
+
+    def _only(self) -> Segmenter:
+        if len(self.files) > 1:
+            raise self.refusal("it knows where the files of one document begin")
+        return self.files[0][2]
+
+
+def _require_places(files: list[Any], length: int) -> None:
+    """Raise SegmenterError unless the files follow each other and begin with the text."""
+    place = 0
+    for number, each in enumerate(files):
+        try:
+            start, body, _ = each["start"], each["body"], each["path"]
+            fits = place <= start <= body <= length and (number > 0 or start == 0)
+        except (TypeError, KeyError):
+            fits = False
+        if not fits:
+            raise SegmenterError(
+                f"field {FIELD!r}: files must have path, start and body, in order, was: {each!r}"
+            )
+        place = body
+    if not files:
+        raise SegmenterError(f"field {FIELD!r}: there must be at least one file")

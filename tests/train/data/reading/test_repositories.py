@@ -1,0 +1,126 @@
+"""Repositories as documents: which files, in which order, and the levels that reach the model."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from segmenters import Auto, Repository
+from train.cli import main
+from train.data.reading.documents import Bad
+from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.repositories import Repositories
+from train.data.store.shards import open_dataset
+from train.errors import DataError
+
+FILES = {
+    "one/src/b.py": "x = (1,\n 2)",
+    "one/a.py": "import os\n",
+    "one/README.md": "# One\n\nIt is. It was.\n",
+    "one/src/deep/c.c": "int a;\nint b;\n",
+    "one/.git/config": "[core]\n",
+    "one/node_modules/m/index.js": "no\n",
+    "one/empty.py": "",
+    "two/z.txt": "Two.\n",
+    "alone.py": "y = 1\n",
+}
+ORDER = ["README.md", "a.py", "src/b.py", "src/deep/c.c"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "code" / "one" / "picture.png").write_bytes(b"\x89PNG\0\xff")
+    return tmp_path / "code"
+
+
+def test_the_folders_of_a_corpus_are_documents_of_their_files_in_order(folder):
+    reader = Repositories(of=TextFiles(path=folder, pattern="**/*"), header="# {path}")
+    found = [*reader.read()]
+    assert [each.rule for each in found if isinstance(each, Bad)] == ["binary"]
+    documents = {each.id: each for each in found if not isinstance(each, Bad)}
+    assert [*documents] == [".", "one", "two"]
+    one = documents["one"]
+    files = one.meta["files"]
+    assert [each["path"] for each in files] == ["README.md", "a.py", "empty.py", *ORDER[2:]]
+    for each in files:
+        head = one.text[each["start"] : each["body"]]
+        assert head == f"# {each['path']}\n"
+        assert one.text[each["body"] :].startswith(FILES[f"one/{each['path']}"])
+    assert one.text.count("\n 2)\n# src/deep/c.c\n") == 1  # a last line without an end got one
+    plain = Repositories(of=TextFiles(path=folder, pattern="**/*"))
+    assert [[f["path"] for f in each.meta["files"]] for each in plain if each.id == "one"] == [
+        ORDER
+    ]
+    whole = Repositories(of=TextFiles(path=folder / "one", pattern="**/*.py"), depth=0)
+    assert [(each.id, each.text) for each in whole] == [(".", "import os\nx = (1,\n 2)\n")]
+
+
+@pytest.mark.parametrize("key", ["repo", "meta.repo"])
+def test_neighbouring_rows_with_a_key_are_a_document(tmp_path, key):
+    rows = [("b", "z.py", "z = 1\n"), ("b", "README", "Read."), ("a", "a.py", "a = 1\n")]
+    lines = [
+        {"path": path, "content": text, **({"repo": name} if key == "repo" else {})}
+        | ({"meta": {"repo": name}} if key != "repo" else {})
+        for name, path, text in rows
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    reader = Repositories(of=JSONL(path=path, text_key="content"), key=key)
+    assert [(each.id, each.text) for each in reader] == [
+        ("b", "Read.\nz = 1\n"),
+        ("a", "a = 1\n"),
+    ]
+    path.write_text("".join(json.dumps(lines[at]) + "\n" for at in (0, 2, 1)))
+    with pytest.raises(DataError, match=f"rows of repository b are apart: sort them by {key}"):
+        [*reader.read()]
+    tolerant = Repositories(of=JSONL(path=path, text_key="content", on_bad="skip"), key=key)
+    assert [getattr(each, "rule", None) or each.id for each in tolerant.read()] == [
+        *("b", "rows apart", "a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"depth": -1}, "depth must be at least 0"),
+        ({"header": "{name}"}, "header must be a line in which"),
+        ({"of": JSONL(path="x")}, "key must name the field"),
+    ],
+)
+def test_what_names_no_repository_is_refused(options, rule):
+    with pytest.raises(DataError, match=rule):
+        Repositories(**{"of": TextFiles(path="x"), **options})
+
+
+def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):
+    words = [f"data={tmp_path / 'data'}", "corpus.tokenizer.vocab_size=270", "engine.workers=1"]
+    words += [f"corpus.sources.text.documents.of.path={folder}"]
+    words += ["corpus.split.test=0.0", "corpus.split.validation=0.0"]
+    assert main(["prepare", "corpus=repositories", *words]) == 0
+    out = capsys.readouterr().out
+    assert "logical python" in out and "Mixed" in out and "logical c" in out
+    made = open_dataset(tmp_path / "data" / "text" / "train", level="file")
+    assert made.manifest["level_names"] == ["segment", "block", "part", "file"]
+    starts = {
+        id: int(np.count_nonzero(made.document(index)[1] & 2))
+        for index, id in enumerate(made.document_ids())
+    }
+    assert starts == {"one": len(ORDER), "two": 1, ".": 1}
+
+
+def test_a_repository_is_cut_file_by_file(folder):
+    reader = Repositories(of=TextFiles(path=folder, pattern="**/*"))
+    one = next(each for each in reader if each.id == "one")
+    segmenter = Repository(of=Auto(granularity="logical"))
+    chosen = segmenter.choose(text=one.text, kind=one.kind, name=one.id, meta=one.meta)
+    cuts = chosen.cut(one.text).tolist()
+    pieces = [one.text[a:b] for a, b in pairwise(cuts)]
+    assert pieces == [
+        *("# One\n\n", "It is. ", "It was.\n", "import os\n"),
+        *("x = (1,\n 2)\n", "int a;\n", "int b;\n"),
+    ]

@@ -1,0 +1,185 @@
+"""Repositories as documents: the files of each one joined, with a level of files.
+
+    Repositories(of=TextFiles(path="code", pattern="**/*"))         code/NAME/... is a repository
+    Repositories(of=TextFiles(path="one", pattern="**/*"), depth=0)         the folder is one
+    Repositories(of=JSONL(path="rows.jsonl"), key="repo_name")      so are rows that share a field
+
+In a folder its README comes first, then its files, then its folders, by name. Hidden files,
+installed packages and files that hold no text are left out. `segmenters.Repository` cuts each file
+by its own kind.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Any
+
+from segmenters.fields import KNOWN_FIELDS, path_of
+from train.data.reading.documents import (
+    REPLACEMENT,
+    Bad,
+    Document,
+    Part,
+    Reader,
+    TolerantReader,
+    grouped,
+    part_size,
+)
+from train.data.reading.fields import Rows, dig
+from train.data.reading.files import Files
+from train.data.reading.storage import File
+from train.errors import DataError
+
+_SKIPPED = frozenset(("__pycache__", "node_modules"))
+_HEAD, _SHARE_OF_TEXT = 8192, 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repositories(Reader):
+    """One document per repository; its fields say where its files begin.
+
+    of: the reader of the files, or of rows with one file each. key: field of a row that names the
+    repository, dotted if nested; the rows of one follow each other in one file. depth: without
+    `key`, how many leading folders of a file name it. header: a line before each file, such as
+    "# {path}"; None: none.
+    """
+
+    of: Reader
+    key: str | None = None
+    depth: int = 1
+    header: str | None = None
+    kind: str = "code"
+
+    def __post_init__(self) -> None:
+        if self.key is None and (not isinstance(self.of, Files) or isinstance(self.of, Rows)):
+            raise DataError("key must name the field of a row with its repository, was: null")
+        if self.depth < 0:
+            raise DataError(f"depth must be at least 0, was: {self.depth}")
+        try:
+            (self.header or "").format(path="")
+        except (KeyError, IndexError, ValueError):
+            rule = "header must be a line in which {path} is the path of the file"
+            raise DataError(f"{rule}, was: {self.header}") from None
+        if self.key is not None and isinstance(self.of, Rows):
+            kept = KNOWN_FIELDS if self.of.meta_keys is None else self.of.meta_keys
+            keys = [*dict.fromkeys([*kept, self.key, self.key.rpartition(".")[2]])]
+            object.__setattr__(self, "of", replace(self.of, meta_keys=keys))
+
+    def check(self) -> None:
+        self.of.check()
+
+    def label(self) -> str:
+        return f"Repositories of {self.of.label()}"
+
+    def state(self) -> Any:
+        return self.of.state()
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {**Reader.fingerprint(self), "of": self.of.fingerprint()}
+
+    def parts(self) -> list[Part]:
+        if not isinstance(self.of, Files):
+            return self.of.parts()
+        if self.key is not None:  # a repository is not divided
+            files = self.of.files()
+            return [Part(where={"files": [astuple(each)]}, size=each.size) for each in files]
+        shown = [file for file in self.of.files() if not _hidden(file.name)]
+        named = [
+            (name, [*held]) for name, held in groupby(sorted(shown, key=self._key), key=self._owner)
+        ]
+        sizes = [(one, sum(file.size for file in one[1])) for one in named]
+        groups = grouped(sizes, size=part_size(sum(own for _, own in sizes)))
+        return [
+            Part(
+                where={"repositories": [[name, [*map(astuple, held)]] for name, held in group]},
+                size=own,
+            )
+            for group, own in groups
+        ]
+
+    def read_part(self, part: Part) -> Iterator[Document | Bad]:
+        if "repositories" not in part.where:
+            yield from self._of_rows(self.of.read_part(part))
+            return
+        assert isinstance(self.of, Files)
+        for name, held in part.where["repositories"]:
+            files = []
+            for values in held:
+                for item in self.of.guarded(File(*values), {}):
+                    if isinstance(item, Bad):
+                        yield item
+                    elif _is_binary(item.text):
+                        yield Bad(where=values[0], rule="binary", detail="holds no text")
+                    else:
+                        inner = PurePosixPath(*PurePosixPath(item.id).parts[self.depth :])
+                        files.append((str(inner), item))
+            if files:
+                yield self._joined(name, files)
+
+    def _of_rows(self, items: Iterable[Document | Bad]) -> Iterator[Document | Bad]:
+        """Join neighbouring rows of a repository; one that comes again is a fault."""
+        assert self.key is not None
+        seen: set[str] = set()
+        name, files = "", list[tuple[str, Document]]()
+        for item in items:
+            if isinstance(item, Bad):
+                yield item
+                continue
+            own = str(dig(item.meta, self.key, parameter="key", where=f"{item.id}: "))
+            if own != name and own in seen:
+                detail = f"rows of repository {own} are apart: sort them by {self.key}"
+                bad = Bad(where=item.id, rule="rows apart", detail=detail)
+                if not isinstance(self.of, TolerantReader):
+                    raise bad
+                yield self.of.left_out(bad)
+                continue
+            if own != name and files:
+                yield self._joined(name, sorted(files, key=lambda one: _order(one[0])))
+                files = []
+            name = own
+            seen.add(own)
+            files.append((path_of(None, item.meta, known=bool) or item.id, item))
+        if files:
+            yield self._joined(name, sorted(files, key=lambda one: _order(one[0])))
+
+    def _joined(self, name: str, files: list[tuple[str, Document]]) -> Document:
+        """Return the document of a repository; a last line without an end gets one."""
+        texts: list[str] = []
+        places: list[dict[str, Any]] = []
+        at = 0
+        for path, file in files:
+            head = "" if self.header is None else self.header.format(path=path).rstrip("\n") + "\n"
+            if not head and not file.text:
+                continue
+            places.append({"path": path, "start": at, "body": at + len(head), "meta": file.meta})
+            end = "" if not file.text or file.text.endswith(("\n", "\r")) else "\n"
+            texts += [head, file.text, end]
+            at += len(head) + len(file.text) + len(end)
+        replaced = sum(file.replaced for _, file in files)
+        meta = {"files": places} if places else {}
+        return self.document("".join(texts), id=name, replaced=replaced, meta=meta)
+
+    def _owner(self, file: File) -> str:
+        parts = PurePosixPath(file.name).parts
+        return "/".join(parts[: min(self.depth, len(parts) - 1)]) or "."
+
+    def _key(self, file: File) -> tuple[str, list[tuple[int, str]]]:
+        return self._owner(file), _order(file.name)
+
+
+def _order(path: str) -> list[tuple[int, str]]:
+    """Return a key that puts README files first, then the other files of a folder, then folders."""
+    *folders, name = PurePosixPath(path).parts or ("",)
+    rank = 0 if name.lower().startswith("readme") else 1
+    return [*((2, folder) for folder in folders), (rank, name)]
+
+
+def _hidden(name: str) -> bool:
+    return any(part[0] == "." or part in _SKIPPED for part in PurePosixPath(name).parts)
+
+
+def _is_binary(text: str) -> bool:
+    """Return whether a text has a NUL at its head, or a head that is mostly no UTF-8."""
+    head = text[:_HEAD]
+    return "\0" in head or head.count(REPLACEMENT) > _SHARE_OF_TEXT * len(head)
