@@ -11,7 +11,7 @@ language beyond lists of words. Thai and Lao are cut at white space, coarsely.
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from segmenters.prose import tables as lists
 from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
@@ -46,9 +46,16 @@ _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
 # How many characters from a place on the rules read at most.
 REACH = 16
-# Thai and Lao have no full stop: white space is between sentences, and between phrases.
+# Thai and Lao have no full stop: white space is between sentences, and between phrases. Few letters
+# before it are those of a name or a list, and no sentence ends at "that", "namely", "such as".
 _MOST_SPACES = 8
-_PHRASES = re.compile(r"[\u0e01-\u0edf]\s{1,8}(?=[\u0e01-\u0edf])")
+_PAUSES = re.compile(
+    r"[\u0e01-\u0edf](?=\s)(?<=[\u0e01-\u0edf]{8})"
+    r"(?<!\u0e27\u0e48\u0e32)(?<!\u0e04\u0e37\u0e2d)(?<!\u0e40\u0e0a\u0e48\u0e19)"
+    r"(?<!\u0ea7\u0ec8\u0eb2)(?<!\u0e84\u0eb7)(?<!\u0ec0\u0e8a\u0eb1\u0ec8\u0e99)"
+    r"\s{1,8}(?=[\u0e01-\u0edf])"
+)
+_PHRASES = re.compile(r"[\u0e01-\u0e5b]\s{1,8}(?=[\u0e01-\u0e5b])")
 # Who speaks, after a quotation.
 _CLOSING_QUOTES = "\"'\u2019\u201d"
 _SAYS = re.compile(
@@ -80,12 +87,14 @@ def sentence_ends(
     position: int = 0,
     last: int | None = None,
     starts: Sequence[int] = (),
+    thai: Callable[[str, Sequence[int]], list[int]] | None = None,
 ) -> list[int]:
     """Return character offsets, increasing, at which a sentence ends and another starts.
 
     `next_word`: read the next word where the next character leaves a doubt. A scan may resume at
     `position`, that of a letter, if the sentence there is known to start at `last`. `starts`: where
-    sentences start for another reason, increasing.
+    sentences start for another reason, increasing. `thai`: chooses from places behind white space
+    of Thai those at which sentences start.
     """
     ends: list[int] = []
     text, length = lists.usual(text), len(text)
@@ -95,7 +104,10 @@ def sentence_ends(
     items = [*starts]
     if not ascii_only:
         first = max(0, position - _MOST_SPACES - 1)
-        items += [match.end() for match in _PHRASES.finditer(text, first)]
+        items += [match.end() for match in _PAUSES.finditer(text, first)]
+        if thai is not None:
+            items = [place for place in items if not "\u0e01" <= text[place] <= "\u0e5b"]
+            items += thai(text, [match.end() for match in _PHRASES.finditer(text, first)])
     if next_word:
         items += item_starts(text)
     items = sorted(set(items))

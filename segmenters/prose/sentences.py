@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import ClassVar, Self
 
 from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, require_choice, require_type
@@ -65,16 +66,17 @@ class Sentences(Segmenter):
     """Ends a segment where a sentence ends.
 
     `backend`: "rules" (the causal rules), "spacy" (the same cuts by the rules as a spaCy component,
-    slower), "sentencizer", "senter" or "parser" (spaCy's own, which read ahead; the last two need
-    the small model of `language`), or the name or path of an installed spaCy model. A model reads
-    paragraph by paragraph, and very long ones in pieces. `language`: a code of spaCy ("en";
+    slower), "thai" (the rules, but PyThaiNLP tells at which white space of Thai a sentence ends),
+    "sentencizer", "senter" or "parser" (spaCy's own, which read ahead; the last two need the small
+    model of `language`), or the name or path of an installed spaCy model. A model reads paragraph
+    by paragraph, and very long ones in pieces. `language`: a code of spaCy ("en";
     "xx" for any), read only by spaCy's own back ends. `next_word`: the rules read the next word
     where the next character leaves a doubt (after "U.S.", at "2)" inside of a line): more exact,
-    but not while text is written. `fallback`: the rules cut if spaCy or the model is not installed;
+    but not while text is written. `fallback`: the rules cut if library or model is not installed;
     a warning is logged, and the fingerprint differs. `line_ends`: what a single line end is to the
     rules: "wrapped" (white space), "paragraph" (the end of a sentence and of a paragraph) or "auto"
-    (by the lengths of the lines before it). Raises SegmenterError, when it cuts, if spaCy or the
-    model is not installed or the model does not find sentences.
+    (by the lengths of the lines before it). Raises SegmenterError, when it cuts, if library
+    or model is not installed or the model does not find sentences.
     """
 
     backend: str = "rules"
@@ -90,17 +92,18 @@ class Sentences(Segmenter):
         require_type("next_word", self.next_word, bool)
         require_type("fallback", self.fallback, bool)
         require_choice("line_ends", self.line_ends, KINDS)
-        if self.line_ends != WRAPPED and not self._is_causal:
+        if self.line_ends != WRAPPED and not self._has_rules:
             raise ValueError(
-                f"line_ends must be wrapped unless backend is rules or spacy, was: "
+                f"line_ends must be wrapped unless backend is rules, spacy or thai, was: "
                 f"{self.line_ends!r}"
             )
         for name in ("backend", "language"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty")
-        if self.next_word and not self._is_causal:
+        if self.next_word and not self._has_rules:
             raise ValueError(
-                f"next_word must be false unless backend is rules or spacy, was: {self.backend!r}"
+                f"next_word must be false unless backend is rules, spacy or thai, was: "
+                f"{self.backend!r}"
             )
 
     @property
@@ -114,30 +117,41 @@ class Sentences(Segmenter):
         return self.backend in ("rules", "spacy")
 
     @property
-    def _without_spacy(self) -> bool:
-        """Return whether to cut without spaCy. Raises SegmenterError for what is missing."""
+    def _has_rules(self) -> bool:
+        return self._is_causal or self.backend == "thai"
+
+    @property
+    def _without_library(self) -> bool:
+        """Return whether the rules cut alone. Raises SegmenterError for what is missing."""
         if self.backend == "rules":
             return True
         missing = _missing(self.backend, self.language)
         if missing is None:
             return False
         if not self.fallback:
-            raise SegmenterError(f"{missing}, or set fallback=true for the rules without spaCy")
+            raise SegmenterError(f"{missing}, or set fallback=true for the rules alone")
         _warn_once(missing)
         return True
 
     def versions(self) -> dict[str, str]:
         """Return the digest of our tables, or the versions of spaCy and of the model."""
-        if self._is_causal or self._without_spacy:
-            return {"tables": rules.tables()}
+        found = {"tables": rules.tables()}
+        if self._is_causal or self._without_library:
+            return found
+        if self.backend == "thai":
+            from segmenters.prose import thai
+
+            return found | thai.versions()
         from segmenters.prose import spacy_pipeline
 
         return spacy_pipeline.versions(self.backend, self.language)
 
     def _ends(self, text: str) -> Iterable[int]:
-        if self._without_spacy:
+        alone = self._without_library
+        if alone or self.backend == "thai":
             lines = [] if self.line_ends == WRAPPED else self._lines().push(text)
-            return rules.sentence_ends(text, next_word=self.next_word, starts=lines)
+            thai = None if alone else import_module("segmenters.prose.thai").sentence_starts
+            return rules.sentence_ends(text, next_word=self.next_word, starts=lines, thai=thai)
         from segmenters.prose import spacy_pipeline
 
         if self.backend == "spacy":
@@ -177,6 +191,12 @@ class Sentences(Segmenter):
 def _missing(backend: str, language: str) -> str | None:
     """Return what the back end lacks and how to install it; None if nothing is missing."""
     wrong = f"backend {backend!r} of Sentences:"
+    if backend == "thai":
+        try:
+            import_module("segmenters.prose.thai")
+        except ImportError as error:
+            return f"{wrong} PyThaiNLP is not installed ({error}): pip install bipe[thai]"
+        return None
     try:
         from segmenters.prose import spacy_pipeline
     except ImportError as error:
