@@ -95,6 +95,8 @@ _LANGUAGES: Final = {
     ),
     "csharp": _Row(suffixes=".cs .csx", names="c# c_sharp"),
     "css": _Row(suffixes=".css"),
+    "dart": _Row(suffixes=".dart"),
+    "elixir": _Row(suffixes=".ex .exs"),
     "go": _Row(suffixes=".go", names="golang"),
     "haskell": _Row(suffixes=".hs"),
     "html": _Row(suffixes=".html .htm .xhtml"),
@@ -102,17 +104,23 @@ _LANGUAGES: Final = {
     "javascript": _Row(suffixes=".js .mjs .cjs .jsx", names="js jsx node"),
     "json": _Row(suffixes=".json .jsonc .geojson .webmanifest"),
     "julia": _Row(suffixes=".jl"),
+    "kotlin": _Row(suffixes=".kt .kts", names="kt"),
+    "lua": _Row(suffixes=".lua", names="luajit"),
     "ocaml": _Row(suffixes=".ml"),
     "ocaml_interface": _Row(suffixes=".mli"),
+    "perl": _Row(suffixes=".pl .pm", names="perl5"),
     "php": _Row(suffixes=".php .phtml .php5 .inc"),
+    "powershell": _Row(suffixes=".ps1 .psm1 .psd1", names="pwsh posh"),
     "python": _Row(suffixes=".py .pyi .pyw", files="sconstruct sconscript", names="py python3"),
     "ruby": _Row(
         suffixes=".rb .rake .gemspec .ru", files="gemfile rakefile vagrantfile podfile", names="rb"
     ),
     "rust": _Row(suffixes=".rs", names="rs"),
     "scala": _Row(suffixes=".scala .sc .sbt"),
+    "swift": _Row(suffixes=".swift"),
     "tsx": _Row(suffixes=".tsx"),
     "typescript": _Row(suffixes=".ts .mts .cts", names="ts"),
+    "zig": _Row(suffixes=".zig .zon"),
 }
 LANGUAGES: Final = tuple(sorted(_LANGUAGES))
 

@@ -8,6 +8,7 @@ times the usual.
 
 import importlib
 import re
+import warnings
 from functools import lru_cache
 
 import numpy as np
@@ -37,21 +38,25 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 @lru_cache(maxsize=64)
 def load(module: str, function: str) -> tree_sitter.Language:
     """Return the grammar of a wheel. Raises ModuleNotFoundError if it is not installed."""
-    return tree_sitter.Language(getattr(importlib.import_module(module), function)())
+    grammar = getattr(importlib.import_module(module), function)()
+    with warnings.catch_warnings():  # some wheels give a plain address
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return tree_sitter.Language(grammar)
 
 
 def parse(
-    data: bytes, language: tree_sitter.Language, *, tags: bool = False
+    data: bytes, language: tree_sitter.Language, *, tags: bool = False, times: int = 1
 ) -> tuple[tree_sitter.Tree | None, int]:
     """Return the tree of the text, or None and the byte at which it is too hard to parse.
 
-    `tags`: elements nest as brackets do. Work is bounded at each place, not only on the whole.
+    `tags`: elements nest as brackets do; `times`: how often the usual reads are allowed. Work is
+    bounded at each place, not only on the whole.
     """
     deep = _too_deep(data, tags)
     if deep is not None:
         return None, deep
     end = len(data.rstrip())
-    reads = int(_MOST_READS + _READ_RATE * len(data))
+    reads = int(_MOST_READS + times * _READ_RATE * len(data))
     spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
 
     def read(place: int, _: object) -> bytes:

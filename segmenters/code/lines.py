@@ -67,7 +67,7 @@ class Lines(Segmenter):
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)

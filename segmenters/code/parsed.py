@@ -103,7 +103,8 @@ class _Reading:
         self._language, self._size = language, len(text)
         from segmenters.code import grammars
 
-        self._parse = partial(grammars.parse, tags=bool(TABLES[language].tags))
+        table = TABLES[language]
+        self._parse = partial(grammars.parse, tags=bool(table.tags), times=table.reads)
         self._data = encode(text, language)
         self._codes = np.frombuffer(self._data, dtype=np.uint8)
         self._ends = line_ends(self._codes)

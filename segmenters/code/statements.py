@@ -61,8 +61,10 @@ def _begins(
     while stack:
         node, is_open = stack.pop()
         children = node.children
+        if kinds.joins:
+            children = [child for child in children if child.kind_id not in kinds.joins]
         if functions is not None:
-            functions += [child for child in children if child.kind_id in kinds.methods]
+            functions += [child for child in children if _is_one(child, kinds.methods, kinds)]
         if is_open:
             first = len(found)
             found += [child.start_byte for child in children]
@@ -81,6 +83,11 @@ def _begins(
                 wrong = errors and (child.is_error or child.is_missing)
                 stack.append((child, wrong or kind in kinds.opens))
     return found, loose
+
+
+def _is_one(node: Any, some: frozenset[int], kinds: Kinds) -> bool:
+    """Return whether the node is of one of these kinds and begins with a word that they ask for."""
+    return node.kind_id in some and (not kinds.words or node.child(0).text in kinds.words)
 
 
 def _is_opening(child: Any, node: Any, kinds: Kinds) -> bool:
@@ -169,7 +176,7 @@ def definitions(root: Any, kinds: Kinds) -> list[int]:
             above, above_row = start, _last_row(node)
             continue
         above = -1
-        if kind in kinds.defines:
+        if _is_one(node, kinds.defines, kinds):
             found.append(start)
             last = True
         elif node.is_named and last:
@@ -184,8 +191,10 @@ def methods(nodes: list[Any], kinds: Kinds) -> list[int]:
     for node in nodes:
         while (above := node.parent) is not None and above.type in WRAPPERS:
             node = above
-        after = node.next_named_sibling
-        if after is not None and after.start_point.row > node.end_point.row:
+        after, last = node.next_named_sibling, node.end_point.row
+        if after is not None and after.start_point.row == last:  # a body apart from its header
+            after, last = after.next_named_sibling, after.end_point.row
+        if after is not None and after.start_point.row > last:
             found.append(after.start_byte)
         while (
             (above := node.prev_sibling) is not None

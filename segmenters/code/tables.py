@@ -24,6 +24,10 @@ class Table:
     defines: str = ""  # top-level definitions
     contains: str = ""  # nodes searched for definitions
     comments: str = "comment line_comment block_comment"  # belong to the definition below
+    methods: str = ""  # functions besides those that several languages have
+    words: str = ""  # the first words of definitions and functions, if their kind does not tell
+    joins: str = ""  # what never begins a segment: the text of a here-document
+    reads: int = 1  # how many times the usual reads the grammar may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +47,23 @@ class Kinds:
     comments: frozenset[int]
     compound: frozenset[int]
     methods: frozenset[int]
+    joins: frozenset[int]
+    words: frozenset[bytes]
     leaves: frozenset[int]  # no statement is inside
     marks: frozenset[int]  # what may begin a segment in a node that is no block
 
 
-_BY_NAME = ("opens", "begins", "heads", "firsts", "loose", "defines", "contains", "comments")
+_BY_NAME = (
+    "opens",
+    "begins",
+    "heads",
+    "firsts",
+    "loose",
+    "defines",
+    "contains",
+    "comments",
+    "joins",
+)
 # Statements with bodies: a comment between their parts is a segment.
 _COMPOUND = (
     "if_statement for_statement for_in_statement foreach_statement for_range_loop while_statement "
@@ -64,14 +80,14 @@ _METHODS = (
 WRAPPERS = frozenset(("decorated_definition", "export_statement", "template_declaration"))
 _PREPROCESSOR = "preproc_if preproc_ifdef preproc_elif preproc_elifdef preproc_else"
 _CONDITIONAL = "preproc_if preproc_ifdef linkage_specification declaration_list"
-_C = {
+_C: dict[str, Any] = {
     "opens": f"translation_unit compound_statement field_declaration_list enumerator_list "
     f"declaration_list case_statement {_PREPROCESSOR}",
     "begins": "else_clause case_statement while",
     "defines": "function_definition type_definition struct_specifier union_specifier "
     "enum_specifier",
 }
-_JAVASCRIPT = {
+_JAVASCRIPT: dict[str, Any] = {
     "opens": "program statement_block class_body switch_body switch_case switch_default "
     "class_static_block jsx_element",
     "begins": "else_clause catch_clause finally_clause while switch_case switch_default "
@@ -82,12 +98,12 @@ _JAVASCRIPT = {
     "export_statement",
     "comments": "comment decorator",
 }
-_TYPESCRIPT = _JAVASCRIPT | {
+_TYPESCRIPT: dict[str, Any] = _JAVASCRIPT | {
     "opens": _JAVASCRIPT["opens"] + " interface_body enum_body object_type",
     "defines": _JAVASCRIPT["defines"] + " abstract_class_declaration interface_declaration "
     "enum_declaration type_alias_declaration ambient_declaration internal_module module",
 }
-_OCAML = {
+_OCAML: dict[str, Any] = {
     "opens": "compilation_unit structure signature sequence_expression match_expression "
     "try_expression function_expression record_declaration variant_declaration object_expression "
     "class_body_type",
@@ -132,6 +148,26 @@ TABLES = {
         opens="stylesheet block keyframe_block_list",
         defines="rule_set media_statement keyframes_statement supports_statement at_rule",
     ),
+    "dart": Table(
+        opens="program class_body extension_body enum_body block switch_block "
+        "switch_statement_case switch_statement_default",
+        begins="catch_clause finally_clause else while on",
+        labels="switch_expression:{",
+        defines="class_definition mixin_declaration enum_declaration extension_declaration "
+        "extension_type_declaration type_alias function_signature getter_signature "
+        "setter_signature",
+        comments="comment documentation_comment annotation",
+        methods="method_signature local_function_declaration",
+    ),
+    "elixir": Table(
+        opens="source do_block else_block rescue_block catch_block after_block "
+        "anonymous_function body",
+        begins="else_block rescue_block catch_block after_block",
+        defines="call",
+        comments="comment unary_operator",
+        methods="call",
+        words="def defp defmacro defmacrop defmodule defprotocol defimpl test",
+    ),
     "go": Table(
         opens="source_file block statement_list field_declaration_list interface_type "
         "expression_switch_statement type_switch_statement select_statement import_spec_list "
@@ -174,10 +210,34 @@ TABLES = {
         defines="module_definition function_definition macro_definition struct_definition "
         "abstract_definition",
     ),
+    "kotlin": Table(
+        opens="source_file block class_body enum_class_body lambda_literal",
+        labels="when_expression:{ if_expression:) for_statement:) while_statement:)",
+        begins="catch_block finally_block getter setter else while",
+        defines="class_declaration object_declaration function_declaration type_alias",
+        methods="secondary_constructor anonymous_initializer",
+    ),
+    "lua": Table(
+        opens="chunk block do_statement",
+        labels="if_statement:then elseif_statement:then for_statement:do while_statement:do "
+        "function_declaration:parameters function_definition:parameters",
+        begins="until",
+        defines="function_declaration",
+    ),
     "ocaml": Table(wheel="ocaml:ocaml", **_OCAML),
     "ocaml_interface": Table(
         wheel="ocaml:ocaml_interface",
         **_OCAML | {"defines": _OCAML["defines"] + " value_specification"},
+    ),
+    "perl": Table(
+        opens="source_file block",
+        begins="elsif else continue",
+        defines="subroutine_declaration_statement package_statement class_statement "
+        "role_statement",
+        comments="comment pod",
+        methods="subroutine_declaration_statement method_declaration_statement",
+        joins="heredoc_content",
+        reads=4,
     ),
     "php": Table(
         wheel="php:php",
@@ -190,6 +250,16 @@ TABLES = {
         defines="function_definition class_declaration interface_declaration trait_declaration "
         "enum_declaration",
         contains="namespace_definition",
+    ),
+    "powershell": Table(
+        opens="program statement_list statement_block script_block script_block_body "
+        "named_block_list script_block_expression switch_clauses",
+        labels="function_statement:{ class_statement:{ enum_statement:{ switch_body:{ "
+        "class_method_definition:{",
+        begins="elseif_clause else_clause catch_clause finally_clause while until",
+        defines="function_statement class_statement enum_statement",
+        contains="statement_list",
+        methods="function_statement class_method_definition",
     ),
     "python": Table(
         opens="module block",
@@ -220,8 +290,29 @@ TABLES = {
         "function_definition given_definition extension_definition package_object",
         comments="comment block_comment annotation",
     ),
+    "swift": Table(
+        opens="source_file statements function_body class_body enum_class_body protocol_body "
+        "lambda_literal computed_property willset_didset_block",
+        labels="if_statement:{ guard_statement:{ for_statement:{ while_statement:{ "
+        "repeat_while_statement:{ do_statement:{ switch_statement:{ catch_block:{ "
+        "computed_getter:{ computed_setter:{ computed_modify:{ willset_clause:{ didset_clause:{ "
+        "switch_entry::",
+        begins="catch_block else",
+        defines="class_declaration protocol_declaration function_declaration",
+        comments="comment multiline_comment",
+        methods="init_declaration deinit_declaration subscript_declaration",
+    ),
     "tsx": Table(wheel="typescript:tsx", **_TYPESCRIPT),
     "typescript": Table(wheel="typescript:typescript", **_TYPESCRIPT),
+    "zig": Table(
+        opens="source_file block struct_declaration enum_declaration union_declaration "
+        "opaque_declaration error_set_declaration",
+        labels="switch_expression:{",
+        begins="else_clause",
+        defines="function_declaration variable_declaration test_declaration "
+        "comptime_declaration",
+        methods="test_declaration",
+    ),
 }  # fmt: skip
 
 
@@ -261,10 +352,11 @@ def kinds_of(table: Table, language: Any) -> Kinds:
     return Kinds(
         **named,
         bodies=bodies,
+        words=frozenset(table.words.encode().split()),
         labels=of(" ".join(name for name, _, _ in labels)),
         colons=colons,
         leaves=of(" ".join(name for name in numbers if name and "comment" in name)),
         marks=bodies | colons | named["begins"] | named["comments"] | named["opens"],
         compound=of(f"{_COMPOUND} {table.begins} {table.defines}"),
-        methods=of(_METHODS),
+        methods=of(f"{_METHODS} {table.methods}"),
     )
