@@ -9,7 +9,7 @@ import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,12 @@ from bipe.encodings.base import counts_length, far_of
 from bipe.positions import Positions
 from bipe.rotation import Rotation
 
+# A field that may be left out of a description and is filled in by __post_init__.
+if TYPE_CHECKING:
+    HeadWidth = int
+else:
+    HeadWidth = int | None
+
 _FEW = 8  # rows up to which `Projection` is faster than torch's own layer
 # Stores the keys and values of new tokens in a cache; returns those of all tokens so far.
 Keep = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None
@@ -39,6 +45,11 @@ class DecoderConfig:
 
     encoding: the description of an encoding (build.py); a bare one counts tokens (`Flat`).
     n_kv_head: below n_head for grouped-query attention. mlp_width: hidden width of the SwiGLU.
+    head_width: by default, and in a made object, width / n_head.
+    qk_norm: RMSNorm of each head of queries and keys before rotation ("both": 2302.05442, Qwen 3),
+        or of keys only ("key": their size then counts for nothing; kexue.fm/archives/9859).
+    qkv_bias: projections with a bias, zero at the start: "qkv" as in Qwen 2; "qk", with which RoPE
+        reads on (kexue.fm/archives/9577).
     """
 
     vocab_size: int
@@ -51,25 +62,43 @@ class DecoderConfig:
     tied_head: bool = False
     norm_eps: float = 1e-5
     init_std: float = 0.02
+    head_width: HeadWidth = None  # type: ignore[assignment]
+    qk_norm: Literal["both", "key"] | None = None
+    qkv_bias: Literal["qkv", "qk"] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width"):
+        for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width", "head_width"):
             require_at_least(1, **{name: getattr(self, name)})
+        for name, known in (("qk_norm", ("both", "key")), ("qkv_bias", ("qkv", "qk"))):
+            if getattr(self, name) not in (None, *known):
+                said = f"{' or '.join(map(repr, known))} or None"
+                raise ValueError(f"{name} must be {said}, was: {getattr(self, name)!r}")
         for name in ("norm_eps", "init_std"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a number from 0 up, was: {getattr(self, name)}")
-        for name, part in (("width", "n_head"), ("n_head", "n_kv_head")):
+        divided = (("n_head", "n_kv_head"),)
+        if self.head_width is None:
+            divided = (("width", "n_head"), *divided)
+        for name, part in divided:
             whole, parts = getattr(self, name), getattr(self, part)
             if parts is not None and (parts < 1 or whole % parts):
                 raise ValueError(f"{name} must be a multiple of {part} ({parts}), was: {whole}")
-
-    @property
-    def head_width(self) -> int:
-        return self.width // self.n_head
+        if self.head_width is None:
+            object.__setattr__(self, "head_width", self.width // self.n_head)
 
     @property
     def kv_heads(self) -> int:
         return self.n_head if self.n_kv_head is None else self.n_kv_head
+
+    @property
+    def q_width(self) -> int:
+        """The width of the queries of all heads."""
+        return self.n_head * self.head_width
+
+    @property
+    def kv_width(self) -> int:
+        """The width of the keys of all heads, and of the values."""
+        return self.kv_heads * self.head_width
 
 
 class Projection(nn.Linear):
@@ -99,22 +128,37 @@ class Projection(nn.Linear):
         return (self.weight @ columns.T).T[: len(rows)].reshape(*x.shape[:-1], -1)
 
 
+def start_bias(project: nn.Linear) -> None:
+    """Set the bias of a layer to zero, if it has one: only matrices are drawn."""
+    if project.bias is not None:
+        nn.init.zeros_(project.bias)
+
+
 class SelfAttention(nn.Module):
     """Causal self-attention with rotated queries and keys."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.head_width = config.head_width
-        kv_width = config.kv_heads * config.head_width
-        self.query = nn.Linear(config.width, config.width, bias=False)
-        self.key = nn.Linear(config.width, kv_width, bias=False)
-        self.value = nn.Linear(config.width, kv_width, bias=False)
-        self.output = nn.Linear(config.width, config.width, bias=False)
+        biased, normed = config.qkv_bias or "", config.qk_norm
+        self.query = nn.Linear(config.width, config.q_width, bias="q" in biased)
+        self.key = nn.Linear(config.width, config.kv_width, bias="k" in biased)
+        self.value = nn.Linear(config.width, config.kv_width, bias="v" in biased)
+        self.output = nn.Linear(config.q_width, config.width, bias=False)
+        for project in (self.query, self.key, self.value):
+            start_bias(project)
+        self.query_norm = self.key_norm = None
+        if normed == "both":
+            self.query_norm = nn.RMSNorm(config.head_width, eps=config.norm_eps)
+        if normed is not None:
+            self.key_norm = nn.RMSNorm(config.head_width, eps=config.norm_eps)
 
     def forward(
         self, x: Float[Tensor, "b t c"], rotation: Rotation | None, attend: Attention, keep: Keep
     ) -> Float[Tensor, "b t c"]:
         q, k, v = (self._heads(project(x)) for project in (self.query, self.key, self.value))
+        q = q if self.query_norm is None else self.query_norm(q)
+        k = k if self.key_norm is None else self.key_norm(k)
         if rotation is not None:
             q, k = rotation.query(q), rotation.key(k)
         if keep is not None:

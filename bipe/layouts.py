@@ -1,7 +1,8 @@
-"""Read and write weights in other layouts: plain LLaMA (Hugging Face names) and the released BiPE.
+"""Read and write weights in other layouts: LLaMA and Qwen (Hugging Face), and the released BiPE.
 
-Both use the same names; BiPE adds the intra-segment table `model.embeds.0.weight`. The ALiBi
-buffers of official checkpoints are derived data and are ignored.
+All use the same names; BiPE adds the intra-segment table `model.embeds.0.weight`. The ALiBi buffers
+of official checkpoints are derived data and are ignored. Qwen 2 has qkv_bias="qkv", Qwen 3
+qk_norm="both"; other choices of these, and both together, have no counterpart.
 
     rpe_type     encoding
     rope         RoPE                            alibi         ALiBi
@@ -37,10 +38,18 @@ _IN_BLOCK = {
     "attention.key": "self_attn.k_proj",
     "attention.value": "self_attn.v_proj",
     "attention.output": "self_attn.o_proj",
+    "attention.query_norm": "self_attn.q_norm",
+    "attention.key_norm": "self_attn.k_norm",
     "mlp_norm": "post_attention_layernorm",
     "mlp.gate": "mlp.gate_proj",
     "mlp.up": "mlp.up_proj",
     "mlp.down": "mlp.down_proj",
+}
+# Options of the decoder in the kinds of transformers.
+_KINDS: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen2": {"qkv_bias": "qkv"},
+    "qwen3": {"qk_norm": "both"},
 }
 _ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.inv_freq)")
 
@@ -52,6 +61,10 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     count segments. `log_scale` becomes LogN without a floor, of original length `train_scale`.
     intra_length: rows of the intra-segment table. Raises CheckpointError for what is unknown.
     """
+    kind = str(config.get("model_type"))
+    options = _KINDS.get(kind, {})
+    if config.get("attention_bias") and kind != "qwen2":
+        raise CheckpointError("attention_bias also means a bias of o_proj, which has no place here")
     return DecoderConfig(
         vocab_size=config["vocab_size"],
         width=config["hidden_size"],
@@ -62,6 +75,8 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
         norm_eps=config.get("rms_norm_eps", 1e-6),
         init_std=config.get("initializer_range", 0.02),
         tied_head=config.get("tie_word_embeddings", False),
+        head_width=_head_width(config),
+        **options,
         encoding=_with_log_scale(_encoding(config, intra_length=intra_length), config),
     )
 
@@ -108,15 +123,17 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
         )
     except ValueError as error:
         raise CheckpointError(str(error)) from error
+    model_type = _model_type(config)
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [f"{model_type.capitalize()}ForCausalLM"],
+        "model_type": model_type,
         "hidden_act": "silu",
         "vocab_size": config.vocab_size,
         "hidden_size": config.width,
         "num_hidden_layers": config.n_layer,
         "num_attention_heads": config.n_head,
         "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_width,
         "intermediate_size": config.mlp_width,
         "rms_norm_eps": config.norm_eps,
         "initializer_range": config.init_std,
@@ -129,13 +146,28 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
     } | log_scale
 
 
+def _head_width(config: Mapping[str, Any]) -> int:
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+
+
+def _model_type(config: DecoderConfig) -> str:
+    """Return the kind of transformers that has the options of a decoder."""
+    given = {name: getattr(config, name) for name in ("qkv_bias", "qk_norm")}
+    options = {name: value for name, value in given.items() if value is not None}
+    found = next((name for name, known in _KINDS.items() if known == options), None)
+    if found is None:
+        said = " and ".join(f"{name}={value}" for name, value in options.items())
+        raise CheckpointError(f"the official layout has no model with {said}")
+    return found
+
+
 def _names(model: Decoder) -> dict[str, str]:
     """Map our name of each weight to the official one."""
     names = {}
     for ours in model.state_dict():
-        block = re.fullmatch(r"blocks\.(\d+)\.(.+)\.weight", ours)
+        block = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", ours)
         if block and block[2] in _IN_BLOCK:
-            names[ours] = f"model.layers.{block[1]}.{_IN_BLOCK[block[2]]}.weight"
+            names[ours] = f"model.layers.{block[1]}.{_IN_BLOCK[block[2]]}.{block[3]}"
         elif ours in _OUTSIDE:
             names[ours] = _OUTSIDE[ours]
         else:
@@ -170,7 +202,7 @@ def _encoding(config: Mapping[str, Any], *, intra_length: int) -> dict[str, Any]
     width, n_head = config["hidden_size"], config["num_attention_heads"]
     theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
     theta = 10000.0 if theta is None else float(theta)
-    rope: dict[str, Any] = {TARGET: _ROPE, "head_width": width // n_head, "theta": theta}
+    rope: dict[str, Any] = {TARGET: _ROPE, "head_width": _head_width(config), "theta": theta}
     alibi: dict[str, Any] = {TARGET: "bipe.encodings.ALiBi", "n_head": n_head}
     steep = {**alibi, "multiplier": ALIBI_MULTIPLIER}
     bilevel = {

@@ -156,6 +156,15 @@ def test_both_levels_of_a_bilevel_encoding_can_be_chosen():
     Decoder(decoder_of(made, vocab_size=31))
 
 
+def test_options_of_the_model_reach_its_encoding():
+    words = ["model.head_width=20", "model.qk_norm=both", "model.qkv_bias=qk", "model.n_kv_head=2"]
+    for encoding in ("rope", "pope", "permuteformer"):
+        made = study("model=tiny", f"encoding={encoding}", *(f"++{word}" for word in words))
+        config = decoder_of(made, vocab_size=31)
+        assert config.head_width == config.encoding["head_width"] == 20
+        Decoder(config)
+
+
 @pytest.mark.parametrize("schedule", CHOICES["schedule"])
 def test_every_schedule_and_the_optimizer_are_built(schedule):
     made = study(f"schedule={schedule}", "steps=300")

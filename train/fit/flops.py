@@ -1,10 +1,11 @@
 """Floating-point operations of a training step: those of its matrix products, two per multiply-add.
 
-Per token, with the width c, vocabulary v, and p keys that a query sees on average:
+Per token, with the width c, that of all heads a, vocabulary v, and p keys that a query sees on
+average:
 
-    forward       2 x (weights of the blocks) + 4 p c per layer + 2 v c
+    forward       2 x (weights of the blocks) + 4 p a per layer + 2 v c
     backward      twice that
-    recomputed    the scores of attention, by fused kernels (2 p c per layer), and with
+    recomputed    the scores of attention, by fused kernels (2 p a per layer), and with
                   recompute=true the blocks' forward pass
 
 `model` is what the utilisation of a device (MFU; Chowdhery et al., 2204.02311, appendix B) is
@@ -83,7 +84,7 @@ def step_flops(
     """
     pairs = keys_per_query(row_length, document=document) if keys is None else keys
     blocks = 2.0 * decoder.n_layer * block_weights(decoder)
-    attention = 4.0 * decoder.n_layer * decoder.width * pairs  # q k^T, and the weights with v
+    attention = 4.0 * decoder.n_layer * decoder.q_width * pairs  # q k^T, and the weights with v
     head = 2.0 * decoder.vocab_size * decoder.width
     forward = blocks + attention + head
     # The last product of a block is not computed again: nothing in its backward pass needs it.
@@ -98,8 +99,8 @@ def step_flops(
 
 def block_weights(decoder: DecoderConfig) -> int:
     """Return the weights of the matrices of one block."""
-    keys_and_values = 2 * decoder.width * decoder.kv_heads * decoder.head_width
-    return 2 * decoder.width**2 + keys_and_values + 3 * decoder.width * decoder.mlp_width
+    heads = 2 * (decoder.q_width + decoder.kv_width)  # queries and output, keys and values
+    return decoder.width * (heads + 3 * decoder.mlp_width)
 
 
 def peak_flops(device: str) -> float | None:

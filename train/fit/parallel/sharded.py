@@ -28,6 +28,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bipe import Decoder
+from bipe.decoder import start_bias
 from train.errors import ConfigError, RunError
 from train.fit.parallel import shards
 from train.fit.parallel.background import Background
@@ -151,7 +152,7 @@ def shard(model: Decoder, *, mesh: DeviceMesh, bf16: bool = False) -> None:
     for block in model.blocks:
         if bf16:  # norms are computed in float32, and slow with weights of another dtype
             norms: list[nn.Module] = [
-                part for part in block.children() if isinstance(part, nn.RMSNorm)
+                part for part in block.modules() if isinstance(part, nn.RMSNorm)
             ]
             fully_shard(norms, mesh=mesh)
         fully_shard(block, mesh=mesh, mp_policy=policy)
@@ -165,6 +166,8 @@ def materialize(model: nn.Module, device: torch.device) -> None:
     for part in without:
         if isinstance(part, nn.RMSNorm):
             part.reset_parameters()
+        elif isinstance(part, nn.Linear):
+            start_bias(part)
 
 
 @torch.no_grad()

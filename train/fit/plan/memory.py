@@ -1,11 +1,13 @@
 """The memory of a training step on one device, reckoned from its shapes.
 
-Kept for the backward pass, per token and block (c width, k width of keys and of values, m
-mlp_width, h heads; e bytes of the dtype of products: 4, or 2 under bfloat16 autocast):
+Kept for the backward pass, per token and block (c width, a width of queries of all heads, k of keys
+and of values, m mlp_width, h heads; e bytes of the dtype of products: 4, or 2 under bfloat16
+autocast):
 
-    norms       2 x 4c residual, 8 statistics; on the CPU another 2 x 4c, where they are not fused
+    norms       2 x 4c residual, 8 statistics; on the CPU another 2 x 4c, where they are not fused;
+                with qk_norm the same again of a, k or both
     products    inputs: 2c e, or 5c e under autocast, which casts for each product anew
-    attention   (2c + 2k) e, 4h log-sum-exp; c e where heads are copied back into a row
+    attention   (2a + 2k) e, 4h log-sum-exp; a e where heads are copied back into a row
     mlp         4m e: gate, silu(gate), up, and their product
 
 With recompute=true, 4c: the input of a block; the rest is there for one block at a time. Beyond
@@ -174,12 +176,15 @@ def block_activations(step: Step) -> int:
     """Return the same for one block, without the casts of its weights."""
     decoder, size = step.decoder, _size(step)
     width, mlp, heads = decoder.width, decoder.mlp_width, decoder.n_head
-    keys = decoder.kv_heads * decoder.head_width if step.path in _GROUPED else width
-    norms = 2 * 4 * width * (2 if step.device == "cpu" else 1) + 8
+    queries = decoder.q_width
+    keys = decoder.kv_width if step.path in _GROUPED else queries
+    normed = {None: 0, "key": decoder.kv_width, "both": queries + decoder.kv_width}
+    in_norms = 2 * width + normed[decoder.qk_norm]
+    norms = 4 * in_norms * (2 if step.device == "cpu" else 1) + 8
     inputs = 5 * width * size if step.half else 2 * width * size
-    attention = (2 * width + 2 * keys) * size + 4 * heads
+    attention = (2 * queries + 2 * keys) * size + 4 * heads
     if _copies_heads(step):
-        attention += width * size
+        attention += queries * size
     if step.path == "augmented":
         attention += 4 * _FEATURES * heads * size
     if step.path == "masked":  # the mask of a row, in the dtype of the scores

@@ -1,0 +1,165 @@
+"""Head widths, norms of queries and keys, and biases of projections."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from bipe import Cache, Decoder, DecoderConfig
+from bipe.checkpoint import CheckpointError, load_model, save_model
+from bipe.layouts import config_from_official, config_to_official, from_official, to_official
+from tests.bipe.conftest import N_HEAD, WIDTH, random_batch, small_decoder, target
+from train.fit.flops import block_weights, step_flops
+from train.fit.parallel.sharded import materialize
+
+ROPE = {"encoding": target("RoPE", head_width=12)}
+OPTIONS = {
+    "wide_heads": {"head_width": 12, **ROPE},
+    "wide_shared_heads": {"head_width": 12, "n_kv_head": 2, **ROPE},
+    "odd_width": {"width": 50, "head_width": 12, **ROPE},
+    "qk_norm": {"qk_norm": "both"},
+    "key_norm": {"qk_norm": "key"},
+    "qkv_bias": {"qkv_bias": "qkv"},
+    "qk_bias": {"qkv_bias": "qk", "n_kv_head": 3},
+    "all": {"head_width": 12, "n_kv_head": 2, "qk_norm": "both", "qkv_bias": "qkv", **ROPE},
+}
+options = pytest.mark.parametrize("name", OPTIONS)
+
+
+def model_with(name: str) -> Decoder:
+    """A model with options, whose vectors are not those of the start."""
+    model = small_decoder("flat_rope", **OPTIONS[name])
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim < 2:
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+    return model
+
+
+@options
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@torch.no_grad()
+def test_cached_equals_uncached(name, mode):
+    model = model_with(name).double().train(mode == "train")
+    tokens, at = random_batch(2, 20, seed=1, documents=0.0)
+    cache = Cache(batch=2, capacity=20)
+    parts = [slice(0, 7), *(slice(t, t + 1) for t in range(7, 20))]
+    steps = [model(tokens[:, part], at[part], cache=cache) for part in parts]
+    torch.testing.assert_close(torch.cat(steps, 1), model(tokens, at), atol=1e-9, rtol=0)
+
+
+@options
+def test_gradients_reach_every_parameter(name):
+    model = model_with(name)
+    tokens, at = random_batch(2, 20, seed=2)
+    model(tokens, at).square().sum().backward()
+    for each, parameter in model.named_parameters():
+        assert each == "head.weight" or parameter.grad.abs().sum() > 0, each
+
+
+@options
+def test_a_model_with_options_survives_the_disk(name, tmp_path):
+    model = model_with(name)
+    save_model(model, tmp_path / "model")
+    again, _ = load_model(tmp_path / "model")
+    assert again.config == model.config
+    state = again.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+
+
+@options
+def test_the_counts_are_those_of_the_model(name):
+    model = model_with(name)
+    config, block = model.config, model.blocks[0]
+    assert block_weights(config) == sum(p.numel() for p in block.parameters() if p.ndim == 2)
+    heads = config.n_head * config.head_width
+    gained = step_flops(config, row_length=8, keys=5.0).forward
+    gained -= step_flops(config, row_length=8, keys=1.0).forward
+    assert gained == 4 * 4 * config.n_layer * heads
+
+
+@options
+def test_what_has_no_memory_starts_as_what_has(name):
+    config = small_decoder("flat_rope", **OPTIONS[name]).config
+    with torch.device("meta"):
+        model = Decoder(config)
+    materialize(model, torch.device("cpu"))
+    whole = dict(Decoder(config).named_parameters())
+    for each, parameter in model.named_parameters():
+        if parameter.ndim < 2:
+            assert torch.equal(parameter, whole[each]), each
+            assert (parameter == (0 if "bias" in each else 1)).all(), each
+
+
+@pytest.mark.parametrize("name", ["wide_heads", "wide_shared_heads", "qk_norm", "qkv_bias"])
+@torch.no_grad()
+def test_the_layouts_of_transformers_hold_the_options(name):
+    model = model_with(name)
+    config = config_to_official(model.config, max_length=64)
+    kinds = {"qk_norm": "qwen3", "qkv_bias": "qwen2"}
+    assert config["model_type"] == kinds.get(name, "llama")
+    assert config["head_dim"] == model.config.head_width
+    again = from_official(json.loads(json.dumps(config)), to_official(model))
+    tokens, at = random_batch(1, 9, seed=3)
+    assert torch.equal(again(tokens, at), model(tokens, at))
+    state = to_official(model)
+    assert ("model.layers.1.self_attn.q_norm.weight" in state) == (name == "qk_norm")
+    assert ("model.layers.1.self_attn.k_proj.bias" in state) == (name == "qkv_bias")
+
+
+@pytest.mark.parametrize("name", ["key_norm", "qk_bias", "all"])
+def test_options_without_a_counterpart_are_refused(name):
+    with pytest.raises(CheckpointError, match=r"no model with q\w+="):
+        config_to_official(model_with(name).config, max_length=64)
+
+
+def test_biases_of_all_projections_are_refused():
+    config = config_to_official(small_decoder("flat_rope").config, max_length=64)
+    with pytest.raises(CheckpointError, match="bias of o_proj"):
+        config_from_official({**config, "attention_bias": True})
+
+
+def test_key_norm_divides_scores_by_the_size_of_keys():
+    attention = small_decoder("flat_nope", qk_norm="key").blocks[0].attention
+    seen = []
+    x = torch.randn(1, 5, WIDTH)
+    attention(x, None, lambda q, k, v: seen.append((q, k)) or v, None)
+    ((q, k),) = seen
+    plain = attention.key(x).unflatten(-1, (N_HEAD, -1)).transpose(1, 2)
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    expected = q @ (plain / plain.norm(dim=-1, keepdim=True)).transpose(-1, -2)
+    torch.testing.assert_close(scores, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_options_change_no_other_weight_at_the_start():
+    plain = dict(small_decoder("flat_rope").named_parameters())
+    other = dict(small_decoder("flat_rope", qk_norm="both", qkv_bias="qkv").named_parameters())
+    assert set(plain) < set(other)
+    assert all(torch.equal(plain[name], other[name]) for name in plain)
+
+
+def test_a_description_without_the_options_is_as_before():
+    config = small_decoder("flat_rope").config
+    given = dataclasses.asdict(config)
+    for name in ("head_width", "qk_norm", "qkv_bias"):
+        del given[name]
+    assert DecoderConfig(**given) == config
+    assert config.head_width == WIDTH // N_HEAD
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"head_width": 0}, "head_width must be at least 1, was: 0"),
+        ({"qk_norm": "queries"}, "qk_norm must be 'both' or 'key' or None, was: 'queries'"),
+        ({"qkv_bias": "q"}, "qkv_bias must be 'qkv' or 'qk' or None, was: 'q'"),
+        ({"width": 50}, r"width must be a multiple of n_head \(6\), was: 50"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_bad_options_are_named(change, message):
+    given = {"vocab_size": 9, "width": 48, "n_layer": 1, "n_head": 6, "mlp_width": 8}
+    with pytest.raises(ValueError, match=message):
+        DecoderConfig(**given | change)
