@@ -76,6 +76,9 @@ class _OfFiles(Repository):
     ) -> Segmenter:
         return self
 
+    def __repr__(self) -> str:
+        return repr(Repository(of=self.of))
+
     def fingerprint(self) -> dict[str, Any]:
         return Repository(of=self.of).fingerprint()
 

@@ -61,7 +61,7 @@ def completed(config: DictConfig) -> DictConfig:
     }
     if config.get("data") is None:  # without steps no data is read
         filled["data"] = "${out}/data" if base.data is None else base.data
-    if (level := base.notes.get("level")) is not None and not config.rows.get("level"):
+    if (level := base.notes.get("level")) is not None and config.rows.get("level") is None:
         filled["rows.level"] = level
     for key, value in filled.items():
         OmegaConf.update(config, key, value, merge=False, force_add=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bipe.build import build
 from segmenters.code.parsed import NO_GRAMMAR, cure
+from segmenters.show import counted
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
 from train.data.store import folder
@@ -79,7 +80,7 @@ def _print_done(name: str, done: Mapping[str, Mapping[str, int]]) -> None:
     total = sum(counts["characters"] for counts in done.values())
     for rule, counts in done.items():
         size, help = counts["characters"] / total, cure(rule)
-        share = f"{size:.1%} of characters, {counts['documents']:,} documents"
+        share = f"{size:.1%} of characters, {counted(counts['documents'], 'document')}"
         if help is not None or len(done) > 1:
             print(f"    {share}: {rule}")
         if help is not None and (size >= _WARNED or rule.startswith(NO_GRAMMAR)):
