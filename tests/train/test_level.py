@@ -81,7 +81,7 @@ def test_runs_are_measured_on_the_level_that_each_reads(study):
 @pytest.mark.parametrize("words", [[], ["generate.segmenter=sentences"]])
 def test_text_is_written_in_segments_of_that_level(study, words, capfdbinary):
     told = {}
-    for name in ("both", "paragraphs"):
+    for name in ("both", "paragraphs", "sentences"):
         options = [f"generate.run={study / 'runs' / name}", "generate.temperature=0"]
         options += ["generate.max_new=40", "generate.prompt='It was. It was 3 cats.'"]
         assert main(["generate", *options, *words * (name == "both")]) == 0

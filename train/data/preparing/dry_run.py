@@ -14,6 +14,7 @@ import numpy as np
 
 from segmenters.align import mark
 from segmenters.base import shares_of, tallied
+from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from train.data.preparing.engines import Engine
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.statistics import Shares
@@ -108,7 +109,9 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
 def _sample(source: Source) -> Iterator[Document]:
     left = SAMPLE_CHARACTERS
     for document in source.documents:
-        yield replace(document, text=document.text[:left])
+        # Fields that state places in the text hold for the whole of it.
+        known = {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
+        yield replace(document, text=document.text[:left]) if known else document
         left -= len(document.text)
         if left <= 0:
             return

@@ -54,6 +54,8 @@ class Repositories(Reader):
     def __post_init__(self) -> None:
         if self.key is None and (not isinstance(self.of, Files) or isinstance(self.of, Rows)):
             raise DataError("key must name the field of a row with its repository, was: null")
+        if self.unwrap:
+            raise DataError("unwrap joins the lines of files: set of.unwrap")
         if self.depth < 0:
             raise DataError(f"depth must be at least 0, was: {self.depth}")
         try:

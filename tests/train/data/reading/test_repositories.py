@@ -88,6 +88,7 @@ def test_neighbouring_rows_with_a_key_are_a_document(tmp_path, key):
     ("options", "rule"),
     [
         ({"depth": -1}, "depth must be at least 0"),
+        ({"unwrap": True}, "set of.unwrap"),
         ({"header": "{name}"}, "header must be a line in which"),
         ({"of": JSONL(path="x")}, "key must name the field"),
     ],
@@ -104,6 +105,11 @@ def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):
     assert main(["prepare", "corpus=repositories", *words]) == 0
     out = capsys.readouterr().out
     assert "logical python" in out and "Mixed" in out and "logical c" in out
+    (folder / "one" / "long.py").write_text("x = 1\n" * 200_000)  # longer than a sample
+    assert (
+        main(["prepare", "corpus=repositories", *words, "--dry-run", f"data={tmp_path}/new"]) == 0
+    )
+    assert "what cuts it: " in capsys.readouterr().out
     made = open_dataset(tmp_path / "data" / "text" / "train", level="file")
     assert made.manifest["level_names"] == ["segment", "block", "part", "file"]
     starts = {
