@@ -61,6 +61,16 @@ def test_a_run_is_resumed_with_or_without_recomputing(smoke):
     assert same_weights(whole, parts)
 
 
+def test_a_run_with_muon_is_resumed_exactly(smoke):
+    words = (*smoke, "optimizer=muon", "model.qk_norm=both", "steps=4")
+    whole = pretrain(*words, "name=whole_muon")
+    pretrain(*words, "name=parts_muon")
+    (whole.parent / "parts_muon" / "checkpoints" / "step=00000004.ckpt").unlink()
+    parts = pretrain(*words, "name=parts_muon")
+    assert same_weights(whole, parts)
+    assert losses(whole)[-1] < losses(whole)[0]
+
+
 @pytest.mark.parametrize(
     ("word", "told"),
     [

@@ -1,5 +1,7 @@
 """Schedules as laws, and which weights decay."""
 
+import copy
+import functools
 import itertools
 
 import pytest
@@ -8,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from bipe import Decoder, DecoderConfig
 from bipe.build import build
 from train.config.check import OptimizerCall
-from train.fit.optim import adamw, constant, cosine, linear, wsd
+from train.fit.optim import adamw, constant, cosine, linear, muon, optimizer_of, wsd
 
 ALL = {"constant": constant, "cosine": cosine, "linear": linear, "wsd": wsd}
 FALLING = {"cosine": cosine, "linear": linear, "wsd": wsd}
@@ -134,3 +137,69 @@ def test_betas_may_be_a_list_as_yaml_has_them():
         nn.Linear(2, 2).parameters()
     )
     assert optimizer.defaults["betas"] == (0.8, 0.9)
+
+
+def small_model():
+    config = DecoderConfig(
+        vocab_size=7,
+        width=8,
+        n_layer=2,
+        n_head=2,
+        mlp_width=12,
+        qk_norm="both",
+        qkv_bias="qkv",
+        encoding={"_target_": "bipe.encodings.Learned", "width": 8, "length": 4},
+    )
+    model = Decoder(config)
+    model.init_weights(seed=1)
+    generator = torch.Generator().manual_seed(2)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+def matrices_of_blocks(model):
+    named = model.named_parameters()
+    return [p for name, p in named if name.startswith("blocks.") and p.ndim == 2]
+
+
+def test_muon_takes_the_matrices_of_blocks_and_adamw_all_else():
+    model, other = small_model(), small_model()
+    both = muon(model.named_parameters(), lr=0.1, weight_decay=0.2)
+    ours = matrices_of_blocks(other)
+    rest = [p for p in other.parameters() if not any(p is each for each in ours)]
+    assert [p.shape for p in both.param_groups[0]["params"]] == [p.shape for p in ours]
+    apart = [
+        torch.optim.Muon(ours, lr=0.1, weight_decay=0.2, adjust_lr_fn="match_rms_adamw"),
+        adamw(rest, lr=0.1, weight_decay=0.2, fused=False),
+    ]
+    for optimizer in (both, *apart):
+        optimizer.step()
+        optimizer.step()
+    assert all(map(torch.equal, model.parameters(), other.parameters()))
+
+
+def test_a_schedule_reaches_both_and_their_state_survives():
+    model, again = small_model(), small_model()
+    first, second = (muon(m.named_parameters(), lr=0.1) for m in (model, again))
+    schedule = torch.optim.lr_scheduler.LambdaLR(first, lambda step: 1 / (1 + step))
+    first.step()
+    schedule.step()
+    assert {group["lr"] for group in first.param_groups} == {0.05}
+    again.load_state_dict(model.state_dict())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    for optimizer in (first, second):
+        optimizer.step()
+    assert all(map(torch.equal, model.parameters(), again.parameters()))
+
+
+def test_muon_refuses_what_makes_no_sense():
+    with pytest.raises(ValueError, match=r"optimizer.momentum must be from 0 to below 1, was: 1"):
+        muon(small_model().named_parameters(), lr=0.1, momentum=1.0)
+
+
+def test_a_factory_gets_names_if_it_takes_them():
+    layer = nn.Linear(2, 2)
+    for factory in (muon, adamw, torch.optim.SGD):
+        made = optimizer_of(functools.partial(factory, lr=0.1), layer.named_parameters())
+        assert sum(len(group["params"]) for group in made.param_groups) == 2

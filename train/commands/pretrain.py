@@ -17,6 +17,7 @@ from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
 from train.fit.machine import placed, precision_of
 from train.fit.module import Training
+from train.fit.optim import optimizer_of
 from train.fit.runs import RESUMES
 from train.fit.training import Fit, Start, train_model
 from train.fit.watching.loggers import RunLogger
@@ -46,7 +47,7 @@ def check_trial(config: Config) -> None:
     for key in ("optimizer", "schedule"):
         config.build(key)
     with as_config_error("optimizer: "):
-        config.build("optimizer")([torch.nn.Parameter(torch.zeros(1))])
+        optimizer_of(config.build("optimizer"), [("one", torch.nn.Parameter(torch.zeros(1)))])
     if config.checkpoint is None:
         rows = rows_of(config)
         refuse_long_rows(rows)

@@ -29,7 +29,8 @@ StretchCall = Annotated[
 ]
 DrawCall = Annotated[Call, Of(("bipe.random_positions.Draw",))]
 OptimizerCall = Annotated[
-    Call, Of(("torch.optim.Optimizer",), names=(f"{_OPTIM}.adamw",), partial=True)
+    Call,
+    Of(("torch.optim.Optimizer",), names=(f"{_OPTIM}.adamw", f"{_OPTIM}.muon"), partial=True),
 ]
 ScheduleCall = Annotated[
     Call,

@@ -11,7 +11,7 @@ whose kernels do not accept a plain tensor, need the wait; their gradients are d
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from bipe.random_positions import Draw, row_keys
 from train.data.rows.batch import Batch
 from train.errors import RunError
 from train.fit.index_counts import IndexCounts
-from train.fit.optim import Schedule
+from train.fit.optim import Schedule, optimizer_of
 from train.fit.parallel.sharded import Sharded
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import Metrics
@@ -42,12 +42,13 @@ _LOOK_EVERY = 10  # steps, if looking waits for the device
 class Training:
     """How the weights of a model are trained; conf/config.yaml explains each value.
 
+    optimizer: from parameters, or from pairs of names and parameters if it takes `named`.
     schedule: from the step to a factor on the learning rate. z_loss, label_smoothing: only of the
     training loss. draw: random ids in training (bipe/random_positions). context_parallel: devices
     that share a row. allowed: see bipe.build.
     """
 
-    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+    optimizer: Callable[[Any], torch.optim.Optimizer]
     schedule: Schedule
     seed: int = 0
     clip: float | None = 1.0
@@ -117,7 +118,7 @@ class LMModule(lightning.LightningModule):
                 block.compile()
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.options.optimizer(self.model.parameters())
+        optimizer = optimizer_of(self.options.optimizer, self.model.named_parameters())
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.options.schedule)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 

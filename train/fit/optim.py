@@ -1,8 +1,10 @@
-"""AdamW and the learning-rate schedules, as plain functions of the step.
+"""AdamW, Muon, and the learning-rate schedules, as plain functions of the step.
 
 A schedule is a factor on the learning rate: warm-up from 0, then its own shape, down to `floor`.
 """
 
+import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -46,6 +48,81 @@ def adamw(
         eps=eps,
         fused=fused,
     )
+
+
+def muon(
+    named: Iterable[tuple[str, nn.Parameter]],
+    *,
+    lr: float,
+    momentum: float = 0.95,
+    betas: tuple[float, float] = (0.9, 0.95),
+    eps: float = 1e-8,
+    weight_decay: float = 0.1,
+) -> torch.optim.Optimizer:
+    """Return Muon (Jordan, 2024) for the matrices of blocks, with AdamW for all else.
+
+    Embeddings, the head, tables of encodings, gains and biases are AdamW's. Muon's steps get the
+    size of AdamW's (0.2 sqrt(larger side); Liu et al., 2502.16982), so one lr serves both.
+    """
+    _require("optimizer.momentum", momentum, 0 <= momentum < 1, "from 0 to below 1")
+    named = [(name, p) for name, p in named if p.requires_grad]
+    in_blocks = [p for name, p in named if name.startswith("blocks.") and p.ndim == 2]
+    ours = {id(p) for p in in_blocks}
+    others = [p for _, p in named if id(p) not in ours]
+    parts: list[torch.optim.Optimizer] = []
+    if in_blocks:
+        parts.append(
+            torch.optim.Muon(
+                in_blocks,
+                lr=lr,
+                momentum=momentum,
+                weight_decay=weight_decay,
+                adjust_lr_fn="match_rms_adamw",
+            )
+        )
+    if others or not parts:
+        parts.append(
+            adamw(others, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=False)
+        )
+    return Together(parts)
+
+
+class Together(torch.optim.Optimizer):
+    """Several optimizers with different parameters, as one: their groups, state and steps."""
+
+    def __init__(self, parts: list[torch.optim.Optimizer]) -> None:
+        self._parts: list[torch.optim.Optimizer] = []
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self._parts = parts
+        self._share()
+
+    def _share(self) -> None:
+        groups = iter(self.param_groups)
+        for part in self._parts:
+            part.param_groups = list(itertools.islice(groups, len(part.param_groups)))
+            part.state = self.state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # when a state is loaded: new groups
+        self._share()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for part in self._parts:
+            part.step()
+        return loss
+
+
+def optimizer_of(
+    factory: Callable[..., torch.optim.Optimizer], named: Iterable[tuple[str, nn.Parameter]]
+) -> torch.optim.Optimizer:
+    """Call a factory with parameters, or with their names as well if that is what it takes."""
+    if "named" in inspect.signature(factory).parameters:
+        return factory(named)
+    return factory(parameter for _, parameter in named)
 
 
 def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:

@@ -23,6 +23,7 @@ ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 3}
 CPU = torch.device("cpu")
 CONFIGS = {
     "bipe_rope": replace(SMALL, encoding=BIPE_ROPE),
+    "options": replace(SMALL, encoding=BIPE_ROPE, n_kv_head=1, qk_norm="both", qkv_bias="qkv"),
     "tied_alibi": replace(SMALL, encoding=ALIBI, tied_head=True),
 }
 MESHES = {"fsdp": (2,), "hsdp_2x1": (2, 1), "hsdp_1x2": (1, 2)}

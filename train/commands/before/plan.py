@@ -21,6 +21,7 @@ from train.errors import ConfigError, DataError
 from train.fit import runs
 from train.fit.flops import step_flops
 from train.fit.machine import fast_precision
+from train.fit.optim import optimizer_of
 from train.fit.plan.plan import Data, Device, Measured, Placing, Plan, Schedule, make_plan
 from train.fit.plan.text import as_numbers, lines
 from train.fit.watching.metrics import read_metrics
@@ -55,7 +56,7 @@ def plan_of(
     """Return the plan of a run, and its model."""
     notes = list(notes)
     config.build("schedule")  # its errors name the key, and so do the optimizer's
-    config.build("optimizer")([torch.nn.Parameter(torch.zeros(1, 1))])
+    optimizer_of(config.build("optimizer"), [("one", torch.nn.Parameter(torch.zeros(1, 1)))])
     rows = _rows(config, command, notes)
     data = _NO_DATA if rows is None else _data(rows, config)
     vocabulary = _vocabulary(config, notes) if rows is None else rows.vocab_size
@@ -145,6 +146,7 @@ def _schedule(config: Config, command: str) -> Schedule:
         recompute=config.recompute,
         compile=config.compile,
         attention=config.attention,
+        muon=str(config.optimizer.get(TARGET)).endswith(".muon"),
     )
 
 

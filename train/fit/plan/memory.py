@@ -67,7 +67,8 @@ class Step:
     several micro-batches make a step. shards: ranks that share weights, gradients and moments.
     buckets: gradients are copied to be sent (DDP). copied: a checkpoint is written from a copy on
     the host, which stays for the next one. context: devices that share a row, of which each gathers
-    all keys and values; time is then a device's part. moments: numbers per weight in the optimizer.
+    all keys and values; time is then a device's part. muon: one moment
+    per weight of the matrices of blocks, not two.
     """
 
     decoder: DecoderConfig
@@ -86,7 +87,7 @@ class Step:
     buckets: bool = False
     copied: bool = False
     context: int = 1
-    moments: int = 2
+    muon: bool = False
 
     @property
     def tokens(self) -> int:
@@ -149,7 +150,7 @@ def memory_of(step: Step) -> Memory:
     return Memory(
         weights=own,
         gradients=own,
-        moments=step.moments * own,
+        moments=round(_moments(step) * own),
         gathered=_gathered(step) + (own if step.buckets else 0),
         activations=kept - before + kept_cast,
         during={
@@ -157,9 +158,15 @@ def memory_of(step: Step) -> Memory:
             "the backward pass": kept + max(backward, 2 * (head + hidden)),
             "the optimizer": own + _INTEGERS * tokens,
         },
-        copy=(1 + step.moments) * own if step.copied and step.device == "cpu" else 0,
+        copy=round((1 + _moments(step)) * own) if step.copied and step.device == "cpu" else 0,
         counts=8 * len(LEVELS) * BINS,
     )
+
+
+def _moments(step: Step) -> float:
+    """Return the numbers that the optimizer keeps per weight, on average."""
+    matrices = step.decoder.n_layer * block_weights(step.decoder)
+    return 2 - matrices / step.weights.total if step.muon else 2.0
 
 
 def activations(step: Step) -> int:

@@ -84,6 +84,7 @@ class Schedule:
     recompute: bool
     compile: bool
     attention: str
+    muon: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +256,7 @@ def _on_device(
         shards=placing.shards,
         buckets=placing.buckets,
         copied=schedule.checkpoint_async,
+        muon=schedule.muon,
     )
     memory = memory_of(step)
     return OnDevice(
