@@ -26,10 +26,12 @@ from segmenters.levels.files import Repository
 from segmenters.levels.given import Called, Given
 from segmenters.levels.levels import Levels
 from segmenters.proofs.coq import Coq
+from segmenters.proofs.hol import Hol
 from segmenters.proofs.informal import ArithmeticSteps, ChainOfThought
-from segmenters.proofs.keywords import Isabelle, Metamath, Mizar
+from segmenters.proofs.isabelle import Isabelle
+from segmenters.proofs.keywords import Metamath, Mizar, Tptp
 from segmenters.proofs.latex import LaTeXProofs
-from segmenters.proofs.lean import Lean
+from segmenters.proofs.layout import Agda, Lean
 from segmenters.prose.sentences import Sentences
 from segmenters.records.records import Records
 from segmenters.streaming.id_table import IdTable
@@ -37,6 +39,7 @@ from segmenters.streaming.online import Online, TokenMarker
 from segmenters.turns.turns import Turns
 
 __all__ = [
+    "Agda",
     "ArithmeticSteps",
     "Auto",
     "ByteTable",
@@ -45,6 +48,7 @@ __all__ = [
     "Clauses",
     "Coq",
     "Given",
+    "Hol",
     "IdTable",
     "Isabelle",
     "LaTeXProofs",
@@ -67,6 +71,7 @@ __all__ = [
     "Sentences",
     "Stride",
     "TokenMarker",
+    "Tptp",
     "Turns",
     "anchors_from_offsets",
     "mark",

@@ -59,17 +59,17 @@ def after_space(text: str, places: Iterable[int]) -> Iterator[int]:
     return (past(SPACE, text, place) for place in places)
 
 
-def nested_end(text: str, place: int, pattern: re.Pattern[str]) -> int:
+def nested_end(text: str, place: int, pattern: re.Pattern[str], end: int = sys.maxsize) -> int:
     """Return where a nest closes, by the groups `open` and `close`, else the end of the text."""
     depth = 0
-    for match in pattern.finditer(text, place):
+    for match in pattern.finditer(text, place, end):
         if match.lastgroup == "open":
             depth += 1
         elif match.lastgroup == "close":
             depth -= 1
             if depth == 0:
                 return match.end()
-    return len(text)
+    return min(end, len(text))
 
 
 def utf8(text: str) -> npt.NDArray[np.uint8]:

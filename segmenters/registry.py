@@ -20,11 +20,13 @@ from segmenters.base import Segmenter
 
 # Class and parameters of each name: the names of conf/segmenter and some more.
 SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "agda": ("Agda", {}),
     "arithmetic": ("ArithmeticSteps", {}),
     "auto": ("Auto", {"granularity": "logical"}),
     "chain_of_thought": ("ChainOfThought", {}),
     "clauses": ("Clauses", {"of": "sentences"}),
     "coq": ("Coq", {}),
+    "hol": ("Hol", {}),
     "isabelle": ("Isabelle", {}),
     "latex": ("LaTeXProofs", {}),
     "lean": ("Lean", {}),
@@ -44,13 +46,16 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "sentences": ("Sentences", {}),
     "spacy": ("Sentences", {"backend": "spacy"}),
     "stride": ("Stride", {"length": 100}),
+    "tptp": ("Tptp", {}),
     "transcript": ("Turns", {"names": True}),
     "turns": ("Turns", {}),
 }
 # Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
 _KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
 # Languages of code whose segments are steps of proofs, cut by segmenters of their own.
-PROOFS: Final = ("coq", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq")
+PROOFS: Final = (
+    *("agda", "coq", "hol", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq", "tptp"),
+)
 
 
 def segmenter_class(name: str) -> type[Segmenter]:
@@ -133,7 +138,7 @@ _ROUTES: Final = {
     # Besides the languages above.
     "code": _Row(
         suffixes=".svg .csproj .lock"
-        " .ada .adb .ads .agda .asm .awk .bas .bat .clj .cljs .cls .cmake .cmd .cob"
+        " .ada .adb .ads .asm .awk .bas .bat .clj .cljs .cls .cmake .cmd .cob"
         " .coffee .conf .cr .d .dart .dtd .el .elm .erl .ex .exs .f .f90 .f95 .for .fs .fsi .fsx"
         " .gd .glsl .gradle .groovy .hlsl .hrl .hx .idr .in .jinja .j2 .kt .kts .less .lhs"
         " .lisp .lua .m .m4 .map .nim .nix .pas .pl .pm .pp .ps1 .pro .proto .purs"
@@ -146,14 +151,14 @@ _ROUTES: Final = {
         " .gitignore .gitattributes .dockerignore "
         " .npmrc .npmignore .eslintrc .babelrc .vimrc .prettierrc _coqproject go.mod"
         " go.sum",
-        names="abap actionscript ada agda alloy antlr apacheconf apex apl apple-script applescript"
+        names="abap actionscript ada alloy antlr apacheconf apex apl apple-script applescript"
         " arduino asp aspectj assembly augeas autohotkey autoit awk ballerina basic batchfile"
         " bicep bison blitzbasic bluespec boo brainfuck c-sharp c2hs-haskell chapel clojure cmake"
         " cobol coffeescript coldfusion common-lisp component-pascal crystal cuda cython d dart"
         " darcs-patch delphi dhall dm eiffel elixir elm emacs-lisp erlang f# factor"
         " fish forth fortran freemarker gap gdscript glsl gnuplot gradle graphql"
         " graphviz-(dot) groovy hack handlebars haxe hlsl hy idl idris igor-pro inform io"
-        " j jasmin jflex jsonnet jsoniq kotlin lasso less lex limbo liquid literate-agda"
+        " j jasmin jflex jsonnet jsoniq kotlin lasso less lex limbo liquid"
         " literate-coffeescript literate-haskell livescript llvm logos lsl lua m4 maple"
         " mathematica matlab maxima mercury meson mirah modula-2 modula-3 monkey moonscript mupad"
         " nesc netlogo nginx nim nix nsis nu objective-c objective-c++ objective-j opencl openscad"
@@ -166,13 +171,15 @@ _ROUTES: Final = {
         " visual-basic-.net volt vue webassembly wgsl wisp x10 xbase xc xml xojo xpages xproc"
         " xquery xs xslt xtend yacc zephir zig zimpl",
     ),
+    "agda": _Row(suffixes=".agda", names="agda"),
     "asciidoc": _Row(suffixes=".adoc .asciidoc .asc", names="asciidoc"),
     "coq": _Row(suffixes=".v", names="coq rocq"),
     "diff": _Row(suffixes=".diff .patch", names="diff patch"),
     "email": _Row(suffixes=".eml .mbox .mbx", files="metadata pkg-info wheel", sets="enron-emails"),
     "html": _Row(suffixes=".html .htm .xhtml .shtml", names="html html+erb html+php"),
+    "hol": _Row(suffixes=".sml .ml .hl", names="hol hol-light"),
     "isabelle": _Row(suffixes=".thy", names="isabelle isabelle/isar"),
-    "latex": _Row(suffixes=".tex .ltx .latex", names="latex tex"),
+    "latex": _Row(suffixes=".tex .ltx .latex .lagda", names="latex tex literate-agda"),
     "lean": _Row(suffixes=".lean", names="lean lean4 lean-4"),
     "lines": _Row(
         suffixes=".jsonl .ndjson .typed",
@@ -209,6 +216,7 @@ _ROUTES: Final = {
     ),
     "rst": _Row(suffixes=".rst .rest", names="restructuredtext rst"),
     "typst": _Row(suffixes=".typ", names="typst"),
+    "tptp": _Row(suffixes=".p .ax .tptp .thf .fof .tff", names="tptp"),
     "transcript": _Row(names="irc-log", sets="ubuntu-irc irc qmsum"),
     "turns": _Row(sets="ultrachat sharegpt oasst openassistant wildchat lmsys-chat-1m"),
     # Formats of records.

@@ -28,6 +28,7 @@ LAZY = {
 }
 PUBLIC = {
     "segmenters": [
+        "Agda",
         "ArithmeticSteps",
         "Auto",
         "ByteTable",
@@ -36,6 +37,7 @@ PUBLIC = {
         "Clauses",
         "Coq",
         "Given",
+        "Hol",
         "IdTable",
         "Isabelle",
         "LaTeXProofs",
@@ -58,6 +60,7 @@ PUBLIC = {
         "Sentences",
         "Stride",
         "TokenMarker",
+        "Tptp",
         "Turns",
         "anchors_from_offsets",
         "mark",

@@ -6,57 +6,21 @@ its language ([language=C++], {python}), and the lines that open and close it ar
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from segmenters.base import Segmenter
-from segmenters.documents.parts import LEVELS, Part
+from segmenters.documents.parts import Part
 from segmenters.places import Walk, past
-from segmenters.proofs.latex import LaTeXProofs
 
 _CLASS = re.compile(r"^[ \t]*\\document(?:class|style)\b", re.MULTILINE)
 _DOCUMENT = re.compile(r"^[ \t]*\\begin[ \t]*\{document\}", re.MULTILINE)
 _LISTING = re.compile(
-    r"^[ \t]*\\begin\{(?P<name>lstlisting|minted|verbatim|Verbatim|alltt|pycode)(?P<star>\*?)\}"
-    r"(?P<options>\[[^\]\n]{0,500}\])?(?:\{(?P<language>[^{}\n]{1,40})\})?[^\n]*+\n",
+    r"^[ \t]*\\begin\{(?P<name>lstlisting|minted|verbatim|Verbatim|alltt|pycode|code)"
+    r"(?P<star>\*?)\}(?P<options>\[[^\]\n]{0,500}\])?(?:\{(?P<language>[^{}\n]{1,40})\})?[^\n]*+\n",
     re.MULTILINE,
 )
+_AGDA = re.compile(r"^[ \t]*+(?:open import|module|data|record|[^\s:]{1,60} :)\s", re.MULTILINE)
 _LANGUAGE = re.compile(r"\blanguage\s*=\s*\{?(?:\[[^\]]*\])?\s*([^\s,\]{}]+)")
-_REST_OF_LINE = re.compile(r"[^\n]*+\n?")
 _REST = re.compile(r"[^\n]*+\s*+")
-
-
-# Where a section or paragraph of text begins, with the blank lines in front of it.
-_BEGINS = re.compile(
-    r"(?P<section>^[ \t]*+\\(?:part|chapter|(?:sub){0,2}section)\*?[\[{])"
-    r"|(?P<start>^[ \t]*+(?=\\(?:item|par|paragraph|begin\{(?!(?:equation|align|gather|array|cases"
-    r"|split|aligned|[bpvBV]?matrix|multline|eqnarray|tabular)\*?\}))(?![A-Za-z])"
-    r"|\\begin\{))|(?P<blank>\n[ \t]*\n)",
-    re.MULTILINE,
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Text(Segmenter):
-    """Sentences of LaTeX outside of preambles and listings, with paragraphs and sections."""
-
-    lookahead = None
-    level_names = LEVELS
-
-    def versions(self) -> dict[str, str]:
-        return {"version": str(LaTeXProofs.version), **LaTeXProofs().versions()}
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return LaTeXProofs().cut(text)
-
-    def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        found = [(match.lastgroup, match) for match in _BEGINS.finditer(text)]
-        paragraphs = [match.end() if kind == "blank" else match.start() for kind, match in found]
-        sections = [match.start() for kind, match in found if kind == "section"]
-        # Behind a heading that fills its line.
-        lines = (_REST_OF_LINE.match(text, place) for place in sections)
-        paragraphs += [line.end() for line in lines if line and line.group().rstrip()[-1:] == "}"]
-        return LaTeXProofs().cut(text), paragraphs, sections
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -81,7 +45,7 @@ def parts(text: str) -> Iterator[Part]:
         closing = max(place, text.rfind("\n", place, closing) + 1)
         yield Part(end=place, kind="line")
         if closing > place:
-            language = _language(listing)
+            language = _language(listing, text[place:closing])
             yield Part(end=closing, kind="code", language=language, paragraph=False)
         end = past(_REST, text, closing)
         listings.skip(end)
@@ -90,11 +54,13 @@ def parts(text: str) -> Iterator[Part]:
         yield Part(end=len(text), kind="tex")
 
 
-def _language(listing: re.Match[str]) -> str | None:
-    """Return the language that a listing names."""
+def _language(listing: re.Match[str], code: str) -> str | None:
+    """Return the language that a listing names, or that of literate programs."""
     if listing["name"] == "minted":
         return listing["language"]
     if listing["name"] == "pycode":
         return "python"
+    if listing["name"] == "code":
+        return "agda" if _AGDA.search(code) and "::" not in code else "haskell"
     found = _LANGUAGE.search(listing["options"] or "")
     return found[1] if found else None

@@ -17,6 +17,7 @@ from segmenters.code.tables import TABLES
 from segmenters.documents import email, html, latex, markdown, notebook, rst
 from segmenters.documents.light import LIGHT
 from segmenters.documents.parts import LEVELS, Marked, Part, after_blank_lines
+from segmenters.proofs.latex import LaTeXProofs
 from segmenters.registry import PROOFS, of_kind
 
 FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
@@ -35,7 +36,7 @@ _INNER: Final = {**FORMATS, "letter": email.letter}
 _OWN: Final[Mapping[str, Segmenter]] = {
     "marked": Marked(),
     "tagged": html.Tagged(),
-    "tex": latex.Text(),
+    "tex": LaTeXProofs(),
     "changes": email.Changes(),
 }
 _PARTS: Final = ("lines", "prose")

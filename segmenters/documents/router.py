@@ -7,6 +7,7 @@ Without `choose`, only the text decides. Each decision is logged at level DEBUG.
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -17,6 +18,7 @@ from segmenters.base import Cuts, Machine, Meta, Segmenter, require_choice
 from segmenters.code.lines import Lines
 from segmenters.documents.looks import kind_of_paper, looks_like
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
+from segmenters.documents.signs import HOL, TPTP
 from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
 from segmenters.records.records import FORMATS as RECORDS
 from segmenters.records.records import Records
@@ -30,14 +32,17 @@ _KINDS: Final = {
     "proofs": "chain_of_thought",
     "text": "prose",
 }
-# Suffixes that others share (Objective-C++, Verilog, pages of which only the text is kept): what
-# the text must or must not hold, and its route otherwise.
-_NEEDS: Final[dict[str, tuple[str, str | None]]] = {
-    "metamath": ("$.", "code"),
-    "html": ("<", None),
-    "man": ("\n.S", None),
+# Suffixes that others share (Objective-C++, OCaml, Pascal, Verilog, pages of which only the text is
+# kept): what the text must or must not hold, and its route otherwise.
+_NEEDS: Final[dict[str, tuple[re.Pattern[str], str | None]]] = {
+    "metamath": (re.compile(r"\$\."), "code"),
+    "html": (re.compile("<"), None),
+    "hol": (HOL, "code"),
+    "man": (re.compile(r"\n\.S"), None),
+    "tptp": (TPTP, "code"),
 }
 _FORBIDS: Final = {"coq": ("endmodule", "code")}
+_SHARED: Final = ("hol", "tptp")  # without a text, their suffixes mean the others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,8 +164,9 @@ def _looked_into(text: str) -> str:
 
 def _of_name(name: str, text: str) -> str | None:
     found = registry.route_of_file(PurePosixPath(name.replace("\\", "/").lower()))
-    if text and found in _NEEDS and _NEEDS[found][0] not in text:
-        return _NEEDS[found][1]
+    if found in _NEEDS and (text or found in _SHARED):
+        sign, otherwise = _NEEDS[found]
+        found = found if sign.search(text) else otherwise
     if found in _FORBIDS and _FORBIDS[found][0] in text:
         return _FORBIDS[found][1]
     return found

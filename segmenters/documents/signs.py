@@ -37,6 +37,20 @@ _CHAT = (
     r"(?=(?:[^\n]*+\n)*?\**(?:Assistant|ASSISTANT|AI|Bot)\b))"
 )
 _COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
+# Theories in ML, and formulas of TPTP, whose suffixes others share.
+HOL: Final = re.compile(
+    r"^(?:Theorem|Triviality|Definition) [\w']+[^\n=]{0,80}:[ \t]*$|^QED[ \t\r]*$"
+    r"|^val _ = (?:new_theory|export_theory)\b|\bstore_thm\s{0,3}\("
+    r"|^let [\w']{1,60} = (?:time )?(?:prove|new_definition|new_axiom|define)\s{0,9}[(`]"
+    r"|^(?:needs|loadt) \"[\w/.-]{1,80}\";;",
+    _LINES,
+)
+TPTP: Final = re.compile(
+    r"^[ \t]*+(?:(?:fof|cnf|tff|thf|tcf|qmf)\(\s{0,9}[^,()\n]{1,90},\s{0,9}(?:axiom|hypothesis"
+    r"|definition|assumption|lemma|theorem|corollary|conjecture|negated_conjecture|plain|type"
+    r"|logic|unknown)\b|include\('[^'\n]{1,200}'[^()\n]{0,80}\)\.)",
+    _LINES,
+)
 _MAN = (
     r"^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd|Pp|It"
     r"|Bl|El|Bd|Ed|Fl|Ar|Op|Xr|so|\\\")(?:[ \t\r]|$)"
@@ -59,9 +73,12 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
             r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?(?:<!--[^>]*+>\s*+)?<(?:!doctype html|html\b)",
         ),
         ("latex", 1, r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}"),
+        ("tptp", 1, TPTP.pattern),
+        ("agda", 1, r"^open import [A-Z]|^\{-# OPTIONS --"),
         ("isabelle", 1, r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>"),
         ("metamath", 1, r"\A\s*+\$\(\s(?:[^$]|\$(?!\)))*+\$\)\s"),
         ("metamath", 2, _METAMATH),
+        ("hol", 2, HOL.pattern),
         ("mizar", 1, r"^[ \t]*+environ[ \t\r]*$"),
         ("lean", 1, r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$"),
         ("coq", 1, _COQ),

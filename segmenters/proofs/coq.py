@@ -12,10 +12,11 @@ braces", and the lexer of CoqIDE (coq_lex.mll), which cuts by the same rule.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from segmenters.base import Machine, Segmenter, SpacedMachine
+from segmenters.base import Machine, SpacedMachine
 from segmenters.places import after_space
+from segmenters.proofs.items import Formal
 
 # States of the reader. A sign that may begin a longer one has a state of its own.
 _START, _RUN, _BODY, _STRING, _COMMENT, _QUOTED, _SELECTOR = range(7)
@@ -72,9 +73,10 @@ _SELECTED: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Coq(Segmenter):
+class Coq(Formal):
     """Ends a segment after each vernacular sentence, bullet and brace. Causal."""
 
+    dialect: ClassVar[str] = "coq"
     # White space stays with the sentence before: the next visible character shows the cut.
     lookahead = 1
 

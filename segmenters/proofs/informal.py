@@ -26,6 +26,7 @@ from typing import ClassVar
 from segmenters.base import Machine, Segmenter, Window
 from segmenters.places import SPACE, past
 from segmenters.proofs.formulas import CODE, DISPLAY, PRICE, ROUND, ROW, SENTENCE, Formulas, Span
+from segmenters.proofs.items import ItemMachine, Kinds, coarser
 from segmenters.prose import rules
 from segmenters.prose.sentences import SentenceMachine
 
@@ -43,7 +44,7 @@ _STOPS = (".", "?", "!", SENTENCE)
 _GOES_ON, _PAUSES, _CLOSED = ",;:.)]}%", ",;:", ".!?*|`\u3002\uff01\uff1f"
 # What starts a section at the start of a line, and how much white space before it is read.
 _SECTION = re.compile(
-    r"#{1,6}[ \t]|\*\*[^*\n]{1,80}\*\*:?[ \t]*(?:\r?\n|\Z)"
+    r"#{1,6}[ \t]|\*\*[^*\n]{1,80}\*\*:?[ \t]{0,9}+\r?\n"
     r"|</?(?:think|thought|reasoning|answer)\w*>"
     r"|\\(?:sub){0,2}section\b|[*_]{0,3}(?:step|case|part|phase|stage)[ \t]{1,2}\(?(?:\d|[A-Z]\b)",
     re.IGNORECASE,
@@ -51,6 +52,7 @@ _SECTION = re.compile(
 _THOUGHT = re.compile(r"</(?:think|thought|reasoning|answer)\w*>\s*\Z")
 _BLANK = re.compile(r"(?:\n[^\S\n]*\n|\r[^\S\r\n]*\r|\u2029|\r\n[^\S\n]*\r\n)\s*\Z")
 _GAP = 40
+_HEAD, _BEGIN_SECTION = 104, "#*<\\_SsCcPp"
 _STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
 
 
@@ -58,7 +60,7 @@ _STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
 class ChainOfThought(Segmenter):
     """Ends a segment at each line end and after each sentence; labels stay with their step."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     lookahead = 1
 
     def versions(self) -> dict[str, str]:
@@ -72,10 +74,12 @@ class ChainOfThought(Segmenter):
         return _Steps().read(text, rules.sentence_ends)
 
     def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        steps = _Steps().read(text, rules.sentence_ends)
-        sections = [step for step in steps if _starts_section(text, step)]
-        paragraphs = [step for step in steps if _BLANK.search(text, max(0, step - _GAP), step)]
-        return steps, sections + paragraphs, sections
+        steps = self.cut(text)
+        return (steps, *coarser(text, steps.tolist(), _PARTS))
+
+    def level_machine(self, level: int) -> Machine:
+        steps = self.machine()
+        return ItemMachine(steps=steps, kinds=_PARTS, rank=level) if level else steps
 
     def machine(self) -> Machine:
         return _Steps()
@@ -199,11 +203,23 @@ class _Steps(Machine):
         return {moved + start for start in starts if start < len(found)}
 
 
-def _starts_section(text: str, place: int) -> bool:
-    """Return whether a heading, a named step or the thought of a model starts, or has ended."""
-    return bool(
-        _SECTION.match(text, place) or _THOUGHT.search(text, max(0, place - _GAP), place)
-    ) and bool(_LINE_END.search(text, max(0, place - _GAP), place))
+@dataclass(frozen=True, slots=True)
+class _Parts(Kinds):
+    """What a step begins: a section, a paragraph or neither."""
+
+    def of_step(self, text: str, start: int, end: int) -> tuple[str, int]:
+        before = max(0, start - _GAP)
+        line = _LINE_END.search(text, before, start) is not None
+        if line and (
+            _SECTION.match(text, start, min(end, start + _HEAD))
+            or _THOUGHT.search(text, before, start)
+        ):
+            return "theory", start + _HEAD
+        blank = _BLANK.search(text, before, start)
+        return "lemma" if blank else "", start + (_HEAD if text[start] in _BEGIN_SECTION else 1)
+
+
+_PARTS = _Parts()
 
 
 def _is_label(text: str, start: int, end: int, *, line: bool) -> bool:

@@ -12,11 +12,11 @@ are not expanded, so an environment under another name (\bea) is text. Sources: 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from segmenters.base import Segmenter
+from segmenters.base import Machine, Segmenter
 from segmenters.places import SPACE, past
 from segmenters.prose import rules
 
@@ -58,6 +58,15 @@ _CLOSES |= {name: re.compile(rf"(?P<close>\\end\{{{name}\*?\}})") for name in (*
 _AFTER_BLANK_LINE = re.compile(rf"(?:{_BLANK_LINE})[ \t]*\Z")
 _ARGUMENT = re.compile(r"[{}\n\r]|\\.", re.DOTALL)
 _LINE_END = re.compile(r"\r\n?|\n")
+_REST_OF_LINE = re.compile(r"[^\n]*+\n?")
+# Where a section or paragraph of text begins, with the blank lines in front of it.
+_BEGINS = re.compile(
+    r"(?P<section>^[ \t]*+\\(?:part|chapter|(?:sub){0,2}section)\*?[\[{])"
+    r"|(?P<start>^[ \t]*+(?=\\(?:item|par|paragraph|begin\{(?!(?:equation|align|gather|array|cases"
+    r"|split|aligned|[bpvBV]?matrix|multline|eqnarray|tabular)\*?\}))(?![A-Za-z])"
+    r"|\\begin\{))|(?P<blank>\n[ \t]*\n)",
+    re.MULTILINE,
+)
 _END = "\\end{"
 _HIDDEN, _SHOWN = "$", "."
 # What may follow the last punctuation mark in a display, searched in a bounded window.
@@ -78,8 +87,24 @@ class LaTeXProofs(Segmenter):
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return ("sentence", "paragraph", "section")
+
     def _ends(self, text: str) -> Iterable[int]:
         return _Scan(text).run()
+
+    def _levels(self, text: str) -> Sequence[Iterable[int]]:
+        found = [(match.lastgroup, match) for match in _BEGINS.finditer(text)]
+        paragraphs = [match.end() if kind == "blank" else match.start() for kind, match in found]
+        sections = [match.start() for kind, match in found if kind == "section"]
+        # Behind a heading that fills its line.
+        lines = (_REST_OF_LINE.match(text, place) for place in sections)
+        paragraphs += [line.end() for line in lines if line and line.group().rstrip()[-1:] == "}"]
+        return self.cut(text), sections + paragraphs, sections
+
+    def machine(self) -> Machine:
+        raise self.refusal("where a formula or a listing closes is known from the text behind it")
 
 
 class _Scan:

@@ -11,11 +11,13 @@ from hypothesis import given
 
 import segmenters
 from segmenters import (
+    Agda,
     ArithmeticSteps,
     Auto,
     ChainOfThought,
     Clauses,
     Coq,
+    Hol,
     Isabelle,
     LaTeXProofs,
     Lean,
@@ -29,12 +31,15 @@ from segmenters import (
     Official,
     Pattern,
     RandomCuts,
+    Records,
     Segmenter,
     SegmenterError,
     Sentences,
     Stride,
+    Tptp,
 )
 from segmenters.base import cuts_from_ends, nested
+from segmenters.records.records import FORMATS
 from tests.segmenters.texts import any_text
 
 SEGMENTERS = [
@@ -47,14 +52,20 @@ SEGMENTERS = [
     RandomCuts(mean=1),
     RandomCuts(mean=5.5, seed=3),
     Lines(),
+    Agda(),
     ArithmeticSteps(),
     ChainOfThought(),
     Coq(),
+    Hol(),
     Isabelle(),
     LaTeXProofs(),
     Lean(),
     Metamath(),
+    Metamath(inner=True),
     Mizar(),
+    Mizar(inner=True),
+    Tptp(),
+    *(Records(format=format) for format in FORMATS),
     Mixed(),
     Mixed(format="html"),
     Auto(),

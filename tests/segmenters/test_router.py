@@ -20,6 +20,10 @@ from tests.segmenters.texts import any_text
     [
         ("a/b/Nat.v", "coq"),
         ("Basic.lean", "lean"),
+        ("Nat.agda", "agda"),
+        ("Nat.lagda", "latex"),
+        ("Nat.lagda.md", "markdown"),
+        ("list.ml", "code"),
         ("Foo.thy", "isabelle"),
         ("xboole_0.miz", "mizar"),
         ("main.TEX", "latex"),
@@ -40,6 +44,10 @@ def test_a_file_name_decides(name, expected):
 def test_a_suffix_that_two_languages_share_is_told_by_the_text():
     assert route(name="a.v", text="module a;\nendmodule\n") == "code"
     assert route(name="a.mm", text="$c wff $.") == "metamath"
+    assert route(name="a.ml", text="let f x = x;;\n") == route(name="a.p", text="begin\n") == "code"
+    assert route(name="a.ml", text="let A = prove\n (`a`, B);;\n") == "hol"
+    assert route(name="aScript.sml", text="Theorem a:\n  T\nProof\n  b\nQED\n") == "hol"
+    assert route(name="a.p", text="fof(a,axiom,p).\n") == "tptp"
     assert route(name="a.mm", text="@implementation A") == "code"
 
 
@@ -63,6 +71,9 @@ def test_fields_of_a_data_set_decide(meta, expected):
 
 
 LOOKS = {
+    "agda": "module A where\n\nopen import Data.Nat\n\na : b\na = refl\n",
+    "hol": "Theorem a:\n  x = x\nProof\n  rw[]\nQED\n\nTheorem b:\n  T\nProof\n  simp[]\nQED\n",
+    "tptp": "% A problem.\nfof(a, axiom, ! [X] : p(X)).\nfof(b, conjecture, p(c)).\n",
     "arithmetic": "1+2=3\n(4*5)-6=20-6=14\n2*2=4\n",
     "chain_of_thought": "Step 1: Add.\nStep 2: Multiply.\n",
     "code": "import os\n\n\ndef f(x):\n    return g(x)\n",

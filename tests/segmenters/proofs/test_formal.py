@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from segmenters import Coq, Isabelle, Lean, Metamath, Mizar
+from segmenters import Agda, Coq, Hol, Isabelle, Lean, Metamath, Mizar, Tptp
 
 
 def check(segmenter, marked):
@@ -70,6 +70,8 @@ def test_lean_steps_by_indentation(marked):
         'lemma "a \\" by" (* by (* done *) qed *) @@done',
         "text {* by hand *} @@apply (simp add: lemma'_def proof_x `by fact`) @@done",
         "private lemma a @@including b @@by c @@qualified private fun d\n@@private fun e @@end",
+        'theory A imports B keywords "foo" "bar" :: thy_goal % "proof" == "x" and "baz" and "q" ::'
+        ' quasi_command and "o" :: diag abbrevs "p" = "q" begin\n@@foo x @@bar y baz p q by_x @@o',
         'have "\\<proof>" "... = 1" @@also @@have "x" @@finally @@show "y" @@sorry',
     ],
 )
@@ -103,7 +105,90 @@ def test_mizar_steps(marked):
     check(Mizar(), marked)
 
 
+@pytest.mark.parametrize(
+    ("segmenter", "marked"),
+    [
+        (Metamath(inner=True), "t $p |- a $=\n  @@ab $( c d $) @@ax-mp @@? $.\n@@$( $= a b $)"),
+        (Metamath(inner=True), "t $p |- a $= @@( a b ) @@A@@UBZ@@C\n  @@U\n V A@@? $.\n@@$c x $."),
+        (
+            Mizar(inner=True),
+            "A1: a = b by C\n  @@.= c :: .= d\n  @@.= e;\n@@x.= y;".replace("x.", "x@@."),
+        ),
+    ],
+)
+def test_steps_inside_of_proofs_by_option(segmenter, marked):
+    check(segmenter, marked)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "module A where\n\n@@open import B\n@@a : B \u2192\n    C\n@@a x = y\n  where\n  @@y = x\n",
+        "f =\n  @@begin\n    @@a  \u2261\u27e8 b \u27e9\n    @@c  \u220e\n@@-- d\n{- e -}\ng : H\n",
+        "{-# OPTIONS --safe #-}\n@@a with b\n@@... | c = d\n@@... | e\n  @@| f = '\"'\n",
+        '@@g = "\\"\nh"'[2:],
+        "x = record\n  { a = b\n  ; c = d -- where\n  }\n@@y' = a--b\n  c\n",
+    ],
+)
+def test_agda_steps_by_indentation(marked):
+    check(Agda(), marked)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        """Theory A
+@@Ancestors b
+@@Theorem c[simp]:
+  x >> y
+@@Proof
+  @@rw [] >> @@fs []
+  @@\\\\ d
+  @@>- (a >> b)
+@@QED
+
+@@(* x *)
+val e = (f, g);
+@@(* y
+*)
+(* z *)
+fun h x =
+  x
+@@val _ = i""",
+        """Definition a:
+  b = (c
+@@Termination
+  @@d THEN @@e
+@@End
+@@val f = store_thm ("THEN, ",
+  ``g,`` , @@h THEN
+  @@i)
+@@val j = 1""",
+        """(* ;; *) let A = prove
+ (`a;; THEN`, (* , *)
+  @@B ";;" THEN @@C [D; E] THENL
+   @@[F; G THEN H]);; (* I *)
+@@(* J *)
+let K = 'L';;""",
+    ],
+)
+def test_hol_declarations_and_tactics(marked):
+    check(Hol(), marked)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "% a.\nfof(a, axiom, p(1.5) & 'b. (' = \"c).\"). % d.\n@@% e\ninclude('f.ax', [g]).\n"
+        "@@/* h. */ cnf(i, plain, j).",
+        "fof(a, axiom, ( p .\n@@fof(b, axiom, (q)).\n@@thf(c, type, d: $i > $o).",
+    ],
+)
+def test_formulas_of_tptp(marked):
+    check(Tptp(), marked)
+
+
 def test_only_the_next_character_is_read_where_a_terminator_needs_it():
     assert [s.lookahead for s in (Coq(), Metamath(), Lean())] == [1, 1, 2]
     assert Mizar().lookahead == len("proof;")
-    assert Isabelle().lookahead == len("typed_print_translation.x")
+    assert Isabelle().lookahead == len("x" * 41 + ".x")

@@ -6,13 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import (
+    Agda,
     ChainOfThought,
     Coq,
+    Hol,
     Isabelle,
     LaTeXProofs,
     Lean,
     Metamath,
     Mizar,
+    Tptp,
 )
 from tests.segmenters.texts import any_text, grows_too_fast
 
@@ -43,13 +46,44 @@ PIECES = {
         *("/-", "-/", "--", "by", ":=", "=>", "| ", "_ ", "calc", "in", "@[simp]", "    ", "where"),
         *("'\"'", '\\"', "theorem", "do"),
     ],
+    Agda(): [
+        *"\"'-{}()=|;:",
+        *("{-", "-}", "{-#", "#-}", "--", "where", "=", "| ", "begin", "    ", "module", "data"),
+        *("'\"'", '\\"', "a : b", "private"),
+    ],
+    Tptp(): [
+        *"()[]{}.'\"%/*,\\",
+        *("fof(", "\nfof(a, axiom, ", "include('a').", "/*", "*/", ").", "% c", "\\'", "1.5"),
+    ],
+    Hol(): [
+        *"()[]{};,'\"`\u2018\u2019\u201c\u201d",
+        *("\nTheorem a:", "\nProof\n", "\nQED\n", "\nval a", "\nDefinition", "\nEnd", "open b"),
+        *("prove (", "store_thm(", "THEN ", "\n  >> ", " \\\\ ", ">- ", ";;", "``", "\n(*", "(*"),
+        *("*)", "let A = prove\n (", "THENL [", "\nlet "),
+    ],
     Isabelle(): [
         *"\"`\\.{}()*?'",
         *("(*", "*)", "\\<open>", "\\<close>", "\u2039", "\u203a", "{*", "*}", "lemma", "proof"),
         *("by", "qed", "..", " . ", "have", "foo.", "sledgehammer_params", "quickcheck_generator"),
+        *("theory", "keywords", '"foo"', " :: thy_decl", " and ", "begin", "foo", "private "),
     ],
-    Metamath(): [*"$.(){}[]", "$.", "$(", "$)", "${", "$}", "$a", "$p", "$=", "$[", "$]"],
-    Mizar(): [*";:'.=", "::", ":: c", "proof", "now", "hereby", "end;", "begin", "proofs", "let"],
+    Metamath(): [
+        *"$.(){}[]ABUVZ?",
+        *("$.", "$(", "$)", "${", "$}", "$a", "$p", "$=", "$[", "$]", " ( a ) "),
+    ],
+    Mizar(): [
+        ".=",
+        *";:'.=",
+        "::",
+        ":: c",
+        "proof",
+        "now",
+        "hereby",
+        "end;",
+        "begin",
+        "proofs",
+        "let",
+    ],
 }
 each = pytest.mark.parametrize("segmenter", PIECES, ids=repr)
 

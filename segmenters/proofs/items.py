@@ -1,0 +1,318 @@
+r"""Levels of formal proofs: steps, lemmas, theories. One row of a table for each dialect.
+
+A lemma is an item of a theory (theorem, definition, instance ...): its segment starts there, or
+where the comments, attributes and hypotheses directly above it do, and ends with its proof. What
+follows is a segment up to the next item (imports, options). A theory is what a module, section,
+namespace or heading begins, and what follows its end.
+
+The word behind the comments of a step decides; a step of no kind belongs to a proof. The word is
+among the first characters of a step, so a machine follows all levels; it waits for these, and for
+the end of the comments above an item.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar, Final, Protocol, Self
+
+from segmenters.base import Machine, Segmenter
+from segmenters.places import nested_end
+
+LEVELS: Final = ("step", "lemma", "theory")
+# Characters that are read of a step to find its word, and of the white space before it.
+_LONGEST, _GAP = 8192, 60
+_BLANK = re.compile(r"(?:\r\n?|\n)[^\S\r\n]{0,40}+(?:\r\n?|\n)\s*\Z")
+
+
+class Kinds(Protocol):
+    """Tells what a step begins.
+
+    "lemma" and "theory" begin one; "other" ends a lemma; "above" is a comment, which an item
+    directly below joins; "tag" the same, over blank lines; "closes" ends a part of a theory.
+    """
+
+    def of_step(self, text: str, start: int, end: int) -> tuple[str, int]:
+        """Return the kind of text[start:end], and how far the text was read for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words(Kinds):
+    """Kinds by the word behind white space, attributes and comments."""
+
+    words: re.Pattern[str]  # of the kinds, each a group
+    heads: re.Pattern[str]  # comments that are headings of theories
+    skips: re.Pattern[str]  # what is before the word
+    nests: re.Pattern[str]  # comments, by the groups `open` and `close`
+    head: int  # the most characters that these read
+
+    def of_step(self, text: str, start: int, end: int) -> tuple[str, int]:
+        place, end = start, min(end, start + _LONGEST)
+        while place < end and not self.heads.match(text, place, end):
+            found = self.skips.match(text, place, end)
+            after = found.end() if found else place
+            opens = self.nests.match(text, after, end)
+            if opens and opens["open"]:
+                after = nested_end(text, after, opens.re, end)
+            if after == place:
+                break
+            place = after
+        found = self.words.match(text, place, min(end, place + self.head))
+        return (found.lastgroup or "") if found else "", place + self.head
+
+
+_M = r"(?<![^\r\n])"  # at the margin
+_W = r"(?![\w'])"  # behind a word
+_ROWS: Final[dict[str, dict[str, str]]] = {
+    "coq": {
+        "theory": rf"(?:Module|Section|Chapter){_W}",
+        "closes": rf"End{_W}",
+        "lemma": r"(?:Theorem|Lemma|Fact|Remark|Corollary|Proposition|Property|Definition|Example"
+        r"|(?:Co)?Fixpoint|(?:Co)?Inductive|Variant|Record|Structure|(?:Existing\s)?Class|Instance"
+        r"|Let|Function|Axioms?|Primitive|Equations|Parameters?|Conjecture|Goal|Ltac2?|Derive|Scheme|Combined"
+        r"|Canonical|(?:Next\s)?Obligation|Add\s(?:Parametric\s)?(?:Morphism|Relation|Setoid|Ring"
+        rf"|Field)|HB\.\w+|Elpi|Tactic\sNotation|Coercion|SubClass){_W}",
+        "proof": r"(?:Proof|Qed|Defined|Admitted|Save|Abort|Unshelve|Focus|Unfocus|Show|Undo|Grab"
+        r"|Restart|Existential|Opaque|Transparent|Solve|Final|Check|Print|Search\w*|About|Eval"
+        rf"|Compute|Locate){_W}",
+        "other": "[A-Z]",
+        "skips": r"#\[[^\]]{0,200}+\]|(?:Local|Global|Polymorphic|Monomorphic|Program|Private"
+        r"|(?:Non)?Cumulative|Time|Timeout\s\d{1,9}|Fail|Succeed|Export)\s",
+        "nests": r"(?P<open>\(\*)|(?P<close>\*\))",
+    },
+    "lean": {
+        "theory": rf"{_M}(?:namespace|section){_W}",
+        "heads": r"/-!\s{1,9}+#",
+        "closes": rf"{_M}end{_W}",
+        "above": r"\Z",
+        "lemma": r"(?:theorem|lemma|def|abbrev|instance|structure|class|(?:co)?inductive|example"
+        r"|axiom|opaque|constant|mutual|macro(?:_rules)?|syntax|elab(?:_rules)?|notation3?|infix[lr]?"
+        r"|(?:pre|post)fix|initialize|irreducible_def|alias|simproc|(?:register|declare)_\w+)"
+        r"(?![\w'.])",
+        "other": rf"{_M}(?:#\w|(?:import|open|variables?|universes?|export|attribute|set_option"
+        rf"|omit|include|deriving|suppress_compilation|unseal|run_cmd|add_decl_doc){_W})",
+        "skips": r"--[^\r\n]*+|@\[[^\]]{0,180}+\]|(?:private|protected|noncomputable|unsafe"
+        r"|partial|nonrec|scoped|local|public|meta)\s"
+        r"|(?:open|set_option|variable|omit|include|attribute)\s[^\r\n]{1,150}?\sin\s",
+        "nests": r"(?P<open>/-)|(?P<close>-/)",
+        "head": "200",
+    },
+    "isabelle": {
+        "theory": r"(?:theory|chapter|(?:sub){0,2}section|(?:sub)?paragraph|locale|class|context"
+        rf"|instantiation|overloading|(?:open_)?bundle|experiment|notepad){_W}",
+        "closes": rf"end{_W}",
+        "above": rf"(?:text|txt|text_raw){_W}|\Z",
+        "proof": r"(?:including|fix|assume|presume|define|obtain|consider|guess|note|let|write|case"
+        r"|have|show|hence|thus|then|from|with|using|unfolding|supply|also|finally|moreover"
+        r"|ultimately|next|proof|qed|by|done|apply\w*|defer|prefer|back|sorry|oops|subgoal|nitpick"
+        r"|refute|try0?|sledgehammer|quickcheck|solve_direct|ML_prf|\.|\{|\}"
+        rf"|(?:thm|term|prop|typ|value|find_\w+|print_\w+)){_W}|[.{{}}]",
+        "other": r"(?:declare|declaration|hide_\w+|ML|ML_\w+|SML_\w+|setup|local_setup|no_\w+"
+        r"|syntax|translations|unbundle|bibtex_file|external_file"
+        rf"|(?:print|parse)_(?:ast_)?translation){_W}",
+        "lemma": r"(?:lemmas?|theorems?|corollary|proposition|schematic_goal|definition|fun"
+        r"|function|primrec|inductive|abbreviation|datatype|instance|interpretation|sublocale|subclass"
+        rf"|termination|lift_definition|type_synonym|typedef|record){_W}|{_M}\w",
+        "skips": r"(?:private|qualified)\s",
+        "nests": r"(?P<open>\(\*)|(?P<close>\*\))",
+    },
+    "mizar": {
+        "theory": rf"(?:environ|begin){_W}",
+        "lemma": rf"(?:theorem|definition|registration|notation|scheme){_W}"
+        rf"|{_M}[A-Za-z]{{2}}\w{{0,30}}+:",
+        "other": rf"(?:reserve|canceled){_W}",
+        "above": r"\Z",
+        "skips": r"::[^\r\n]*+",
+    },
+    "agda": {
+        "theory": rf"module{_W}",
+        "lemma": r"(?:data|record|postulate|primitive|syntax|pattern|unquote\w+)(?![^\s])"
+        r"|(?!private|abstract|field|open)(?:(?!:\s)[^\s.;{}()@\"]{1,40}+[ \t]{1,9}+){1,3}+:(?=\s)",
+        "heads": "-{20}",
+        "other": rf"{_M}(?:open|import|variable|infix[lr]?|private|instance|abstract|\{{-#){_W}",
+        "above": r"\Z",
+        "skips": r"--[^\r\n]*+",
+        "nests": r"(?P<open>\{-(?!#))|(?P<close>-\})",
+        "head": "160",
+    },
+    "tptp": {
+        "theory": r"include\(",
+        "heads": "%-{60}",
+        "lemma": r"[a-z]{3,8}\(\s{0,9}+(?:'[^'\\]{0,80}+'|\w{1,80}+)\s{0,9}+,\s{0,9}+"
+        r"(?!plain|negated_conjecture)\w",
+        "above": r"\Z",
+        "skips": r"%[^\r\n]*+",
+        "nests": r"(?P<open>/\*)|(?P<close>\*/)",
+        "head": "220",
+    },
+    "hol": {
+        "theory": rf"(?:structure|signature|Theory){_W}",
+        "heads": r"\(\* ?[=*]{20}",
+        "other": rf"{_M}(?:val _|open|infix|needs|load|loads|loadt|Overload|Type|#)",
+        "lemma": r"(?:Theorem|Triviality|(?:Co)?Inductive|Definition|Datatype|Quotient|val|fun|let"
+        rf"|datatype|exception){_W}",
+        "nests": r"(?P<open>\(\*)|(?P<close>\*\))",
+        "above": r"\Z",
+    },
+    "metamath": {
+        "theory": r"\$\(\s{1,9}+(?:#\*#\*|=-=-|-\.-\.|\+\+\+|#\.#\.)",
+        "above": r"\$\(",
+        "tag": r"\$\{|(?:[\w.-]{1,80}\s{1,9}+)?\$[efd]",
+        "lemma": r"[\w.-]{1,80}+\s{1,9}+\$[ap]",
+        "other": r"\$[cv\[]",
+        "head": "96",
+    },
+}
+
+
+@lru_cache(maxsize=64)
+def kinds_of(dialect: str) -> Kinds:
+    """Return the row of a dialect, compiled."""
+    row = dict(_ROWS[dialect])
+    skips, nests, heads = (row.pop(name, "(?!)") for name in ("skips", "nests", "heads"))
+    head = int(row.pop("head", "48"))
+    row["theory"] += f"|{heads}"
+    words = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in row.items())
+    return Words(
+        words=re.compile(words),
+        heads=re.compile(heads),
+        skips=re.compile(rf"\s++|{skips}"),
+        nests=re.compile(nests),
+        head=head,
+    )
+
+
+@dataclass(slots=True)
+class _Fold:
+    """Reads the kinds of steps in order; yields the cuts of coarser levels with their ranks."""
+
+    item: bool = False  # in a lemma
+    closed: bool = False  # the step before ended a part of a theory
+    above: int = -1  # where the comments and tags above the next step begin
+    tagged: bool = False  # one of them is a tag
+    last: int = 0  # the last cut
+    found: list[tuple[int, int]] = field(default_factory=list)
+
+    def read(self, place: int, kind: str, *, blank: bool) -> None:
+        """Follow the step at a place, behind a blank line or not."""
+        if self.closed:
+            self.cut(place, 2)
+            self.closed = self.item = False
+        if self.above >= 0 and blank and not self.tagged:
+            self.other(self.above)
+            self.above = -1
+        if kind in ("above", "tag"):
+            self.above = place if self.above < 0 else self.above
+            self.tagged = self.tagged or kind == "tag"
+            return
+        start = place if self.above < 0 else self.above
+        self.above, self.tagged = -1, False
+        if kind in ("lemma", "theory"):
+            self.cut(start, 1 + (kind == "theory"))
+            self.item = kind == "lemma"
+        elif kind == "other":
+            self.other(start)
+        self.closed = kind == "closes"
+
+    def other(self, place: int) -> None:
+        """End the lemma before a place, if there is one."""
+        if self.item:
+            self.cut(place, 1)
+            self.item = False
+
+    def cut(self, place: int, rank: int) -> None:
+        """Cut at a place on the levels up to a rank; the first cut of a place counts."""
+        if place > self.last:
+            self.last = place
+            self.found.append((place, rank))
+
+
+def coarser(text: str, steps: Sequence[int], kinds: Kinds) -> tuple[list[int], list[int]]:
+    """Return the ends of lemmas and of theories, from the cuts of steps."""
+    fold = _Fold()
+    for start, end in pairwise(steps):
+        kind, _ = kinds.of_step(text, start, end)
+        fold.read(start, kind, blank=_blank(text, start))
+    return [place for place, _ in fold.found], [place for place, rank in fold.found if rank > 1]
+
+
+def _blank(text: str, place: int) -> bool:
+    """Return whether a blank line is before a place."""
+    return _BLANK.search(text, max(0, place - _GAP), place) is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class ItemMachine(Machine):
+    """Machine of a coarser level, by its rank, over a machine of the steps."""
+
+    steps: Machine
+    kinds: Kinds
+    rank: int
+    text: str = ""  # what is kept: from some characters before the first step that waits
+    starts: list[int] = field(default_factory=lambda: [0])  # of steps of unknown kind
+    fold: _Fold = field(default_factory=_Fold)
+
+    @property
+    def decided(self) -> int:
+        waits = [*self.starts[:1], *([self.fold.above] if self.fold.above >= 0 else [])]
+        return min([self.steps.decided, *(place - 1 for place in waits)])
+
+    def copy(self) -> Self:
+        fold = dataclasses.replace(self.fold, found=[])
+        return dataclasses.replace(self, steps=self.steps.copy(), starts=[*self.starts], fold=fold)
+
+    def close(self) -> list[int]:
+        return self._judged(self.steps.close(), self.size, final=True)
+
+    def _read(self, text: str) -> list[int]:
+        cuts = self.steps.push(text)
+        self.text += text
+        return self._judged(cuts, self.size + len(text), final=False)
+
+    def _judged(self, cuts: list[int], size: int, *, final: bool) -> list[int]:
+        """Return the cuts of the steps whose kind is known, now that so much text is."""
+        self.starts += [cut for cut in cuts if cut < size or not final]
+        base = size - len(self.text)
+        known = size if final else min(size, self.steps.decided + 1)
+        judged, ends = 0, [*self.starts[1:], -1]
+        for place, after in zip(self.starts, ends, strict=False):
+            if place >= known:
+                break
+            end = known if after < 0 else after
+            kind, read = self.kinds.of_step(self.text, place - base, end - base)
+            if after < 0 and not final and min(read + base, place + _LONGEST) > known:
+                break
+            self.fold.read(place, kind, blank=_blank(self.text, place - base))
+            judged += 1
+        del self.starts[:judged]
+        kept = min([size, *self.starts[:1]]) - _GAP - base
+        self.text = self.text[max(0, kept) :]
+        cuts = [place for place, rank in self.fold.found if rank >= self.rank]
+        self.fold.found.clear()
+        return cuts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Formal(Segmenter):
+    """Base of the dialects of formal proofs: steps, lemmas and theories."""
+
+    dialect: ClassVar[str]
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return LEVELS
+
+    def _kinds(self) -> Kinds:
+        return kinds_of(self.dialect)
+
+    def _levels(self, text: str) -> tuple[Iterable[int], ...]:
+        steps = self.cut(text)
+        return (steps, *coarser(text, steps.tolist(), self._kinds()))
+
+    def level_machine(self, level: int) -> Machine:
+        steps = self.machine()
+        return ItemMachine(steps=steps, kinds=self._kinds(), rank=level) if level else steps

@@ -1,0 +1,156 @@
+"""The machine of dialects of proofs that have tokens: it reads left to right, in any pieces.
+
+Outside of hidden text (comments, strings, quotations) the pattern of the dialect finds the tokens
+that matter; inside, that of what closes it. A token is read once so many characters (`reach`) are
+known from its start on, which is more than any token reads, so batch and online cuts are equal by
+construction. What is longer is hidden text, which has an opening and a closing token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Self
+
+from segmenters.base import Machine
+from segmenters.places import SPACE, past
+
+_CONTEXT = 4  # characters that the look-behind of a pattern may read
+_LINE_ENDS = ("\n", "\r")
+_NEXT = re.compile(r"(?P<next>\S)")
+
+
+class Hidden(NamedTuple):
+    """Text without tokens: patterns of what opens and closes it, and of what does neither."""
+
+    opens: str
+    closes: str
+    skips: str = r"(?!)"
+    nests: bool = False
+
+    def pattern(self) -> re.Pattern[str]:
+        """Return the pattern of what matters inside."""
+        opens = f"|(?P<open>{self.opens})" if self.nests else ""
+        return re.compile(f"(?:{self.skips})|(?P<close>{self.closes}){opens}", re.DOTALL)
+
+
+class Rules(NamedTuple):
+    """The compiled patterns of a dialect, and how many characters from its start a token reads."""
+
+    outside: re.Pattern[str]
+    inside: tuple[re.Pattern[str], ...]
+    behind: re.Pattern[str]  # what may follow a step on its line
+    reach: int
+    lines: bool = False  # whether tokens begin with the line end in front of them
+
+    @classmethod
+    def of(
+        cls, tokens: str, *, signs: str, hidden: tuple[Hidden, ...], reach: int, comments: int = 1
+    ) -> Rules:
+        """Compile them; `tokens`: patterns with named groups, tried before what hides text.
+
+        `signs`: the characters with which all begin, which saves half of the time; the first rows
+        of `hidden` are those of `comments`.
+        """
+        opens = [f"(?P<hides{rank}>{row.opens})" for rank, row in enumerate(hidden)]
+        return cls(
+            re.compile(f"(?=[{signs}])(?:{'|'.join([tokens, *opens])})", re.DOTALL),
+            tuple(row.pattern() for row in hidden),
+            re.compile("|".join([r"(?P<eol>[\r\n])", *opens[:comments], r"(?P<next>\S)"])),
+            reach,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Scanner(Machine):
+    """Reads the tokens of a dialect; a subclass has its rules, and decides where steps start."""
+
+    rest: str = ""  # what is known and not read, behind so many characters of context
+    context: int = 0
+    hidden: int = -1  # what is open, by its rank in the rules, and how deep
+    depth: int = 0
+    first: int = -1  # the first visible character of the text; then where the last step starts
+    # A step has ended: the next visible character starts one, on a line below also a comment.
+    ended: bool = False
+    below: bool = False
+    found: list[int] = field(default_factory=list)  # cuts of this piece
+
+    rules: ClassVar[Rules]
+
+    @property
+    def decided(self) -> int:
+        return self.size - 1 - len(self.rest) + self.context
+
+    def copy(self) -> Self:
+        return dataclasses.replace(self, found=[*self.found])
+
+    def close(self) -> list[int]:
+        return self.scan("", final=True)
+
+    def _read(self, text: str) -> list[int]:
+        return self.scan(text, final=False)
+
+    def scan(self, text: str, *, final: bool) -> list[int]:
+        """Read the next piece; return the cuts that it decides."""
+        base, text = self.size - len(self.rest), self.rest + text
+        place, size = self.context, len(text)
+        if self.first < 0 and (visible := past(SPACE, text, place)) < size:
+            self.first = base + visible
+        last = size if final else size - self.rules.reach
+        while (match := self.pattern().search(text, place)) and match.start() <= last:
+            place = self._take(match, base)
+        place = min(max(place, last + 1), size)
+        self.context = min(place, _CONTEXT)
+        self.rest = text[place - self.context :]
+        cuts, self.found = self.found, []
+        return cuts
+
+    def pattern(self) -> re.Pattern[str]:
+        """Return the pattern of what is looked for in this state."""
+        if self.hidden >= 0:
+            return self.rules.inside[self.hidden]
+        if self.ended:
+            return _NEXT if self.below else self.rules.behind
+        return self.rules.outside
+
+    def _take(self, match: re.Match[str], base: int) -> int:
+        """Follow a match; return where to read on."""
+        kind = match.lastgroup
+        if kind is None:
+            return match.end()
+        if self.hidden >= 0:
+            self.depth += 1 if kind == "open" else -1
+            if not self.depth:
+                self.hidden = -1
+        elif kind.startswith("hides"):
+            self.hidden, self.depth = int(kind[5:]), 1
+            self.hide(match, base + match.start())
+        elif kind == "eol":
+            self.below = True
+        elif kind == "next":
+            self.cut(base + match.start())
+            self.ended = self.below = False
+            return self.line_start(match)
+        else:
+            return max(self.token(kind, match, base + match.start()) - base, match.start())
+        return match.end()
+
+    def cut(self, place: int) -> None:
+        """Start a step at a place, unless only white space is before it."""
+        if place > self.first:
+            self.found.append(place)
+            self.first = place
+
+    def line_start(self, match: re.Match[str]) -> int:
+        """Return where a match starts, or the line end in front of it if tokens begin with that."""
+        start = match.start()
+        return start - (self.rules.lines and match.string[max(0, start - 1) : start] in _LINE_ENDS)
+
+    def hide(self, match: re.Match[str], place: int) -> None:
+        """Follow what opens hidden text."""
+
+    @abstractmethod
+    def token(self, kind: str, match: re.Match[str], place: int) -> int:
+        """Follow a token at a place, by the name of its group; return where to read on."""

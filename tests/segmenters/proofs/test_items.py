@@ -1,0 +1,272 @@
+"""Levels of proofs: '@l' begins a lemma, '@t' a theory (paragraph, section); also while written."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segmenters import (
+    Agda,
+    ChainOfThought,
+    Coq,
+    Hol,
+    Isabelle,
+    LaTeXProofs,
+    Lean,
+    Metamath,
+    Mizar,
+    Tptp,
+)
+from tests.segmenters.proofs.test_laws import PIECES
+from tests.segmenters.texts import any_text
+
+LEVELS = [
+    (
+        Coq(),
+        """Require Import Arith.
+Set Implicit Arguments.
+@t(** Sums. *)
+Section Sums.
+Variable n : nat.
+@l(* Nothing. *)
+#[local] Lemma a : n + 0 = n.
+Proof.
+  - auto. Check n.
+Qed.
+@lHint Resolve a.
+Arguments a.
+@lDefinition b := n.
+@lProgram Fixpoint c := b.
+End Sums.
+@tImport Sums.
+@tModule M.
+@lTheorem d : c = c. auto. Defined.
+""",
+    ),
+    (
+        Lean(),
+        """import Mathlib
+open Nat
+@t/-! # Sums -/
+
+@tnamespace A
+
+@l/-- Nothing. -/
+@[simp] theorem a : n = n := by
+  rfl
+@lopen B in
+private def b : C := 1
+@lvariable (n : Nat)
+#eval b
+
+@l-- as above
+instance : D where
+  e := 1
+
+@l/- alone -/
+
+@lexample : F := g
+
+end A
+
+@tset_option x true
+""",
+    ),
+    (
+        Isabelle(),
+        """@ttheory A imports B keywords "foo" :: thy_goal begin
+@tsection \\<open>Sums\\<close>
+text \\<open>alone\\<close>
+
+@ltext \\<open>above\\<close>
+lemma a: "b"
+proof -
+  have "c" by auto
+qed
+@ldeclare a[simp]
+hide_const x
+@lfoo b by simp
+@tcontext fixes x begin
+@lprivate fun f where "f x = x"
+  lemma
+@end
+@tML \\<open>lemma\\<close>
+""".replace("  lemma\n@end", "end"),
+    ),
+    (
+        Mizar(),
+        """environ
+ vocabularies A;
+@tbegin :: Sums
+reserve x for set;
+@l:: The first.
+theorem Th1: x = x
+proof
+  A1: x = x;
+  thus thesis;
+end;
+@lLm1: x = x;
+@ldefinition
+  let x;
+  func f(x) -> set means x = x;
+  existence;
+end;
+@lreserve y for set;
+""",
+    ),
+    (
+        Metamath(),
+        """$c wff |- $.
+$v ph $.
+@l$( Above. $)
+wph $a wff ph $.
+@l$( Alone. $)
+
+@l${
+  min $e |- ph $.
+  $( Above. $)
+  th $p |- ph $= ( min ) A $.
+  @l$( More. $)
+  ti $p |- ph $= min $.
+$}
+@t$( =-=-=-=
+  Sums
+=-=-=-= $)
+$d x y $.
+""",
+    ),
+    (
+        Agda(),
+        """-- A file.
+
+@tmodule A where
+
+open import B
+@l-- above
+a : B
+a = c
+
+@lb c : {x : D} -> E
+b = refl
+  where
+  @ld : F
+  d = begin
+    e \u2261\u27e8 f \u27e9
+    g \u220e
+@linfixl 5 _+_
+open C
+@t------------------------------
+-- Sums
+
+@ldata N : Set where
+  @lzero : N
+""",
+    ),
+    (
+        Hol(),
+        """open HolKernel;
+@tTheory a
+Ancestors b
+@l(* above *)
+Theorem c:
+  !x. x = x
+Proof
+  rw[] \\\\ fs[]
+QED
+@lDefinition d:
+  d = 1
+End
+@lval _ = export_theory ();
+""",
+    ),
+    (
+        Hol(),
+        """(* ==================== *)
+(* Sums *)
+needs "a.ml";;
+@l(* above *)
+let A = prove
+ (`a`,
+  B THEN C);;
+@llet D = new_definition `d = 1`;;
+@lneeds "b.ml";;
+""",
+    ),
+    (
+        Tptp(),
+        """% A problem.
+include('a.ax').
+@l% above
+fof(a, axiom, p(X)).
+@lfof('b c', conjecture, q(X)).
+fof(c, negated_conjecture, ~q(X)).
+fof(d, plain, p(X), inference(e, [], [a])).
+@lcnf(e, lemma, p).
+""",
+    ),
+    (
+        ChainOfThought(),
+        """Let us see.
+It is.
+
+@lSo. Then
+@t## Two
+A
+@tStep 3: B
+""",
+    ),
+    (
+        LaTeXProofs(),
+        """A. B
+
+@lC
+@t\\section{D}
+@lE
+@l\\begin{proof}
+F
+@l\\end{proof}
+""".replace("@l\\end", "\\end"),
+    ),
+]
+FORMAL = {
+    type(segmenter): segmenter for segmenter, _ in LEVELS if type(segmenter) is not LaTeXProofs
+}
+each = pytest.mark.parametrize("segmenter", FORMAL.values(), ids=lambda s: type(s).__name__)
+
+
+@pytest.mark.parametrize(("segmenter", "marked"), LEVELS, ids=lambda s: type(s).__name__)
+def test_lemmas_and_theories_begin_here(segmenter, marked):
+    shown = segmenter.levels(text := marked.replace("@l", "").replace("@t", ""))
+    found = ""
+    for place, sign in enumerate(text):
+        marks = [place > 0 and place in cuts.tolist() for cuts in shown]
+        found += "@t" * marks[2] or "@l" * marks[1]
+        found += sign
+    assert found == marked.removeprefix("@t")
+
+
+@each
+@given(data=st.data(), seed=st.integers(0, 99))
+@settings(max_examples=60)
+def test_levels_are_the_same_while_text_is_written(segmenter, data, seed):
+    words = [marked.replace("@l", "").replace("@t", "") for s, marked in LEVELS if s == segmenter]
+    lines = [line for word in words for line in word.splitlines(keepends=True)]
+    some = st.sampled_from([*lines, *PIECES.get(segmenter, lines), "\n", "\n\n", " ", "x"])
+    text = data.draw(st.one_of(st.lists(some, max_size=30).map("".join), any_text))
+    draw = random.Random(seed)
+    for level, cuts in enumerate(segmenter.levels(text)):
+        machine, found, place = segmenter.level_machine(level), [], 0
+        while place < len(text):
+            found += machine.push(text[place : place + draw.choice((1, 2, 5, 40))])
+            place = machine.size
+            known = [cut for cut in cuts.tolist() if 0 < cut <= machine.decided]
+            assert [cut for cut in found if cut <= machine.decided] == known
+            machine = machine.copy()
+        found += machine.close()
+        assert [cut for cut in found if cut < len(text)] == cuts.tolist()[1:-1]
+
+
+def test_a_document_in_latex_is_followed_on_no_level():
+    with pytest.raises(ValueError, match="where a formula or a listing closes"):
+        LaTeXProofs().level_machine(1)
