@@ -109,7 +109,7 @@ class _Tactics(Scanner):
             self.nest, self.base, self.ended = 0, -1, True
         elif kind == "proves":
             self.nest += 1
-            if self.base < 0:
+            if self.nest == 1 and self.base < 0:
                 self.base, self.commas = self.nest, 1 + match[kind].startswith("store")
         elif kind == "opens":
             self.nest += 1

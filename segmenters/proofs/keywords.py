@@ -180,7 +180,7 @@ class Tptp(Formal):
     """Ends a segment after each annotated formula and include."""
 
     dialect: ClassVar[str] = "tptp"
-    lookahead = 1
+    lookahead = len("include(")  # a formula at the margin ends one with open brackets
 
     def _ends(self, text: str) -> Iterable[int]:
         return _Formulas().scan(text, final=True)

@@ -4,10 +4,11 @@ A line starts a step unless it is indented deeper than the current step. A deepe
 one after a line that opens a block: one that ends with `by`, `:=`, `=>`, `do`, `where`, `with`,
 `then`, `else`, `from`, `calc` in Lean, with `where`, `=`, `begin`, `let`, `private` and the like in
 Agda. A line that starts with `|` (an alternative) or, below a `calc`, with `_` is a step; one that
-starts with a closing bracket, `<` (`<;>`, `<|`) or, in Agda, `;` never is. After a bullet of Lean
-(`\u00b7 simp`) the tactic's own column counts. Lines in strings and comments (`--`, and `/- -/` or
-`{- -}`, which nest) start nothing; comments, attributes and `.. in` belong to the step below unless
-a blank line separates them. Tactics on one line (`a; b`) are one step; a tab counts as one column.
+starts with a closing bracket, `<` (`<;>`, `<|`) or, in Agda, `;` never is, nor is one in brackets
+of Agda. After a bullet of Lean (`\u00b7 simp`) the tactic's own column counts. Lines in strings and
+comments (`--`, and `/- -/` or `{- -}`, which nest) start nothing; comments, attributes and `.. in`
+belong to the step below unless a blank line separates them. Tactics on one line (`a; b`) are one
+step; a tab counts as one column.
 Sources: The Lean Language Reference, "Layout" and "Tactic proofs"; the Agda documentation, "Lexical
 structure".
 """
@@ -58,11 +59,12 @@ _LEAN: Final = _layout(
 _AGDA: Final = _layout(
     opens=r"(?<![^\s;{}()@\"])(?:where|do|let|of|=|begin|postulate|private|mutual|abstract|instance"
     r"|field|variable|opaque|macro|primitive)",
-    rest=r"\{-#[^\r\n#]{0,30}+|(?<![^\s.;{}()@\"])'(?:\\[^\r\n]{1,8}|[^\\\r\n])'",
-    signs=r"\r\n\"'{\-=wdlobpmaifv",
+    rest=r"[({](?!-)(?:[^(){}\"'\r\n-]++|-(?![-}]))*+[)}]|(?P<nests>\(|\{(?!-(?!#)))|(?P<closes>[)}])"
+    r"|(?<![^\s.;{}()@\"])'(?:\\[^\r\n]{1,8}|[^\\\r\n])'",
+    signs=r"\r\n\"'(){}\-=wdlobpmaifv",
     block=Hidden(r"\{-(?!#)", r"-\}", nests=True),
     bullet=r"(?!)",
-    never=")]}\u27e9;",
+    never=')]}\u27e9;#"',
 )
 
 
@@ -111,6 +113,7 @@ class _Lines(Scanner):
     attribute: bool = False  # this line begins with "@["
     ending: str = ""  # what it ends with, if that decides
     calls: bool = False  # it holds "calc"
+    nest: int = 0  # open brackets, in which no step starts; one at the margin closes them
 
     layout: ClassVar[_Layout]
 
@@ -134,6 +137,8 @@ class _Lines(Scanner):
             self._end(place + len(match[0]))
         elif kind == "calc":
             self.calls = True
+        elif kind in ("nests", "closes"):
+            self.nest = max(0, self.nest + (1 if kind == "nests" else -1))
         else:
             self.ending = kind
         if kind == "opens" and match[0] == "calc":
@@ -154,8 +159,9 @@ class _Lines(Scanner):
             self.step, self.opens, self.joins = -1, False, True
 
     def _is_step(self, signs: str) -> bool:
-        if signs[0] in self.layout.never:
+        if signs[0] in self.layout.never or (self.nest and self.column):
             return False
+        self.nest = 0
         if self.column <= self.step or self.opens or self.step < 0:
             return True
         return signs[1:].isspace() and (signs[0] == "|" or (signs[0] == "_" and self.calc >= 0))
