@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from bipe import Positions
+from bipe import Carry, Positions
 from segmenters import Clauses, Levels, Newline, Sentences, TokenMarker, mark, registry
 from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
 from train.data import JSONL, Corpus, Source
@@ -199,3 +199,46 @@ def test_tokens_that_are_written_get_the_marks_of_both_levels():
         marker = TokenMarker(segmenter=Levels(of=CLAUSES, keep=2), pieces=pieces, levels=2)
         found = [one for token in ids.tolist() for one in marker.push(token)] + marker.provisional()
         assert found == mark(BYTES.anchors(text, ids), CLAUSES.levels(text)).tolist()
+
+
+@pytest.mark.parametrize("shard_tokens", [40, 10**6])
+@pytest.mark.parametrize("strategy", ["concat", "best_fit", "long_first", "single"])
+def test_a_level_that_is_read_has_the_positions_of_its_segments(tmp_path, strategy, shard_tokens):
+    draw = np.random.default_rng(0)
+    names = ("a", "b", "c")
+    expected = {}  # token -> inter and intra of each level in its document
+    with ShardWriter(
+        folder=tmp_path / "x",
+        name="x",
+        vocab_size=1000,
+        levels=3,
+        description={"split": "train", "level_names": names},
+        shard_tokens=shard_tokens,
+    ) as writer:
+        for number in range(12):
+            size = int(draw.integers(2, 30))
+            tokens = len(expected) + np.arange(size)
+            starts = np.arange(size) == 0
+            opens = [starts]
+            for share in (0.5, 0.5, 0.5)[::-1]:
+                opens.insert(0, opens[0] | (draw.random(size) < share))
+            marks = sum(np.uint8(2 << level) * opens[level] for level in range(3)) | starts
+            writer.add(tokens, marks.astype(np.uint8), id=str(number), size=1)
+            inter = [np.cumsum(own) - 1 for own in opens[:3]]
+            intra = [np.arange(size) - np.flatnonzero(own)[np.cumsum(own) - 1] for own in opens[:3]]
+            for at, token in enumerate(tokens.tolist()):
+                expected[token] = [(int(inter[k][at]), int(intra[k][at])) for k in range(3)]
+    about = {"step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
+    packing = Packing(strategy=strategy, split_documents="continue")
+    for level in range(3):
+        data = open_dataset(tmp_path / "x", level=names[level])
+        rows = Rows(data=data, row_length=8, packing=packing)
+        batch = collate(
+            rows.read(range(len(rows))), sources=[0] * len(rows), continues=True, **about
+        )
+        carry = Carry.from_columns(batch.carry)
+        at = Positions.from_marks(batch.marks, padding=batch.padding, carry=carry)
+        real = at.document >= 0
+        found = zip(at.inter[real].tolist(), at.intra[real].tolist(), strict=True)
+        for token, ids in zip(batch.tokens[real].tolist(), found, strict=True):
+            assert expected[token][level] == ids
