@@ -4,15 +4,16 @@ One regular expression, linear in the text, finds candidates: a run of terminato
 brackets and emoji that close after it, a blank line, a bullet, a smiling face. Each is kept or
 dropped according to the word before (abbreviation, initial, list number), searched in a bounded
 window, and to the first visible character after it. Trailing white space stays with the sentence
-before. The next word is read only by option (`starts_sentence`, `omission_starts`, `item_starts`,
-`REACH` characters at most). The rules pair no quotes but guillemets and doubled marks, and know no
-language beyond lists of words. Thai and Lao are cut at white space, coarsely.
+before. The next word is read only by option (`ahead`). The rules pair no quotes but guillemets and
+those set apart, and know no language beyond lists of words. Thai and Lao are cut at white space,
+coarsely.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
+from segmenters.prose import ahead
 from segmenters.prose import tables as lists
 from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
 
@@ -31,6 +32,7 @@ _OPENS = {
     "\u201c": ("\u201e",),
     "''": ("``", ",,"),
 }
+_CLOSING_QUOTES = "\"'\u2019\u201d"
 _ALIKE = ('"', "\u201d", "'", "''")
 _MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
@@ -44,8 +46,6 @@ _QUOTE_WINDOW, _BRACKET_WINDOW = 400, 160
 _DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * WINDOW + 1
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
-# How many characters from a place on the rules read at most.
-REACH = 16
 # Thai and Lao have no full stop: white space is between sentences, and between phrases. Few letters
 # before it are those of a name or a list, and no sentence ends at "that", "namely", "such as".
 _MOST_SPACES = 8
@@ -56,22 +56,6 @@ _PAUSES = re.compile(
     r"\s{1,8}(?=[\u0e01-\u0edf])"
 )
 _PHRASES = re.compile(r"[\u0e01-\u0e5b]\s{1,8}(?=[\u0e01-\u0e5b])")
-# Who speaks, after a quotation.
-_CLOSING_QUOTES = "\"'\u2019\u201d"
-_SAYS = re.compile(
-    "(?:I|he|she|they|we) (?:say|said|ask|cr(?:y|ied)|repl|answer|whisper|shout|yell|thought|think)"
-)
-# Who speaks goes on after a dash in small letters.
-_GOES_ON = re.compile(r"[-\u2013\u2014]{1,3}\s{1,3}(?P<word>\w)")
-_WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
-# "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, or a bullet alone, before some text.
-_LISTED = re.compile(
-    r"(?<!\S)(?:[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])"
-    r"|(?P<bullet>[*+-]))\s(?=\S)"
-)
-# What is before a list inside of a line.
-_ENDING = frozenset(".!?:;")
-_LEFT_OUT = re.compile(lists.OMISSION)
 
 
 def tables() -> str:
@@ -109,7 +93,7 @@ def sentence_ends(
             items = [place for place in items if not "\u0e01" <= text[place] <= "\u0e5b"]
             items += thai(text, [match.end() for match in _PHRASES.finditer(text, first)])
     if next_word:
-        items += item_starts(text)
+        items += ahead.item_starts(text)
     items = sorted(set(items))
     items.append(length)
     item = before = 0
@@ -150,7 +134,7 @@ def _is_known_end(
 ) -> bool:
     """Return the result of `_is_end`, cached: where candidates are dense, the same ones repeat."""
     start = match.start()
-    around = text[start : place + (REACH if next_word else 1)]
+    around = text[start : place + (ahead.REACH if next_word else 1)]
     if text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0]):  # looks far back
         return _is_end(text, match, place, last, next_word)
     since = start - last
@@ -211,6 +195,16 @@ def _is_bracketed(text: str, start: int, last: int) -> bool:
     )
 
 
+def _is_inserted(text: str, start: int, place: int, last: int) -> bool:
+    """Return whether a bracket is open that the sentence did not begin with: "(cf. No. 5. It"."""
+    first = max(last + 1, start - 2 * WINDOW)
+    for opener, closer in ("()", "[]"):
+        opened = text.rfind(opener, first, start)
+        if opened >= 0 and text[opened - 1].isspace() and text.find(closer, opened, place) < 0:
+            return True
+    return False
+
+
 def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
     """Return whether the sentence that starts at `last` ends at `place`."""
     start, following = match.start(), text[place]
@@ -226,7 +220,7 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         run = text[start : match.start("spaced")]
         if run[-1] in _STRONG_SET and _is_bracketed(text, start, last):
             return bool(gap) and _is_blank_line(gap)
-        found = _decided(text, match, place, run, gap)
+        found = _decided(text, match, place, run, gap, next_word)
         if found is not None:
             return found
     if following in lists.CONTINUES or (following == "[" and "\n" not in gap):
@@ -235,19 +229,21 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if run[0] == "." and _ARMENIAN.match(text, start - 1):
         return False  # a pause in Armenian
     if following.islower():
-        told = next_word and run[0] in "!?" and _SAYS.match(text, place, place + REACH)
-        return not told and ends_before_lower(text, start, run)
+        if next_word and run[0] in "!?" and ahead.speaks(text, place):
+            return False
+        return ends_before_lower(text, start, run)
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
+    if following < "\u0590" and _is_inserted(text, start, place, last):
+        return False
     if run[0] != "." or run[1:2] in _PLAIN_SET:
         return _ends_question(text, match, place, last, run, gap, next_word)
     if following.isdigit() and text[place - 1 : place].isdigit():
         return False
     upper = following.isupper() or following in _QUOTES
-    starts = upper and starts_sentence(text, place) if next_word else None
-    opened = text.rfind("(", max(last + 1, start - 2 * WINDOW), start)
-    if following < "\u0590" and opened >= 0 and text.find(")", opened, place) < 0:
-        return False  # "(cf. No. 5. It ...)"
+    starts = upper and ahead.starts_sentence(text, place) if next_word else None
+    if next_word and text[start - 1 : start].isdigit() and not ahead.goes_on_in_date(text, place):
+        following = "A"  # "1 + 1 = 2. 3 + 1 = 4."
     return period_ends(text, start, following, last, upper, starts)
 
 
@@ -264,7 +260,7 @@ def _ends_before_mark(
     if following == ",":
         word = text[max(0, start - WINDOW) : start].rpartition(" ")[2]
         return place - start > 1 and is_plain(word)
-    return next_word and omission_starts(text, place)
+    return next_word and ahead.omission_starts(text, place)
 
 
 def _ends_question(
@@ -273,16 +269,17 @@ def _ends_question(
     following = text[place]
     if following in _DASHES and "\n" not in gap and run[0] != ";":
         # Long dashes name the speaker of what a dash began, or quotes: "- Why? - she asked."
-        spoken = next_word and _GOES_ON.match(text, place, place + REACH)
-        if spoken and spoken["word"].islower():
+        if next_word and ahead.speaks_behind_dash(text, place):
             return False
         turn = text[last : last + 1] not in _DASHES
         return run[-1] in "!?" and (following == "-" or turn)
     quoted = next_word and following == "I" and run[-1] in _CLOSING_QUOTES
-    return not (quoted and _SAYS.match(text, place, place + REACH))
+    return not (quoted and ahead.speaks(text, place))
 
 
-def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) -> bool | None:
+def _decided(
+    text: str, match: re.Match[str], place: int, run: str, gap: str, next_word: bool
+) -> bool | None:
     """Decide by script, quotes, blank lines or missing white space; None if they do not."""
     following = text[place]
     if gap and _is_blank_line(gap):
@@ -290,6 +287,8 @@ def _decided(text: str, match: re.Match[str], place: int, run: str, gap: str) ->
     if not _STRONG_SET.isdisjoint(run):
         return _ends_strong(run, following)
     if not gap:
+        if next_word and run == "." and ahead.starts_glued(text, match.start(), place):
+            return True
         return _ends_glued(text, match.start(), run, following, bool(match["emoji"]))
     return None
 
@@ -337,48 +336,11 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
     if not following.isupper() or run.strip(".!?"):
         return False
     before = text[start - 1 : start]
+    if _ARMENIAN.match(before):
+        return False
     if emoji or before.isupper() or not before.isalpha():
         return emoji
     word = text[max(0, start - WINDOW) : start].rsplit(None, 1)[-1]
     if len(run) > 1 or run != ".":
         return word.isalpha() and word[1:].islower()
     return len(word) > 3 and is_plain(word)
-
-
-def starts_sentence(text: str, place: int) -> bool:
-    """Return whether the word at `place`, or after the quotes there, often opens a sentence."""
-    match = _WORD.match(text, place, place + REACH)
-    return match is not None and match["word"].lower() in lists.STARTERS
-
-
-def omission_starts(text: str, place: int) -> bool:
-    """Return whether a spaced ellipsis and then a word are at `place`, after a full stop."""
-    return _LEFT_OUT.match(text, place, place + REACH) is not None
-
-
-def item_starts(text: str) -> Iterator[int]:
-    """Yield where list items start that count on from the one before, in a line or in lines.
-
-    The first of a list is at the start of a line or behind the end of a sentence.
-    """
-    last: tuple[str, int] | None = None
-    line = seen = 0
-    for match in _LISTED.finditer(text):
-        bullet, number, letter = match["bullet"], match["number"], match["letter"]
-        start = match.start()
-        newline = text.rfind("\n", seen, start)
-        seen = start
-        if newline >= 0:
-            line = newline + 1
-        first = start - line <= REACH and not text[line:start].strip()
-        if bullet and not first:
-            continue
-        if newline >= 0 and not first:
-            last = None
-        index = int(number) if number else ord(letter or "\0")
-        item = (bullet or match["mark"] + ("1" if number else "a"), index)
-        if last == (item[0], index - (not bullet)) or (bullet and text[line - 2 : line] == ":\n"):
-            yield start
-        elif not first and (index not in (1, ord("a")) or text[start - 2] not in _ENDING):
-            continue
-        last = item

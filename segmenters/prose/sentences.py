@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, require_choice, require_type
 from segmenters.places import after_space
-from segmenters.prose import rules
+from segmenters.prose import ahead, rules
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
 from segmenters.prose.tables import APART, CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG, usual
 
@@ -110,7 +110,7 @@ class Sentences(Segmenter):
     def lookahead(self) -> int | None:
         if not self._is_causal:
             return None
-        return rules.REACH if self.next_word else 1
+        return ahead.REACH if self.next_word else 1
 
     @property
     def _is_causal(self) -> bool:

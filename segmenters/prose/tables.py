@@ -106,9 +106,9 @@ _GO_ON, _GO_ON_STRONG = (
 # compare them.
 _NEVER = "|".join(
     (
-        # Right before an ASCII character; before a capital only after a small letter.
+        # Right before an ASCII character; before a capital only after a small letter or digit.
         rf"(?<=[{_P}])[{_P}{_C}]*+(?=[\0-\x7f])(?![\s\[A-Z]|{_NOTE})",
-        rf"(?<=[{_P}])(?<![^\0-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
+        rf"(?<=[{_P}])(?<![^\0-/:-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
         # Before signs that continue the sentence.
         rf"(?<=[{_P}])[{_P}{_C}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
         rf"(?<=[{STRONG}])[{_T}{_C}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",

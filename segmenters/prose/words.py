@@ -88,7 +88,7 @@ def period_ends(
         title = word.istitle() and word.lower() in lists.BEFORE_NAME
         return not title and not _is_omission(text, start, last)
     *earlier, word = tail.rsplit(None, 2)
-    bracketed = word[0] in "(["
+    bracketed, ranging = word[0] in "([", word[0] in "-\u2013"
     if not word[0].isalnum():
         word = word.lstrip(_OPENERS)
     if len(word) > 3 and ("'" in word or "\u2019" in word):  # an article and two letters
@@ -104,6 +104,8 @@ def period_ends(
     enough = start - last > WINDOW or len(text[last:start].split()) > 3
     if len(word) == 1 and word.isalpha():
         return _letter_ends(word, earlier, upper and enough)
+    if ranging and _ORDINAL.fullmatch(word) and before[-1:] == "." and before[:1].isdigit():
+        return False  # "aus dem 1. -3. Jahrhundert"
     if word[:1].isdigit():
         return _number_ends(word, before, following)
     return _word_ends(word, before, following, upper and enough, starts)
@@ -156,9 +158,11 @@ def _number_ends(word: str, before: str, following: str) -> bool:
 
 def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool | None) -> bool:
     lower = word.lower()
-    if lower in lists.MAY_END:  # "In the U.S. Senate": so few words are hardly a sentence
+    if (
+        lower in lists.MAY_END and word not in lists.BEFORE_NAME
+    ):  # "In the U.S. Senate": so few words are hardly a sentence
         if lower not in lists.NAMED:
-            return upper
+            return upper or starts is True
         return upper and (following in lists.STARTING if starts is None else starts)
     if not lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize())) and (
         lower in lists.BEFORE_NAME or not word.islower()
@@ -181,7 +185,7 @@ def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool
 
 
 def _dotted_ends(word: str, lower: str) -> bool:
-    if _INITIALS.fullmatch(word):
+    if _INITIALS.fullmatch(word) or all(map(_is_initial, word.split("."))):
         return False
     first, _, rest = lower.rpartition(".")
     short = len(rest) <= _LONGEST_PART and len(first) > 1
@@ -190,7 +194,7 @@ def _dotted_ends(word: str, lower: str) -> bool:
 
 def _is_initial(word: str) -> bool:
     """Return whether a word of an Indic script is one letter with its marks."""
-    if not "\u0900" <= word[0] <= "\u0dff":
+    if not "\u0900" <= word[:1] <= "\u0dff":
         return False
     joined, count = False, 0
     for char in word:

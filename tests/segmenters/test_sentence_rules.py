@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from segmenters import Sentences
 from segmenters.prose import rules as sentence_rules
 from segmenters.prose import tables
-from segmenters.prose.rules import REACH
+from segmenters.prose.ahead import REACH
 from tests.segmenters.texts import any_text, grows_too_fast
 
 RULES = Sentences(backend="rules")
@@ -29,6 +29,7 @@ CAUSAL = {
     "an abbreviation may end many words": "He lives in the far U.S. |They do not. |At 5 p. m. |We.",
     "states before nouns": "She was in the U.S. Army. |She left the U.S. |It is & Co. KG.",
     "brackets within a sentence": "It left (Fig. No. 5. So it says) then. |(It was. |Yes.) |So.",
+    "ranges of ordinals": "Aus dem 1. -3. Jahrhundert. |Gut.",
     "units and years": "It took 5 m. |Then w 1986 r. |Potem.",
     "three periods apart": "It was . . . I mean it. |A period . . . . |Next.",
     "omission in quotes": '"So [...] the end [...]" (Smith 55). |Then.',
@@ -81,6 +82,8 @@ READ_AHEAD = {
     "items of lines": "Take:\n|* bread\n|* milk - or\n so\n|* rice\n\n|1. one\n|2. two\n3) three",
     "speech in small letters": "- Why? - she asked. |Come home! he said. |What for? |- No.",
     "times": "It left at 6 p.m. |Travelers wait. |She had an I.V. |It was late.",
+    "no white space": "We saw the world.|Today is Tuesday.|Mr. Blanc paid 1,000.|That is Node.Js.",
+    "sums and dates": "1 + 1 is 2. |2 + 2 is 4. |Am 23. 8. 1999.",
     "who speaks": '"Sorry!" I say. |"No!" |I went.',
     "omission at the start": "It was so. |. . . The end was not. |...and so on.",
 }
