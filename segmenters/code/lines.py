@@ -4,6 +4,7 @@ physical  a segment ends with its line end, "\n", "\r\n" or "\r".
 logical   a statement over several physical lines is one segment; blank lines and comment lines
           are segments of their own.
 
+With `prose`, sentences in docstrings and comments are a level below logical lines (comments.py).
 Above logical lines are two levels: methods, whose segments start at every function or method with
 its decorators and the comments directly above it, and at what follows one; and classes, which start
 at top-level definitions in the same way: imports and constants between two are one segment.
@@ -30,15 +31,24 @@ from segmenters.base import (
     Segmenter,
     SegmenterError,
     Window,
+    cuts_from_ends,
     require_choice,
     require_type,
     tally,
 )
 from segmenters.code import haskell_lines, parsed, python_lines
+from segmenters.code.comments import prose_cuts
 from segmenters.code.tables import is_cpp
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
-from segmenters.registry import known_language, language_named, language_of, language_of_script
+from segmenters.registry import (
+    SEGMENTERS,
+    known_language,
+    language_named,
+    language_of,
+    language_of_script,
+    make,
+)
 
 GRANULARITIES = ("physical", "logical")
 _LEVELS = {"physical": ("line",), "logical": ("statement", "method", "class")}
@@ -60,19 +70,25 @@ class Lines(Segmenter):
     name in `segmenters.registry`, or "auto": that of the document's field or file name, else of the
     first line of a script, else none (physical lines). Python is read by a machine, also during
     generation; other languages need the whole text and, except Haskell, tree-sitter and their
-    grammar. `fallback`: cut physical lines if the grammar is not installed. Raises ValueError for
-    an unknown language, and SegmenterError for a missing grammar.
+    grammar. `fallback`: cut physical lines if the grammar is not installed. `prose`: the name of a
+    segmenter ("sentences") that cuts docstrings and comments further, a level below statements.
+    Raises ValueError for an unknown language, and SegmenterError for a missing grammar.
     """
 
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
+    prose: str | None = None
     version: ClassVar[int] = 7
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)
         require_type("language", self.language, str)
         require_type("fallback", self.fallback, bool)
+        if self.prose is not None:
+            require_choice("prose", self.prose, tuple(SEGMENTERS))
+            if self.granularity == "physical":
+                raise ValueError("granularity must be 'logical' with prose, was: 'physical'")
         if self.language != "auto":
             object.__setattr__(self, "language", language_named(self.language))
         if self.granularity == "physical" or self.fallback or self.language in ("auto", *_MACHINES):
@@ -107,17 +123,33 @@ class Lines(Segmenter):
         if self.granularity == "physical":
             # Only the next character shows whether "\r" ends the line or "\r\n" does.
             return 1
+        if self.prose is not None:
+            return None
         return python_lines.LOOKAHEAD if self.language == "python" else None
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        return _LEVELS[self.granularity]
+        own = _LEVELS[self.granularity]
+        return own if self.prose is None else ("sentence", *own)
 
     def _levels(self, text: str) -> tuple[Cuts, ...]:
         language = self._language_for(text)
+        levels = self._levels_of_code(text, language)
+        if self.prose is None:
+            return levels
+        return (self._with_prose(text, levels[0], language), *levels)
+
+    def _with_prose(self, text: str, ends: Cuts, language: str | None) -> Cuts:
+        """Return the ends of statements, and those of sentences in docstrings and comments."""
+        if self.prose is None or language is None:
+            return ends
+        cuts = cuts_from_ends(ends, len(text))
+        return np.union1d(ends, prose_cuts(text, cuts, language, make(self.prose)))
+
+    def _levels_of_code(self, text: str, language: str | None) -> tuple[Cuts, ...]:
         if language is not None and language not in _MACHINES:
             return parsed.levels(text, language)
-        cuts = self.cut(text)
+        cuts = cuts_from_ends(self._statement_ends(text, language), len(text))
         if language is None:
             return (cuts,)
         classes = _definitions(text, cuts, language)
@@ -127,12 +159,13 @@ class Lines(Segmenter):
 
     def versions(self) -> dict[str, str]:
         """Return the versions of tree-sitter and of the grammar of a language that is named."""
+        prose = {} if self.prose is None else {"prose": str(make(self.prose).version)}
         if self.granularity == "physical" or self.language in ("auto", *_MACHINES):
-            return {}
+            return prose
         # Headers in C++ are often said to be C.
         read = ("c", "cpp") if self.language == "c" else (self.language,)
         some = (parsed.versions(name) for name in read if not parsed.missing(name))
-        return {package: number for found in some for package, number in found.items()}
+        return {package: number for found in some for package, number in found.items()} | prose
 
     def _language_for(self, text: str) -> str | None:
         """Return the language whose rule cuts the text; None: physical lines."""
@@ -150,6 +183,9 @@ class Lines(Segmenter):
 
     def _ends(self, text: str) -> Cuts:
         language = self._language_for(text)
+        return self._with_prose(text, self._statement_ends(text, language), language)
+
+    def _statement_ends(self, text: str, language: str | None) -> Cuts:
         if self.granularity == "logical" and language is None:
             asked = self._asked_for(text)
             rule = f"{parsed.NO_GRAMMAR}{asked}" if asked else parsed.LANGUAGE_UNKNOWN
@@ -167,6 +203,8 @@ class Lines(Segmenter):
     def machine(self) -> Machine:
         if self.granularity == "physical":
             return Window(segmenter=self, before=1, triggers="\n\r")
+        if self.prose is not None:
+            raise self.refusal("sentences in docstrings need the whole text: leave out prose")
         if self.language != "python":
             raise self.refusal("statements are followed in Python alone: set language=python")
         return python_lines.PythonLines()

@@ -53,6 +53,7 @@ SEGMENTERS = [
     RandomCuts(mean=5.5, seed=3),
     Lines(),
     Agda(),
+    Lines(granularity="logical", language="python", prose="sentences"),
     ArithmeticSteps(),
     ChainOfThought(),
     Coq(),

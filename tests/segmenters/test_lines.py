@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
 from segmenters.base import nested
@@ -173,3 +174,51 @@ def test_a_row_named_by_its_file_and_line_has_the_language_of_its_path():
     assert chosen == Lines(granularity="logical", language="go")
     assert logical.choose(text="", name="a.py", meta={"path": "b.go"}).language == "python"
     assert logical.choose(text="", name="v1.0", meta={"ext": "rs"}).language == "rust"
+
+
+def with_prose(language):
+    return Lines(granularity="logical", language=language, prose="sentences")
+
+
+@pytest.mark.parametrize(
+    ("language", "marked"),
+    [
+        ("python", '"""One thing. ~It is\n  good. ~Yes.\n\n~  :param x: It.\n~  >>> f(1)\n"""\n~'),
+        ("python", 'x = """no. One. Two.""".strip()\n~# An end. ~Two.\n~y = 1  # No. One.\n~'),
+        ("c", "/**\n * One thing. ~It is\n * good.\n *\n~ * @param x It.\n */\n~int f(int x);\n~"),
+        ("c", "// An end. ~Two.\n~/* No. One. */ int g(void);\n~"),
+        ("haskell", "-- | An end. ~Two.\n~f :: Int\n~"),
+        ("ocaml", "(** An end. ~Two. *)\n~let x = 1\n~"),
+        ("html", "<!-- An end. ~Two. -->\n~<p>No. One.</p>\n~"),
+    ],
+)
+def test_sentences_in_docstrings_and_comments_are_a_level_of_their_own(language, marked):
+    text, segmenter = marked.replace("~", ""), with_prose(language)
+    assert pieces(text, segmenter.cut(text)) == marked.split("~")[:-1]
+    assert segmenter.level_names == ("sentence", "statement", "method", "class")
+
+
+SIGNS = ['"""', "'''", "# ", "/*", "*/", "// ", " * ", "-- ", "--[[", "]]", "{-", "-}", "\n=pod\n"]
+SIGNS += ["\n=cut\n", "\n", "\r", "  ", "An end. ", "Two.\n", "@param x\n", "x = 1\n", "@doc "]
+
+
+@pytest.mark.parametrize("language", ["python", "c", "haskell", "lua", "perl", "elixir"])
+@given(parts=st.lists(st.sampled_from(SIGNS), max_size=30))
+@settings(deadline=None, max_examples=50)
+def test_cuts_of_statements_are_the_same_with_sentences_below_them(language, parts):
+    text = "".join(parts)
+    levels = with_prose(language).levels(text)
+    plain = Lines(granularity="logical", language=language).levels(text)
+    assert [level.tolist() for level in levels[1:]] == [level.tolist() for level in plain]
+    assert np.isin(levels[1], levels[0]).all()
+    assert levels[0].tolist() == with_prose(language).cut(text).tolist()
+
+
+def test_prose_asks_for_logical_lines_and_for_the_whole_text():
+    with pytest.raises(ValueError, match="granularity must be 'logical' with prose"):
+        Lines(prose="sentences")
+    with pytest.raises(ValueError, match="prose must be one of"):
+        Lines(granularity="logical", prose="rules")
+    with pytest.raises(ValueError, match="need the whole text: leave out prose"):
+        with_prose("python").machine()
+    assert with_prose("python").versions().keys() == {"prose"}
