@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.context import Context, refuse_shared
-from bipe.attention.eager import Attention
+from bipe.attention.eager import Attention, padded
 from bipe.attention.passes import pass_attention
 from bipe.build import ALLOWED, Of, build, require_at_least
 from bipe.cache import Cache
@@ -163,9 +163,7 @@ class SelfAttention(nn.Module):
             q, k = rotation.query(q), rotation.key(k)
         if keep is not None:
             k, v = keep(k, v)
-        if k.shape[-1] > v.shape[-1]:  # PoPE; kernels take values as wide as keys
-            v = F.pad(v, (0, k.shape[-1] - v.shape[-1]))
-        heads = attend(q, k, v)[..., : self.head_width]
+        heads = attend(q, k, padded(v, to=k))[..., : self.head_width]
         return self.output(heads.transpose(1, 2).flatten(-2))
 
     def _heads(self, x: Tensor) -> Tensor:

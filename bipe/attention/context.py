@@ -17,12 +17,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from bipe.attention.dispatch import Path, choose_attention, masked_attention
-from bipe.attention.eager import Attention, allowed_pairs, checkpointed
+from bipe.attention.eager import Attention, allowed_pairs, checkpointed, padded
 from bipe.bias import Bias
 from bipe.encodings.base import counts_length, far_of
 from bipe.positions import Positions
@@ -67,7 +66,7 @@ class Context:
         v: Float[Tensor, "batch kv_head part v_width"],
     ) -> tuple[Tensor, Tensor]:
         """Return keys and values of whole rows, the values padded to the width of keys."""
-        v = F.pad(v, (0, k.shape[-1] - v.shape[-1]))
+        v = padded(v, to=k)
         gathered: Tensor = _Gathered.apply(torch.stack((k, v)), self.group)
         first, second = gathered.chunk(2, 4)  # [c, 2, b, h, t / 2c, d]: chunks r and 2c - 1 - r
         chunks = torch.cat((first, second.flip(0)))

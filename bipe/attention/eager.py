@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -84,6 +85,12 @@ def scores_of(q: Tensor, k: Tensor, bias: Bias | None, *, spread: bool = False) 
     if bias is None:
         return scores
     return scores + (bias.spread(precise) if spread else bias.dense(precise))
+
+
+def padded(v: Tensor, *, to: Tensor) -> Tensor:
+    """Return values as wide as keys, which an encoding may widen (PoPE): kernels take no others."""
+    spare = to.shape[-1] - v.shape[-1]
+    return F.pad(v, (0, spare)) if spare else v
 
 
 def repeat_heads(k: Tensor, v: Tensor, *, n_head: int) -> tuple[Tensor, Tensor]:

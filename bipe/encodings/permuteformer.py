@@ -17,6 +17,7 @@ from torch import Tensor
 
 from bipe.bias import LinearBias, LinearTerm
 from bipe.encodings.base import Encoding
+from bipe.encodings.far import Ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Permutation:
 
     def query(self, x: Tensor) -> Tensor:
         groups = x.shape[1] // self.source.shape[1]
-        return x.gather(-1, self.source.repeat_interleave(groups, 1))
+        return x.gather(-1, self.source.repeat_interleave(groups, 1).expand_as(x))
 
     key = query
 
@@ -72,7 +73,9 @@ class PermuteFormer(Encoding):
         ratios = torch.sigmoid(2 + 3 * torch.arange(n_head, dtype=torch.float64) / n_head)
         self.constant("slopes", -ratios.log())
 
-    def rotation(self, ids: Int[Tensor, "batch time"]) -> Permutation:
+    def rotation(self, ids: Ids) -> Permutation:
+        if ids.is_floating_point():
+            raise ValueError("PermuteFormer takes whole ids, not the fractions of this far method")
         turned = (self.place[:, None] + ids[:, None, :, None]) % self.length[:, None]
         at = self.start[:, None] + turned  # [b, group, t, d]
         members = self.members[:, None].expand_as(at)

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from bipe.encodings.base import Encoding
+from bipe.encodings.far import Ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class PoPE(Encoding):
         # A vector, which stays zero at the start of training and does not decay.
         self.delta = nn.Parameter(torch.zeros(n_head * head_width))
 
-    def rotation(self, ids: Int[Tensor, "batch time"]) -> PolarRotation:
+    def rotation(self, ids: Ids) -> PolarRotation:
         angles = ids[..., None].double() * self.frequencies
         delta = self.delta.view(-1, len(self.frequencies))
         return PolarRotation(cos=angles.cos(), sin=angles.sin(), delta=delta)

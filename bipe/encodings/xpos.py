@@ -15,10 +15,10 @@ The release turns neighbouring features (interleaved) and masks blocks beyond th
 import math
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from bipe.encodings.base import Encoding
+from bipe.encodings.far import Ids
 from bipe.encodings.rope import inverse_frequencies
 from bipe.rotation import PlaneRotation, UnequalRotation
 
@@ -57,7 +57,7 @@ class XPos(Encoding):
         self.reach = int(_LARGEST * scale_base / -math.log(gamma / (1 + gamma)))
         self.centre, self.interleaved = centre, interleaved
 
-    def rotation(self, ids: Int[Tensor, "batch time"]) -> UnequalRotation:
+    def rotation(self, ids: Ids) -> UnequalRotation:
         from_centre = ids - self.centre
         self._require_near(from_centre.abs())
         angles = ids[..., None].double() * self.frequencies

@@ -39,7 +39,7 @@ def eager_passes(
     for view, inside in zip(views, where, strict=True):
         qs, ks, values = view.turned(q, k, v)
         scores = torch.where(inside[:, None], scores_of(qs, ks, view.bias()), scores)
-    return scores.softmax(-1).to(v.dtype) @ values
+    return (scores.softmax(-1).to(v.dtype) @ values)[..., : v.shape[-1]]
 
 
 def chunked_passes(
@@ -68,7 +68,7 @@ def chunked_passes(
             bias = view.bias(queries=queries, keys=keys)
             parts.append((qs[:, :, queries], ks[:, :, inside], vs[:, :, inside], mask, bias))
         outs.append(checkpointed(_attend, parts))
-    return torch.cat(outs, 2)
+    return torch.cat(outs, 2)[..., : v.shape[-1]]
 
 
 def _attend(parts: list[tuple[Tensor, Tensor, Tensor, Tensor, Bias | None]]) -> Tensor:

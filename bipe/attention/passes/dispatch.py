@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bipe.attention.dispatch import Path, choose_attention
-from bipe.attention.eager import Attention, allowed_pairs
+from bipe.attention.eager import Attention, allowed_pairs, padded
 from bipe.attention.fused import bias_row_works
 from bipe.attention.passes.dense import chunked_passes, eager_passes, members
 from bipe.attention.passes.fused import blocks_of, fused_passes
@@ -89,7 +89,8 @@ def pass_attention(
 
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, *, view: View, attend: Attention) -> Tensor:
-    return attend(view.query(q), view.key(k), v)
+    keys = view.key(k)
+    return attend(view.query(q), keys, padded(v, to=keys))[..., : v.shape[-1]]
 
 
 def _bounds(met: Range) -> slice:

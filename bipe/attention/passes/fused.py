@@ -63,7 +63,7 @@ def fused_passes(
     # No query looks past the ends of a view: only its own keys and values are needed.
     found = _Fused.apply(plan, *(x for view in views for x in view.turned(q, k, v)))
     assert isinstance(found, Tensor)
-    return found
+    return found[..., : v.shape[-1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from bipe.attention.eager import repeat_heads
+from bipe.attention.eager import padded, repeat_heads
 from bipe.bias import Bias
 from bipe.encodings.far import Pass
 from bipe.positions import Positions, document_runs
@@ -71,7 +71,7 @@ class View:
     def turned(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values in the pass, one key and value for each query head."""
         keys, values = repeat_heads(self.key(k), v[:, :, self.keys], n_head=q.shape[1])
-        return self.query(q), keys, values
+        return self.query(q), keys, padded(values, to=keys)
 
     def bias(self, *, queries: slice = ALL, keys: slice | None = None) -> Bias | None:
         """Return the bias of some queries and keys of the row, by default of all of the view."""

@@ -16,7 +16,7 @@ from bipe.encodings.permuteformer import PermuteFormer
 from bipe.encodings.pope import PoPE
 from bipe.encodings.xpos import XPos
 from bipe.rotation import compose
-from tests.bipe.conftest import HEAD_WIDTH, N_HEAD, random_batch, small_decoder, target
+from tests.bipe.conftest import BARE, HEAD_WIDTH, N_HEAD, random_batch, small_decoder, target
 from tests.bipe.test_golden import FOLDER, present
 
 TORCH = "encodings_torch.npz"
@@ -227,3 +227,37 @@ def test_wide_heads_take_every_path(path):
 def test_bad_permutations_are_named(change):
     with pytest.raises(ValueError, match=r"(head_width|n_head) must be"):
         build(GROUPED["permuteformer"] | change)
+
+
+def target_far(name, **arguments):
+    return {"_target_": f"bipe.extension.{name}", **arguments}
+
+
+FARS = {
+    "rerope": target_far("ReRoPE", window=9),
+    "dual_chunk": target_far("DualChunk", chunk=6, length=12),
+    "window": target_far("Window", window=9),
+}
+
+
+@pytest.mark.parametrize("far", FARS)
+@pytest.mark.parametrize(
+    "name", ["rope_partial", "rope_low_still", "xpos", "pope", "permuteformer"]
+)
+@torch.no_grad()
+def test_far_methods_take_every_rotation(name, far):
+    scheme = target("Flat", encoding=BARE[name], far=FARS[far])
+    tokens, at = random_batch(2, 40, seed=6, documents=0.0)
+    eager = small_decoder("flat_nope", encoding=scheme, attention="eager").double()
+    expected = eager(tokens, at)
+    model = small_decoder("flat_nope", encoding=scheme).double()
+    close(model(tokens, at), expected, atol=1e-9)
+    cache = Cache(batch=2, capacity=40)
+    parts = [slice(0, 30), *(slice(t, t + 1) for t in range(30, 40))]
+    steps = [model(tokens[:, part], at[part], cache=cache) for part in parts]
+    close(torch.cat(steps, 1), expected, atol=1e-9)
+
+
+def test_permutations_refuse_fractions_of_ids():
+    with pytest.raises(ValueError, match="PermuteFormer takes whole ids"):
+        PermuteFormer(head_width=8, n_head=2).rotation(torch.tensor([[0.5]]))
