@@ -36,10 +36,12 @@ from typing import Any
 import numpy as np
 
 from segmenters import (
+    Agda,
     ArithmeticSteps,
     Auto,
     ChainOfThought,
     Coq,
+    Hol,
     Isabelle,
     LaTeXProofs,
     Lean,
@@ -51,14 +53,18 @@ from segmenters import (
     Official,
     Pattern,
     RandomCuts,
+    Records,
     Segmenter,
     Sentences,
     Stride,
+    Tptp,
 )
 from segmenters.documents.mixed import FORMATS
+from segmenters.records.records import FORMATS as RECORDS
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other
 from tests.segmenters.grammar import document
+from tests.segmenters.record_samples import text_of
 
 UNITS = (
     *("'", '"', "\"'", "(", ")", "[", "]", "{", "}", "<", ">", "()", "[]", "{}", "][", "([{"),
@@ -76,21 +82,8 @@ UNITS = (
     *("$(", "$)", "${", "$}", "$.", "$[", "proof ", "by ", "lemma ", "Step 1: ", "end;", "all:{"),
     *("#", "# ", "##\n", "```", "```\n", "~~~\n", "`", "|", "| ", "=", "==", "a=", "<a", "<a>"),
     *("</a>", "<script>", "&amp;", "http://", "a@b.", "if ", "if(", "f(", "else ", "{a;", "'''"),
-    *(
-        '"""',
-        '"\\',
-        "@a ",
-        "a,",
-        ";",
-        ",",
-        "begin ",
-        "do ",
-        "fn ",
-        "class A{",
-        "\\\n",
-        "EOF\n",
-        "<<A\n",
-    ),
+    *('"""', '"\\', "@a ", "a,", ";", ",", "begin ", "do "),
+    *("fn ", "class A{", "\\\n", "EOF\n", "<<A\n"),
 )
 _PROSE = (
     "It was late when Mr. Arden came home, and the house was dark. He had walked 3.5 miles in the "
@@ -118,6 +111,19 @@ _METAMATH = (
 _MIZAR = (
     ":: Sums.\ntheorem Th1: for n being Nat holds n + 0 = n\nproof\n  let n be Nat;\n  A1: n = n;\n"
     "  now assume n > 0; hence n + 0 = n by A1; end;\n  hence thesis;\nend;\n\n"
+)
+_AGDA = (
+    "-- Sums.\nadd-0 : (n : Nat) -> n + 0 \u2261 n\nadd-0 zero    = refl\nadd-0 (suc n) =\n"
+    "  begin\n    suc n + 0    \u2261\u27e8 lemma n \u27e9\n    suc (n + 0)  \u220e\n"
+    "  where\n  lemma : (m : Nat) -> suc m + 0 \u2261 suc (m + 0)\n  lemma m = refl\n\n"
+)
+_HOL = (
+    "(* Sums. *)\nTheorem add_0[simp]:\n  !n:num. n + 0 = n\nProof\n  Induct >> rw [A] \\\\ fs []\n"
+    'QED\n\nval a = store_thm ("a",\n  ``b:num``,\n  REWRITE_TAC [a; b] THEN ARITH_TAC);\n'
+)
+_TPTP = (
+    "% Sums.\nfof(add_0, axiom, ! [N] : ( nat(N) => ( add(N, 'zero') = N & ~ big(N) ) )). % one\n"
+    "cnf(c, plain, p(X) | ~ q(f(X)), inference(r, [status(thm)], [add_0])).\n"
 )
 _LATEX = (
     "\\section{Sums} Let $n$ be a number, as in \\cite[p. 3]{a}. Then\n"
@@ -158,6 +164,11 @@ def samples() -> dict[str, Sample]:
         "next word": (Sentences(backend="rules", next_word=True), _PROSE),
         "spacy": (Sentences(backend="spacy"), _PROSE),
         "chain of thought": (ChainOfThought(), _STEPS),
+        "agda": (Agda(), _AGDA),
+        "hol": (Hol(), _HOL),
+        "tptp": (Tptp(), _TPTP),
+        "metamath inner": (Metamath(inner=True), _METAMATH),
+        "mizar inner": (Mizar(inner=True), _MIZAR),
         "arithmetic": (ArithmeticSteps(), "(1 + 2) * 3 = 3 * 3 = 9\n"),
         "coq": (Coq(), _COQ),
         "isabelle": (Isabelle(), _ISABELLE),
@@ -172,6 +183,7 @@ def samples() -> dict[str, Sample]:
         "pattern": (Pattern(ends=r"[.!?]\s+"), _PROSE),
         "lines": (Lines(), _PYTHON),
         "auto": (Auto(), _PROSE),
+        **{f"records {name}": (Records(format=name), text_of(name)) for name in RECORDS},
         **mixed,
         **code,
     }

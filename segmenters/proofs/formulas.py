@@ -148,7 +148,7 @@ class Formulas:
             if match := pattern.search(window, place, min(end, len(window))):
                 place = (self._inside if self.sign else self._open)(match, base, found)
             elif self.sign and limit <= len(window):
-                place = self._close(limit, base, found)
+                place = self._close(limit, base, found, open_to=limit)
             else:
                 break
         unread = _UNREAD.search(window, max(place, len(window) - _CONTEXT))
@@ -201,7 +201,9 @@ class Formulas:
             place = match.start()
         else:
             return place
-        return self._close(place, base, found)
+        # Whether a dollar ends a price is known behind it, so the price is open in front of it.
+        breaks = group == "break" and match[0][0] == "$"
+        return self._close(place, base, found, open_to=place + breaks)
 
     def _opens(self, match: re.Match[str], base: int) -> bool:
         """Return whether there is nothing between what opened the span and a blank line."""
@@ -218,8 +220,8 @@ class Formulas:
     def _span(self, end: int) -> Span:
         return Span(self.start, self.body, end, _KINDS[self.sign])
 
-    def _close(self, place: int, base: int, found: Found) -> int:
-        found.spans.append(self._span(base + place))
+    def _close(self, place: int, base: int, found: Found, *, open_to: int) -> int:
+        found.spans.append(self._span(base + open_to))
         self.sign = ""
         return place
 

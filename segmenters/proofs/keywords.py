@@ -195,7 +195,7 @@ class _Formulas(Scanner):
 
     rules: ClassVar[Rules] = Rules.of(
         rf"[(\[{{](?:{_PLAIN}|{_NESTED})*+[)\]}}]|'[^'\\]*+'"
-        rf"|(?P<starts>(?<![^\r\n]){_FORMULA})|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])|(?P<end>\.)",
+        rf"|(?P<starts>(?<![^\r\n]){_FORMULA})|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])|(?P<end>(?<=[)\s])\.)",
         hidden=(
             Hidden("%", _COMMENTS_END),
             Hidden(r"/\*", r"\*/"),

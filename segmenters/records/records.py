@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final
+from typing import ClassVar, Final
 
 from segmenters.base import Machine, Meta, Segmenter, require_choice
 from segmenters.fields import path_of
@@ -43,6 +43,7 @@ class Records(Segmenter):
     """
 
     format: str = "auto"
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         require_choice("format", self.format, ("auto", *FORMATS))

@@ -9,7 +9,8 @@ never closed ends at the next line that creates a routine, or after so many char
 PostgreSQL, MySQL, SQLite, Transact-SQL, Oracle.
 
 JSON: a member of the outermost object or an element of the outermost array; the first begins with
-its bracket, the last ends with it. Several values in one text (JSON lines) are a level above.
+its bracket, the last ends with it. Several values in one text (JSON lines) are a level above. A
+member that is too long, as where a bracket is never closed, is cut at members of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from segmenters.records.reading import LINE, Format, Literal, Reading
+from segmenters.records.reading import LINE, LONGEST, Format, Literal, Reading
 
 _REST = 0
 _BLOCK: Final = 1 << 17
@@ -196,6 +197,8 @@ class Json(Reading):
     """Reads JSON."""
 
     nested: int = 0
+    base: int = 1  # how deep the members are that are cut: deeper where one is too long
+    begun: int = 0  # where the member began
     same_line: bool = False
 
     @property
@@ -207,7 +210,13 @@ class Json(Reading):
         self.same_line = False
         if not self.goes_on(text, place, base) and not text[place].isspace():
             self.seen = True
+        if self.nested > self.base and base + place - self.begun > LONGEST:
+            self.base = self.nested
         return place
+
+    def emit(self, place: int, level: int) -> None:
+        self.begun = place
+        Reading.emit(self, place, level)
 
     def tokens(self) -> re.Pattern[str]:
         if self.ended:
@@ -219,10 +228,11 @@ class Json(Reading):
             self.nested += 1
             self.seen = True
         elif match[0] == ",":
-            self.ended = int(self.nested == 1)
+            self.ended = 1 if self.nested == self.base else self.ended
         else:
             self.nested = max(0, self.nested - 1)
-            self.ended = 0 if self.nested else 2
+            self.base = max(1, min(self.base, self.nested))
+            self.ended = int(1 < self.base == self.nested) if self.nested else 2
         self.same_line = bool(self.ended)
 
 

@@ -137,6 +137,8 @@ def test_hostile_text_takes_linear_time(format, unit):
         ("sql", "CREATE PROCEDURE p AS BEGIN\n", "SELECT 1;\n"),
         ("dockerfile", "RUN cat <<EOF\n", "RUN x\n"),
         ("gherkin", 'Scenario: a\n"""\n', "Scenario: b\n Given c\n"),
+        ("json", '{"a": [1,\n', '{"b": 1}\n'),
+        ("json", "[\n[[\n", '{"b": [1]},\n'),
     ],
 )
 def test_what_is_never_closed_does_not_swallow_the_rest(format, opening, record):
