@@ -49,6 +49,7 @@ NAMES = {
     "bipe_rope": "BiPE-RoPE",
     "complex_order": "ComplexOrder",
     "hirope": "Bilevel(p-RoPE, p-RoPE)",
+    "hirope_window": "HiRoPE",
     "learned": "Learned",
     "nope": "NoPE",
     "p_rope": "p-RoPE",

@@ -11,7 +11,7 @@ the strategies that change the frequencies for longer contexts. Forms of it in t
     BilevelRoPE      Bilevel(intra=RoPE(part=(0, 0.5)), inter=RoPE(part=(0.5, 1)))
     HiRoPE           Bilevel(intra=RoPE(pairs=(0, 0.5)), inter=RoPE(pairs=(0.5, 1))): the pairs keep
                      the frequencies of plain RoPE, so that its checkpoints go on without training
-                     (Zhang et al., 2403.19115; without its window of plain positions)
+                     (Zhang et al., 2403.19115; hirope.py has its window of plain positions)
 """
 
 from abc import ABC, abstractmethod

@@ -1,0 +1,90 @@
+"""HiRoPE: two levels, plain nearby."""
+
+import math
+
+import pytest
+import torch
+
+from bipe import Cache
+from bipe.attention.passes import pass_attention
+from bipe.encodings import RoPE
+from bipe.encodings.hirope import HiRoPE
+from tests.bipe.conftest import HEAD_WIDTH, SCHEMES, random_batch, small_decoder, target
+
+
+def model_with(window, **options):
+    scheme = target("hirope.HiRoPE", head_width=HEAD_WIDTH, window=window)
+    return small_decoder("flat_nope", encoding=scheme, **options).double()
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+def test_a_wide_window_is_plain_rope_and_none_is_bilevel():
+    tokens, at = random_batch(2, 40, seed=1)
+    close(model_with(40)(tokens, at), small_decoder("flat_rope").double()(tokens, at))
+    hirope = small_decoder("flat_nope", encoding=SCHEMES["bilevel_hirope"]).double()
+    close(model_with(None)(tokens, at), hirope(tokens, at))
+
+
+@pytest.mark.parametrize("path", ["auto", "chunked", "eager"])
+@torch.no_grad()
+def test_near_scores_are_plain_and_far_ones_are_of_both_levels(path):
+    window, time = 7, 30
+    scheme = HiRoPE(head_width=HEAD_WIDTH, window=window)
+    _, at = random_batch(1, time, seed=2, documents=0.0)
+    attend = pass_attention(scheme, q_at=at, k_at=at, dtype=torch.float64, path=path)
+    q, k, v = torch.randn(
+        3, 1, 1, time, HEAD_WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    )
+
+    def scores(*turns):
+        left, right = q, k
+        for turn in turns:
+            left, right = turn.query(left), turn.key(right)
+        return left @ right.transpose(-1, -2) / math.sqrt(HEAD_WIDTH)
+
+    near = scores(RoPE(head_width=HEAD_WIDTH).rotation(at.token))
+    fast, slow = (RoPE(head_width=HEAD_WIDTH, pairs=x) for x in ((0.0, 0.5), (0.5, 1.0)))
+    far = scores(fast.rotation(at.intra), slow.rotation(at.inter))
+    distance = at.token[0, :, None] - at.token[0]
+    both = torch.where(distance < window, near, far).masked_fill(distance < 0, float("-inf"))
+    close(attend(q, k, v), both.softmax(-1) @ v)
+
+
+@torch.no_grad()
+def test_packed_equals_alone_and_cached_equals_uncached():
+    model = model_with(5)
+    tokens, at = random_batch(2, 40, seed=4, documents=0.1)
+    packed = model(tokens, at)
+    for row in range(2):
+        for document in at.document[row].unique():
+            here = (at.document[row] == document).nonzero()[:, 0]
+            alone = at[int(here[0]) : int(here[-1]) + 1].map(
+                lambda ids, row=row: ids[row : row + 1]
+            )
+            close(packed[row : row + 1, here], model(tokens[row : row + 1, here], alone))
+    tokens, at = random_batch(2, 40, seed=5, documents=0.0)
+    cache = Cache(batch=2, capacity=40)
+    parts = [slice(0, 25), *(slice(t, t + 1) for t in range(25, 40))]
+    steps = [model(tokens[:, part], at[part], cache=cache) for part in parts]
+    close(torch.cat(steps, 1), model(tokens, at))
+
+
+def test_a_checkpoint_of_rope_fits():
+    assert model_with(5).state_dict().keys() == small_decoder("flat_rope").state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"window": 0}, "window must be at least 1, was: 0"),
+        ({"split": 1.0}, "split must be above 0 and below 1, was: 1.0"),
+        ({"split": 0.3}, "pairs must be two growing shares"),
+    ],
+)
+def test_bad_parameters_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        HiRoPE(head_width=8, **change)
