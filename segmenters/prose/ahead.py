@@ -61,7 +61,9 @@ def starts_glued(text: str, start: int, place: int) -> bool:
     """Return whether a title or starter is right behind a word or number and its period."""
     match = _WORD.match(text, place, place + REACH)
     last = text[start - 1 : start]
-    if match is None or not match["word"].istitle() or not (last.islower() or last.isdigit()):
+    if match is None or match.start("word") > place or not match["word"].istitle():
+        return False
+    if not (last.islower() or last.isdigit()):
         return False
     before = text[max(0, start - WINDOW) : start].rpartition(" ")[2]
     if len(before.strip(",")) <= _LONGEST_PART:

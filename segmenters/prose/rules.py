@@ -33,7 +33,7 @@ _OPENS = {
     "''": ("``", ",,"),
 }
 _CLOSING_QUOTES = "\"'\u2019\u201d"
-_ALIKE = ('"', "\u201d", "'", "''")
+_ALIKE = ('"', "\u201d", "''")
 _MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
@@ -158,16 +158,20 @@ def _place(text: str, match: re.Match[str]) -> int:
 
 
 def _closes(text: str, place: int, quote: str) -> bool:
-    """Return whether `quote`, written apart, closes a quotation that is open at `place`."""
+    """Return whether `quote`, written apart, closes a quotation that is open at `place`.
+
+    A single mark may be the first half of a doubled one, so both close the same.
+    """
+    if quote == "'":
+        quote = "''"
     first = max(0, place - _QUOTE_WINDOW)
     opened = max((text.rfind(mark, first, place) for mark in _OPENS.get(quote, "")), default=-1)
     before = text[opened - 1] if opened > 0 else " "
     if quote == "\u00bb" and (before.isalnum() or before in _PLAIN_SET or before == ","):
         return False  # German: what looks like an opener closed the quotation before
-    if quote == "'" and _closes(text, place, "''"):
-        return True  # perhaps the first half of a doubled mark
     if opened < 0 and quote in _ALIKE:
-        return _is_open(text, place, first, quote)
+        single = quote == "''" and _is_open(text, place, first, "'")
+        return single or _is_open(text, place, first, quote)
     return opened >= 0 and opened > text.rfind(quote, first, place)
 
 

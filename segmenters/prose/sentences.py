@@ -36,8 +36,8 @@ _RESUME = re.compile(
     rf"|(?<=\s)[^\s'{APART}\[{EMOJI}]"
     rf"|(?<=\s\s)['{APART}\[]|(?<=[^\S \u00a0\u202f])['{APART}\[]"
     rf"|(?<=[^\S \u00a0])[{EMOJI}]"
-    # One doubled mark or quote at most, and no single one.
-    rf"|(?<=\s')[^\s']|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s[{APART}])[^\s\[{EMOJI}]"
+    # One quote at most, doubled or not.
+    rf"|(?<=\s')[^\s'\[{EMOJI}]|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s[{APART}])[^\s\[{EMOJI}]"
     rf"|(?<=\s''\s)['{APART}]|(?<=\s['{APART}]\s)['{APART}]"
     # A note is up to three digits in brackets, or right behind a run; emoji come last; dividers mix
     # with nothing.

@@ -100,7 +100,8 @@ _LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
 _S = STRONG.replace("\uff0e", "")  # is in numbers as well
 # Two low commas may open a quotation in tokenised text.
 _GO_ON, _GO_ON_STRONG = (
-    re.escape("".join(sorted(signs))) for signs in (CONTINUES - {",", "\u201d"}, CONTINUES_STRONG)
+    re.escape("".join(sorted(signs - {"\u201d"})))
+    for signs in (CONTINUES - {","}, CONTINUES_STRONG)
 )
 # Shortcuts past `_is_end` of the rules, which decides the same at several times the cost; the tests
 # compare them.

@@ -110,7 +110,8 @@ def test_a_list_starts_anew_with_its_line():
 
 _HARD = [
     *".!?: ;'`,[]1a\u201c\u00ab\u00bb\u3002\U0001f600\u0561\u03b1",
-    *(" ''", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
+    *(" ''", " ' ", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
+    *("\u201d ", " (", "\u1361\u1361", "1.", "Mr.", "U.S", "es.", "a) "),
 ]
 hard = st.lists(st.sampled_from(_HARD), max_size=30).map("".join)
 
