@@ -39,9 +39,9 @@ _CHAT = (
 _COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
 # Theories in ML, and formulas of TPTP, whose suffixes others share.
 HOL: Final = re.compile(
-    r"^(?:Theorem|Triviality|Definition) [\w']+[^\n=]{0,80}:[ \t]*$|^QED[ \t\r]*$"
+    r"^(?:QED|Ancestors|Datatype:)[ \t\r]*$"
     r"|^val _ = (?:new_theory|export_theory)\b|\bstore_thm\s{0,3}\("
-    r"|^let [\w']{1,60} = (?:time )?(?:prove|new_definition|new_axiom|define)\s{0,9}[(`]"
+    r"|^let [\w']{1,60} = (?:time )?(?:prove\w{0,20}|new_definition|new_axiom|define)\s{0,9}[(`]"
     r"|^(?:needs|loadt) \"[\w/.-]{1,80}\";;",
     _LINES,
 )
@@ -80,7 +80,12 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
         ("metamath", 2, _METAMATH),
         ("hol", 2, HOL.pattern),
         ("mizar", 1, r"^[ \t]*+environ[ \t\r]*$"),
-        ("lean", 1, r"^import (?:Mathlib|Lean|Std|Batteries|Aesop)\b|:= by[ \t]*$"),
+        (
+            "lean",
+            1,
+            r"^/-!\s|^(?:public )?(?:meta )?import (?:Mathlib|Lean|Std|Batteries|Aesop)\b"
+            r"|:= by[ \t]*$",
+        ),
         ("coq", 1, _COQ),
         ("coq", 2, r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:="),
         ("man", 3, _MAN),

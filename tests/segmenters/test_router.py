@@ -131,6 +131,11 @@ def test_what_holds_dollars_is_not_always_a_solution(text, expected):
     assert route(text=text) == expected
 
 
+def test_theorems_of_coq_are_not_those_of_hol():
+    text = "Theorem a:\n  b.\nProof.\n  c.\nQed.\nDefinition d:\n  e := f.\n" * 2
+    assert route(text=text) == "coq"
+
+
 def test_what_is_said_decides_before_what_is_seen():
     assert route(kind="coq", name="a.md", text=LOOKS["lean"]) == "coq"
     assert route(kind="prose", name="a.md", text=LOOKS["lean"]) == "markdown"
