@@ -49,6 +49,7 @@ _WORDS = """
 _COMMANDS = frozenset(_WORDS.split())
 _LONGEST = 40  # characters of a command
 _MODIFIERS = frozenset(("private", "qualified"))
+_KNOWN = _COMMANDS | _MODIFIERS | frozenset((".", "..", "{", "}"))
 # Kinds of keywords that are no commands.
 _PARTS: Final = frozenset(("quasi_command", "before_command"))
 
@@ -105,17 +106,21 @@ class _Commands(Scanner):
     rules: ClassVar[Rules] = _BODY
 
     def pattern(self) -> re.Pattern[str]:
-        return _HEADER.outside if self.header and self.hidden < 0 else Scanner.pattern(self)
+        if self.hidden >= 0:
+            return _BODY.inside[self.hidden]
+        return _HEADER.outside if self.header else _BODY.outside
 
     def token(self, kind: str, match: re.Match[str], place: int) -> int:
         after, word = place + len(match[0]), match[kind]
+        if not self.header and word not in _KNOWN and word not in self.own:
+            return after
         if self.header and self._is_of_header(kind, word):
             return after
         if word in _MODIFIERS:
             if not self.modified:
                 self.cut(place)
             self.modified = True
-        elif kind == "sign" or word in _COMMANDS or word in self.own:
+        elif word in _KNOWN or word in self.own:
             if not self.modified:
                 self.cut(place)
             self.modified, self.header = False, word == "theory"

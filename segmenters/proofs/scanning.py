@@ -19,6 +19,7 @@ from segmenters.places import SPACE, past
 
 _CONTEXT = 4  # characters that the look-behind of a pattern may read
 _LINE_ENDS = ("\n", "\r")
+_OWN = ("eol", "next")  # the groups of `behind`
 _NEXT = re.compile(r"(?P<next>\S)")
 
 
@@ -120,6 +121,8 @@ class Scanner(Machine):
         kind = match.lastgroup
         if kind is None:
             return match.end()
+        if self.hidden < 0 and kind not in _OWN and kind[:5] != "hides":
+            return max(self.token(kind, match, base + match.start()) - base, match.start())
         if self.hidden >= 0:
             self.depth += 1 if kind == "open" else -1
             if not self.depth:
@@ -129,12 +132,10 @@ class Scanner(Machine):
             self.hide(match, base + match.start())
         elif kind == "eol":
             self.below = True
-        elif kind == "next":
+        else:
             self.cut(base + match.start())
             self.ended = self.below = False
             return self.line_start(match)
-        else:
-            return max(self.token(kind, match, base + match.start()) - base, match.start())
         return match.end()
 
     def cut(self, place: int) -> None:
