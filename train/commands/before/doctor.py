@@ -50,6 +50,7 @@ _EXTRAS = {
     "language": "fasttext",
     "demo": "bible",
     "sentencepiece": "sentencepiece",
+    "thai": "pythainlp",
 }
 
 
