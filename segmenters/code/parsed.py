@@ -33,6 +33,10 @@ _GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
 # piece.
 _AFTER_HARD = 1 << 14
 _LONG_LINE = 1 << 14
+# Signs that are rare in code, and their share in text that is read with suspicion: each may be an
+# error, which takes a parser a hundred times as long as a token.
+_RARE, _RARE_SHARE = (b"\\", b"`", b"^", b"~"), 1 / 24
+_ERROR = 16  # bytes that an error counts at least; a quarter of a piece is too much
 _LINES = 1 << 14  # at once, for numbers of all their bytes take eight times their memory
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
@@ -159,11 +163,19 @@ class _Reading:
     def _parse_stretch(self, seams: Seams, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         """Yield the pieces between two places that have a tree; hard ones have none."""
         given_up, size = _GIVEN_UP, _PIECE
+        odd = self._is_odd(seams, start, stop)
+        if odd:
+            size = _SMALL_PIECE
         while start < stop:
             end = stop if stop - start <= size else seams.within(start + size // 2, start + size)
             tree, reached = self._parse(self._data[start:end], self._grammar)
             if tree is not None:
                 yield start, end, tree
+                if odd and 4 * _errors(tree) > end - start:
+                    least = min(end + given_up, stop)
+                    start = min(stop, seams.first(least, least + given_up))
+                    given_up, size = min(2 * given_up, _AFTER_HARD), _SMALL_PIECE
+                    continue
                 if end - start >= given_up:
                     given_up, size = _GIVEN_UP, min(2 * size, _PIECE)
                 start = end
@@ -181,6 +193,29 @@ class _Reading:
             least = min(max(start + reached, start + given_up), stop)
             start = min(stop, seams.first(least, least + given_up))
             given_up, size = min(2 * given_up, _AFTER_HARD), _AFTER_HARD
+
+    def _is_odd(self, seams: Seams, start: int, stop: int) -> bool:
+        """Return whether signs that are rare in code are many, and errors about the middle."""
+        rare = sum(self._data.count(sign, start, stop) for sign in _RARE)
+        if stop - start <= 2 * _SMALL_PIECE or rare <= _RARE_SHARE * (stop - start):
+            return False
+        middle = (start + stop) // 2
+        first = seams.last(middle - _SMALL_PIECE, middle)
+        last = min(stop, seams.within(first + _SMALL_PIECE // 2, first + _SMALL_PIECE))
+        tree, _ = self._parse(self._data[first:last], self._grammar)
+        return tree is None or 4 * _errors(tree) > last - first
+
+
+def _errors(tree: Any) -> int:
+    """Return about how many bytes of a piece are errors."""
+    found, stack = 0, [tree.root_node]
+    while stack:
+        node = stack.pop()
+        if node.is_error or node.is_missing:
+            found += max(_ERROR, node.end_byte - node.start_byte)
+        elif node.has_error:
+            stack += node.children
+    return found
 
 
 class Seams:

@@ -130,6 +130,21 @@ def test_brackets_beyond_any_human_depth_are_not_parsed():
     assert pieces(text, "javascript") == text.splitlines(keepends=True)
 
 
+def test_text_full_of_errors_is_parsed_here_and_there_alone(monkeypatch):
+    """Each error costs a parser what a hundred tokens do; a good text with such signs is read."""
+    work = []
+    parse = parsed.partial
+    monkeypatch.setattr(
+        parsed,
+        "partial",
+        lambda *a, **k: lambda data, g: work.append(len(data)) or parse(*a, **k)(data, g),
+    )
+    hostile, good = "\\begin{verbatim}\n" * 6000, 'f("\\\\\\\\",\n  1);\n' * 6000
+    assert pieces(hostile, "javascript") == hostile.splitlines(keepends=True)
+    assert sum(work) < len(hostile) / 2
+    assert pieces(good, "javascript") == ['f("\\\\\\\\",\n  1);\n'] * 6000
+
+
 def test_long_texts_are_parsed_in_pieces(monkeypatch):
     text = "void f(int a,\n       int b) {\n  g();\n}\n\n" * 300
     whole = pieces(text, "c")
