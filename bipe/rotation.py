@@ -118,7 +118,10 @@ def compose(*rotations: Rotation | None) -> Rotation | None:
     wide = next((type(r).__name__ for r in parts if getattr(r, "widens", False)), None)
     if wide is not None and len(parts) > 1:
         others = ", ".join(type(r).__name__ for r in parts if not getattr(r, "widens", False))
-        raise ValueError(f"{wide} cannot be combined with another rotation ({others or wide})")
+        raise ValueError(
+            f"PoPE ({wide}) cannot be combined with another rotation ({others or wide}): use an "
+            "encoding without one on the other level"
+        )
     if len(parts) < 2:
         return parts[0] if parts else None
     return Rotations(parts=parts)

@@ -14,6 +14,7 @@ from tests.bipe.conftest import random_batch, random_marks, small_decoder
 
 # Dynamo looks at gradients of what has none.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+ROTATIONS = ("flat_rope_partial", "flat_xpos", "flat_pope", "flat_permuteformer")
 SCHEMES = ("flat_rope", "bilevel_learned_rope", "flat_alibi", "bilevel_learned_alibi_x96")
 WARM_UP = 2  # steps
 
@@ -51,7 +52,11 @@ def compiled(unchecked_types):
 )
 @pytest.mark.parametrize(
     ("scheme", "recompute"),
-    [*((scheme, False) for scheme in SCHEMES), ("flat_rope", True), (SCHEMES[-1], True)],
+    [
+        *((scheme, False) for scheme in (*SCHEMES, *ROTATIONS)),
+        ("flat_rope", True),
+        (SCHEMES[-1], True),
+    ],
 )
 def test_nothing_is_compiled_again_after_warm_up(
     compiled, scheme, packed, time, expected, recompute
@@ -78,7 +83,7 @@ def test_long_rows_under_a_linear_bias_are_compiled_once(compiled):
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", [*SCHEMES, *ROTATIONS])
 def test_compiled_gradients_are_those_of_the_plain_blocks(compiled, scheme, packed):
     ours = gradients(compiled(scheme).double(), 7, packed=packed)
     plain = gradients(small_decoder(scheme, n_layer=3).double(), 7, packed=packed)

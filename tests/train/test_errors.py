@@ -131,6 +131,10 @@ BAD = {
     "model": ["model.n_layer=0", "model.n_layer must be at least 1, was: 0"],
     "encoding": ["encoding.intra.length=0", "encoding.intra: length must be at least 1, was: 0"],
     "inner": ["encoding.inter.head_width=7", "encoding.inter: head_width must be even, was: 7"],
+    "levels": [
+        "encoding=bilevel encoding@encoding.intra=rope encoding@encoding.inter=pope",
+        "encoding: PoPE (PolarRotation) cannot be combined with another rotation",
+    ],
     "attention": ["attention=bias_row", "attention: attention path 'bias_row' takes a linear bias"],
     "positions": ["positions=pose positions.chunks=1", "positions: chunks must be at least 2"],
     "optimizer": ["optimizer.betas=[2,2]", "optimizer.betas must be two numbers from 0"],

@@ -10,7 +10,8 @@ import lightning
 import torch
 
 from bipe.build import TARGET, find
-from bipe.decoder import DecoderConfig
+from bipe.decoder import DecoderConfig, as_scheme
+from bipe.positions import Positions
 from train.config import Config, encoding_name, slug
 from train.config.check import LOGGER
 from train.data.rows.datamodule import LMDataModule
@@ -137,7 +138,9 @@ def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
         raise ConfigError(
             f"model.vocab_size must be at least that of the data, {vocab_size}, was: {own}"
         )
-    config.build("encoding")  # so that an error names its key
+    built = config.build("encoding")  # so that an error names its key
+    with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
+        as_scheme(built).rotation(Positions.from_marks(torch.zeros(1, 1, dtype=torch.uint8)))
     with as_config_error("model."):
         return DecoderConfig(**sizes, encoding=dict(config.encoding))
 

@@ -169,7 +169,7 @@ class _Rotated(torch.nn.Module):
 def test_pope_cannot_be_combined_with_another_rotation():
     pope, rope = PoPE(head_width=8, n_head=2), RoPE(head_width=8)
     ids = torch.arange(3)[None]
-    with pytest.raises(ValueError, match=r"PolarRotation cannot be combined .*\(PlaneRotation\)"):
+    with pytest.raises(ValueError, match=r"PoPE .* cannot be combined .*\(PlaneRotation\)"):
         compose(rope.rotation(ids), pope.rotation(ids))
 
 
