@@ -1,7 +1,10 @@
 """Descriptions of what is added to attention scores, as returned by `Encoding.bias`.
 
-They let attention choose a path (attention/dispatch.py): a `LinearBias` never needs a tensor of
-query x key.
+They let attention choose a path (attention/dispatch.py):
+
+    separable   r_j - r_i: linear in ids (ALiBi), or a running sum of gates (FoX); no query x key
+    table       a function of the distance of ids (T5, KERPLE), or of a pair of ids (FIRE)
+    content     depends on queries and keys (Shaw, Transformer-XL, CoPE): in blocks of queries
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +23,12 @@ _FEW_PAIRS = 0.25
 
 
 class Bias(ABC):
-    """A bias on attention scores, added after they are divided by sqrt(head_width)."""
+    """A bias on attention scores, added after they are divided by sqrt(head_width).
+
+    layered: differs between layers, see `in_layer`.
+    """
+
+    layered: ClassVar[bool] = False
 
     @abstractmethod
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
@@ -34,6 +42,43 @@ class Bias(ABC):
     def part(self, *, rows: slice, queries: slice, keys: slice) -> Bias:
         """Return the bias of some rows of the batch, queries and keys."""
 
+    def added(
+        self, q: Tensor, k: Tensor, plain: Tensor, allowed: Tensor, *, spread: bool = False
+    ) -> Tensor:
+        """Return what is added to the scores of `q` and `k`, given `plain`, their products.
+
+        *Shape:* as `plain`, ``(batch, head, query, key)``. allowed: the pairs that attend,
+        ``(batch, query, key)``. spread: see `Bias.spread`.
+        """
+        return self.spread(plain.dtype) if spread else self.dense(plain.dtype)
+
+    def valued(self, weights: Tensor, v: Tensor) -> Tensor:
+        """Return what queries read with these weights: of `v`, and of values of the bias."""
+        return weights.to(v.dtype) @ v
+
+    def leaves(self) -> tuple[Bias, ...]:
+        """Return the biases that this one is a sum of."""
+        return (self,)
+
+
+class SeparableBias(Bias):
+    """r_j - r_i: softmax ignores r_i, so a row ``(batch, head, key)`` is enough.
+
+    learned: gradients go to the row.
+    """
+
+    learned: ClassVar[bool] = False
+
+    @abstractmethod
+    def row(
+        self,
+        *,
+        rows: slice = slice(None),
+        keys: slice = slice(None),
+        dtype: torch.dtype = torch.float32,
+    ) -> Float[Tensor, "batch head key"]:
+        """Return the bias of some keys up to a constant per query, for some rows of the batch."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearTerm:
@@ -45,8 +90,8 @@ class LinearTerm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearBias(Bias):
-    """A sum of linear terms; softmax ignores q_id, so a row ``(batch, head, key)`` is enough."""
+class LinearBias(SeparableBias):
+    """A sum of linear terms."""
 
     terms: tuple[LinearTerm, ...]
 
@@ -82,8 +127,34 @@ class LinearBias(Bias):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowBias(SeparableBias):
+    """k_row - q_row, which may have gradients: the last queries of the keys."""
+
+    learned: ClassVar[bool] = True
+
+    q_row: Float[Tensor, "batch head query"]
+    k_row: Float[Tensor, "batch head key"]
+
+    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        return (self.k_row[:, :, None, :] - self.q_row[:, :, :, None]).to(dtype)
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> RowBias:
+        return RowBias(q_row=self.q_row[rows, :, queries], k_row=self.k_row[rows, :, keys])
+
+    def row(
+        self,
+        *,
+        rows: slice = slice(None),
+        keys: slice = slice(None),
+        dtype: torch.dtype = torch.float32,
+    ) -> Float[Tensor, "batch head key"]:
+        row = self.k_row[rows, :, keys]
+        return (row - row[..., row.shape[-1] // 2, None]).to(dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableBias(Bias):
-    """Any function of an id pair (T5, KERPLE, FIRE): score[q, k] = function(q_id, k_id).
+    """Any function of an id pair (FIRE, TUPE): score[q, k] = function(q_id, k_id).
 
     function: ids ``(batch, query, 1)`` and ``(batch, 1, key)`` to ``(batch, head, query, key)``.
     """
@@ -99,9 +170,12 @@ class TableBias(Bias):
         return _part(self, rows, queries, keys)
 
     def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        return self.pairs(dtype).dense() if self.has_few_pairs() else self.dense(dtype)
+
+    def has_few_pairs(self) -> bool:
+        """Return whether there are far fewer pairs of ids than of tokens; waits for the device."""
         size = _range(self.q_ids).shape[1] * _range(self.k_ids).shape[1]
-        few = size < _FEW_PAIRS * self.q_ids.shape[1] * self.k_ids.shape[1]
-        return self.pairs(dtype).dense() if few else self.dense(dtype)
+        return size < _FEW_PAIRS * self.q_ids.shape[1] * self.k_ids.shape[1]
 
     def pairs(self, dtype: torch.dtype) -> IdPairs:
         """Return the bias per pair of ids, few under BiPE; reads the range of ids on the host."""
@@ -126,10 +200,108 @@ class IdPairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DistanceBias(Bias):
+    """A function of q_id - k_id (T5, KERPLE, Sandwich); keys behind a query count as its own.
+
+    function: distances ``(...)``, from 0, to a bias ``(head, ...)``.
+    """
+
+    function: Callable[[Tensor], Tensor]
+    q_ids: Int[Tensor, "batch query"]
+    k_ids: Int[Tensor, "batch key"]
+
+    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        distance = (self.q_ids[:, :, None] - self.k_ids[:, None, :]).clamp(min=0)
+        if distance.is_floating_point():  # far methods may set fractions
+            return self.function(distance).transpose(0, 1).to(dtype)
+        return self.by_distance(dtype)[:, distance].transpose(0, 1)
+
+    def by_distance(self, dtype: torch.dtype) -> Float[Tensor, "head distance"]:
+        """Return the bias of each distance up to the largest, which is read on the host."""
+        largest = int((self.q_ids.amax(-1) - self.k_ids.amin(-1)).max().clamp(min=0))
+        return self.function(torch.arange(largest + 1, device=self.q_ids.device)).to(dtype)
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> DistanceBias:
+        return _part(self, rows, queries, keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentBias(Bias):
+    """A bias that depends on queries and keys, or on values (encodings/content.py).
+
+    state: what the encoding needs in one layer; None: before `in_layer`.
+    """
+
+    layered: ClassVar[bool] = True
+
+    encoding: Any
+    q_ids: Int[Tensor, "batch query"]
+    k_ids: Int[Tensor, "batch key"]
+    state: Any = None
+
+    def in_layer(self, layer: int) -> ContentBias:
+        """Return the bias with the parameters of a layer."""
+        return replace(self, state=self.encoding.state(layer, self.q_ids, self.k_ids))
+
+    def dense(self, dtype: torch.dtype) -> Tensor:
+        raise ValueError(f"the bias of {type(self.encoding).__name__} depends on queries and keys")
+
+    def added(
+        self, q: Tensor, k: Tensor, plain: Tensor, allowed: Tensor, *, spread: bool = False
+    ) -> Tensor:
+        found = self.encoding.content(q, k, plain, self.q_ids, self.k_ids, allowed, self.state)
+        return found.to(plain.dtype)
+
+    def valued(self, weights: Tensor, v: Tensor) -> Tensor:
+        plain = weights.to(v.dtype) @ v
+        own = self.encoding.valued(weights, self.q_ids, self.k_ids, self.state)
+        return plain if own is None else plain + own.to(v.dtype)
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> ContentBias:
+        return _part(self, rows, queries, keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateBias(Bias):
+    """A running sum of gates, which are read off hidden states in each layer (FoX, CABLE).
+
+    A gate is what its token takes off the scores of all earlier ones, at tokens whose id differs
+    from that of the token before: each token in a flat encoding, the first of a segment in BiPE.
+    """
+
+    layered: ClassVar[bool] = True
+
+    encoding: Any
+    q_ids: Int[Tensor, "batch query"]
+    k_ids: Int[Tensor, "batch key"]
+
+    def gates(self, layer: int, x: Tensor) -> Float[Tensor, "batch query head"]:
+        """Return the gates of the queries, at most 0."""
+        found: Tensor = self.encoding.gates(x, layer)
+        return found
+
+    def over(self, gates: Float[Tensor, "batch head key"]) -> RowBias:
+        """Return the bias, given the gates of all keys."""
+        new = torch.ones_like(self.k_ids, dtype=torch.bool)
+        new[:, 1:] = self.k_ids[:, 1:] != self.k_ids[:, :-1]
+        row = -(gates.double() * new[:, None]).cumsum(-1)
+        return RowBias(q_row=row[..., row.shape[-1] - self.q_ids.shape[1] :], k_row=row)
+
+    def dense(self, dtype: torch.dtype) -> Tensor:
+        raise ValueError(f"the bias of {type(self.encoding).__name__} depends on hidden states")
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> GateBias:
+        return _part(self, rows, queries, keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BiasSum(Bias):
     """A sum of biases of different kinds."""
 
     parts: tuple[Bias, ...]
+
+    def leaves(self) -> tuple[Bias, ...]:
+        return self.parts
 
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         return sum(part.dense(dtype) for part in self.parts)  # type: ignore[return-value]
@@ -137,23 +309,65 @@ class BiasSum(Bias):
     def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         return sum(part.spread(dtype) for part in self.parts)  # type: ignore[return-value]
 
+    def added(
+        self, q: Tensor, k: Tensor, plain: Tensor, allowed: Tensor, *, spread: bool = False
+    ) -> Tensor:
+        return sum(part.added(q, k, plain, allowed, spread=spread) for part in self.parts)  # type: ignore[return-value]
+
+    def valued(self, weights: Tensor, v: Tensor) -> Tensor:
+        plain = weights.to(v.dtype) @ v
+        return plain + sum(part.valued(weights, v) - plain for part in self.parts)
+
     def part(self, *, rows: slice, queries: slice, keys: slice) -> BiasSum:
         parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)
         return BiasSum(parts=tuple(parts))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeparableSum(SeparableBias):
+    """A sum of separable biases; `learned` if one is."""
+
+    parts: tuple[SeparableBias, ...]
+
+    @property
+    def learned(self) -> bool:  # type: ignore[override]
+        return any(part.learned for part in self.parts)
+
+    def leaves(self) -> tuple[Bias, ...]:
+        return self.parts
+
+    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+        return sum(part.dense(dtype) for part in self.parts)  # type: ignore[return-value]
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> SeparableSum:
+        parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)
+        return SeparableSum(parts=tuple(parts))  # type: ignore[arg-type]
+
+    def row(
+        self,
+        *,
+        rows: slice = slice(None),
+        keys: slice = slice(None),
+        dtype: torch.dtype = torch.float32,
+    ) -> Float[Tensor, "batch head key"]:
+        return sum(part.row(rows=rows, keys=keys, dtype=dtype) for part in self.parts)  # type: ignore[return-value]
+
+
 def add_biases(*biases: Bias | None) -> Bias | None:
-    """Add the biases of several encodings; linear ones stay linear. None if there are none."""
-    parts = tuple(b for b in biases if b is not None)
+    """Add the biases of several encodings; separable ones stay so. None if there are none."""
+    parts = tuple(leaf for b in biases if b is not None for leaf in b.leaves())
     if len(parts) < 2:
         return parts[0] if parts else None
     linear = tuple(b for b in parts if isinstance(b, LinearBias))
     if len(linear) == len(parts):
         return LinearBias(terms=tuple(term for b in linear for term in b.terms))
+    separable = tuple(b for b in parts if isinstance(b, SeparableBias))
+    if len(separable) == len(parts):
+        return SeparableSum(parts=separable)
     return BiasSum(parts=parts)
 
 
-_OfIds = TypeVar("_OfIds", LinearTerm, TableBias)
+_OfIds = TypeVar("_OfIds", LinearTerm, TableBias, DistanceBias, ContentBias, GateBias)
 
 
 def _part(of: _OfIds, rows: slice, queries: slice, keys: slice) -> _OfIds:

@@ -41,7 +41,7 @@ class Cache:
             raise ValueError(f"capacity must be at least 1 token, was: {capacity}")
         self.batch, self.grows, self.lengths = batch, grows, lengths
         self.capacity = capacity or _FIRST_CAPACITY
-        # Keys and values of each layer, (batch, kv_head, capacity, head_width).
+        # Keys and values of each layer, (batch, kv_head, capacity, width).
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self._positions: Positions | None = None
         self._length = 0

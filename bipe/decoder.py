@@ -5,6 +5,7 @@ Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
 """
 
 import contextlib
+import dataclasses
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -19,12 +20,13 @@ from torch.utils.checkpoint import checkpoint
 
 from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.context import Context, refuse_shared
+from bipe.attention.dispatch import InLayer
 from bipe.attention.eager import Attention, padded
 from bipe.attention.passes import pass_attention
 from bipe.build import ALLOWED, Of, build, require_at_least
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
-from bipe.encodings.base import counts_length, far_of
+from bipe.encodings.base import counts_length, far_of, of_layer
 from bipe.positions import Positions
 from bipe.rotation import Rotation
 
@@ -161,9 +163,11 @@ class SelfAttention(nn.Module):
         k = k if self.key_norm is None else self.key_norm(k)
         if rotation is not None:
             q, k = rotation.query(q), rotation.key(k)
+        if isinstance(attend, InLayer):
+            k = attend.with_gates(k, x)
         if keep is not None:
             k, v = keep(k, v)
-        heads = attend(q, k, padded(v, to=k))[..., : self.head_width]
+        heads = attend(q, k, padded(v, to=q))[..., : self.head_width]
         return self.output(heads.transpose(1, 2).flatten(-2))
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -244,8 +248,14 @@ class Decoder(nn.Module):
             at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)
         x = self.scheme.embed(self.tokens(tokens), at)
-        rotation, attend = self._attention(at, keys_at, cache, dtype=x.dtype)
+        made: dict[int, tuple[Rotation | None, Attention]] = {}
         for index, block in enumerate(self.blocks):
+            scheme = of_layer(self.scheme, index)
+            if id(scheme) not in made:
+                made[id(scheme)] = self._attention(scheme, at, keys_at, cache, dtype=x.dtype)
+            rotation, attend = made[id(scheme)]
+            if isinstance(attend, InLayer):
+                attend = dataclasses.replace(attend, layer=index)
             keep = None if cache is None else functools.partial(cache.append, index)
             if self.recompute and torch.is_grad_enabled():
                 # Nothing in a block is random, so no generator's state needs to be kept.
@@ -257,26 +267,29 @@ class Decoder(nn.Module):
 
     def _attention(
         self,
+        scheme: Any,
         at: Positions,
         keys_at: Positions,
         cache: Cache | Context | None,
         *,
         dtype: torch.dtype,
     ) -> tuple[Rotation | None, Attention]:
-        """Return the rotation of queries and new keys, and the attention, for every block."""
+        """Return the rotation of queries and new keys, and the attention, for its blocks."""
         if isinstance(cache, Context):
-            refuse_shared(self.scheme, path=self.attention)
-        if far_of(self.scheme) is not None:
+            refuse_shared(scheme, path=self.attention)
+        if far_of(scheme) is not None:
             # Each pass rotates keys in its own way, so the cache keeps them unrotated.
             return None, pass_attention(
-                self.scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention
+                scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention
             )
-        rotation = self.scheme.rotation(at)
+        rotation = scheme.rotation(at)
         if rotation is not None:
             rotation = rotation.to(torch.promote_types(dtype, torch.float32))
         if isinstance(cache, Context):
-            return rotation, cache.attention(self.scheme.bias, at, path=self.attention)
-        bias = self.scheme.bias(at, keys_at)
+            return rotation, cache.attention(scheme.bias, at, path=self.attention)
+        bias = scheme.bias(at, keys_at)
+        if bias is not None and any(leaf.layered for leaf in bias.leaves()):
+            return rotation, InLayer(bias=bias, q_at=at, k_at=keys_at, path=self.attention, layer=0)
         return rotation, choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
 
     def logits(
@@ -287,7 +300,10 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def init_weights(self, *, seed: int) -> None:
-        """Fill each matrix with its `drawn_weights`; vectors stay as they are."""
+        """Fill each matrix with its `drawn_weights`; vectors stay as they are.
+
+        An encoding may have it otherwise (`Encoding.starts`).
+        """
         parameters = dict(self.named_parameters())
         for name, values in self.drawn_weights(seed=seed):
             parameters[name].copy_(values)
@@ -297,14 +313,21 @@ class Decoder(nn.Module):
 
         One matrix at a time is in memory, so that a sharded model can keep a part of each.
         """
+        own = {
+            f"{place}.{name}": std
+            for place, part in self.named_modules()
+            if isinstance(part, Encoding)
+            for name, std in part.starts().items()
+        }
         for name, parameter in self.named_parameters():
-            if parameter.ndim < 2:
+            std = own.get(name, self.config.init_std if parameter.ndim > 1 else None)
+            if std is None:
                 continue
             # torch's CPU generator uses only 32 bits of a seed.
             stream = zlib.crc32(f"{seed}/{name}".encode())
             generator = torch.Generator().manual_seed(stream)
             values = torch.empty(parameter.shape, device="cpu").normal_(generator=generator)
-            yield name, values * self.config.init_std
+            yield name, values * std
 
 
 def _constants_computed() -> contextlib.AbstractContextManager[Any]:

@@ -108,6 +108,22 @@ class Rotations:
         return Rotations(parts=tuple(part.to(dtype) for part in self.parts))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A factor on all scores."""
+
+    factor: float
+
+    def query(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+    def key(self, x: Tensor) -> Tensor:
+        return x
+
+    def to(self, dtype: torch.dtype) -> Scaled:
+        return self
+
+
 def compose(*rotations: Rotation | None) -> Rotation | None:
     """Chain the rotations of several encodings; None if there are none.
 

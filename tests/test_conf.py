@@ -48,6 +48,7 @@ NAMES = {
     "bipe_alibi": "BiPE-ALiBi",
     "bipe_rope": "BiPE-RoPE",
     "complex_order": "ComplexOrder",
+    "flat_below": "Layers(RoPE, BiPE-RoPE)",
     "hirope": "Bilevel(p-RoPE, p-RoPE)",
     "hirope_window": "HiRoPE",
     "learned": "Learned",
@@ -55,9 +56,11 @@ NAMES = {
     "p_rope": "p-RoPE",
     "permuteformer": "PermuteFormer",
     "pope": "PoPE",
+    "rnope": "Layers(RoPE, NoPE)",
     "rope": "RoPE",
     "rope_partial": "Partial RoPE",
     "sinusoidal": "Sinusoidal",
+    "swan": "Layers(RoPE + Window, NoPE + LogN)",
     "xpos": "XPos",
 }
 
@@ -124,7 +127,8 @@ def test_every_encoding_makes_a_model_that_runs(encoding):
     marks[:, ::5] = 2
     tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
     assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
-    assert encoding_name(made.encoding) == NAMES[encoding]
+    of_class = made.encoding["_target_"].rpartition(".")[2]
+    assert encoding_name(made.encoding) == NAMES.get(encoding, of_class)
 
 
 @pytest.mark.parametrize("encoding", ["rope", "bipe_rope"])

@@ -21,9 +21,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from bipe.attention.dispatch import Path, choose_attention, masked_attention
-from bipe.attention.eager import Attention, allowed_pairs, checkpointed, padded
+from bipe.attention.eager import Attention, allowed_pairs, checkpointed
 from bipe.bias import Bias
-from bipe.encodings.base import counts_length, far_of
+from bipe.encodings.base import Encoding, counts_length, far_of
 from bipe.positions import Positions
 
 QUERIES = 512  # whose scores are in memory at once
@@ -63,15 +63,15 @@ class Context:
         self,
         layer: int,
         k: Float[Tensor, "batch kv_head part width"],
-        v: Float[Tensor, "batch kv_head part v_width"],
+        v: Float[Tensor, "batch kv_head part of_value"],
     ) -> tuple[Tensor, Tensor]:
-        """Return keys and values of whole rows, the values padded to the width of keys."""
-        v = padded(v, to=k)
-        gathered: Tensor = _Gathered.apply(torch.stack((k, v)), self.group)
-        first, second = gathered.chunk(2, 4)  # [c, 2, b, h, t / 2c, d]: chunks r and 2c - 1 - r
+        """Return keys and values of whole rows."""
+        gathered: Tensor = _Gathered.apply(torch.cat((k, v), -1), self.group)
+        first, second = gathered.chunk(2, 3)  # [c, b, h, t / 2c, d]: chunks r and 2c - 1 - r
         chunks = torch.cat((first, second.flip(0)))
-        whole = chunks.movedim(0, 3).flatten(3, 4)  # [2, b, h, t, d]
-        return whole[0], whole[1]
+        whole = chunks.movedim(0, 2).flatten(2, 3)  # [b, h, t, d]
+        keys, values = whole.split((k.shape[-1], v.shape[-1]), -1)
+        return keys, values
 
     def attention(
         self, bias: Callable[[Positions, Positions], Bias | None], at: Positions, *, path: Path
@@ -105,6 +105,12 @@ def refuse_shared(scheme: Any, *, path: Path) -> None:
         )
     if counts_length(scheme):
         raise ValueError(_NO_LENGTHS)
+    for part in scheme.modules():
+        if isinstance(part, Encoding) and part.layered:
+            raise ValueError(
+                f"{type(part).__name__} depends on what each layer computes, which does not work "
+                "where devices share rows: set context_parallel=1"
+            )
 
 
 def _choose(bias: Bias | None, q_at: Positions, k_at: Positions, path: Path) -> Attention:

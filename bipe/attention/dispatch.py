@@ -14,11 +14,18 @@ from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from bipe.attention.banded import WORTH_FROM, banded_attention, exact_banded_attention
-from bipe.attention.eager import Attention, allowed_pairs, chunked_attention, eager_attention
+from bipe.attention.eager import (
+    Attention,
+    Keys,
+    Queries,
+    allowed_pairs,
+    chunked_attention,
+    eager_attention,
+)
 from bipe.attention.flex import choose_flex
 from bipe.attention.fused import (
     augmented_attention,
@@ -29,14 +36,24 @@ from bipe.attention.fused import (
     kernel_dtype,
     last_query_attention,
 )
-from bipe.bias import Bias, BiasSum, LinearBias, TableBias
+from bipe.attention.tables import table_attention
+from bipe.bias import (
+    Bias,
+    ContentBias,
+    DistanceBias,
+    GateBias,
+    LinearBias,
+    SeparableBias,
+    TableBias,
+    add_biases,
+)
 from bipe.positions import Positions
 
 log = logging.getLogger(__name__)
 
 Path = Literal[
     "auto", "eager", "masked", "causal", "banded", "exact_banded", "bias_row", "augmented",
-    "chunked", "flex",
+    "tables", "chunked", "flex",
 ]  # fmt: skip
 PATHS = get_args(Path)
 # Tokens from which a dense bias takes so much memory that computing it twice is better.
@@ -48,7 +65,14 @@ BY_DOCUMENT_FROM = 128
 # Tokens from which skipped blocks make up for the slower kernel of FlexAttention.
 FLEX_FROM = 2048
 _ALL = slice(None)
-_BIASES = {"none": "no bias", "linear": "linear bias", "table": "bias table", "other": "dense bias"}
+_BIASES = {
+    "none": "no bias",
+    "linear": "linear bias",
+    "gates": "gates",
+    "table": "bias table",
+    "content": "content bias",
+    "other": "dense bias",
+}
 _LINEAR = {
     "banded": banded_attention,
     "exact_banded": exact_banded_attention,
@@ -57,18 +81,22 @@ _LINEAR = {
 }
 
 
+Kind = Literal["none", "linear", "gates", "table", "content", "other"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What the choice of a path depends on.
 
-    bias: "table" may have linear parts; "other" has only a dense form.
+    bias: "gates": linear in ids but for a row that has gradients; "table" may have linear parts;
+        "content": depends on queries and keys; "other" has only a dense form.
     queries: all of the keys, or the last one or several, with the other keys from a cache.
     time: keys per row, in tokens. packed: several documents or padding in a row.
     gradients: a backward pass may follow. row_kernel: the CPU's kernel takes a bias row.
     """
 
     device: str
-    bias: Literal["none", "linear", "table", "other"]
+    bias: Kind
     queries: Literal["all", "one", "several"]
     time: int
     packed: bool
@@ -80,16 +108,21 @@ class Case:
         return self.device == "cpu" and self.row_kernel
 
     @property
+    def in_rows(self) -> bool:
+        return self.bias in ("linear", "gates")
+
+    @property
     def cached_chunk(self) -> bool:
-        simple = self.bias in ("none", "linear") and not self.packed and not self.gradients
+        simple = self.bias in ("none", "linear", "gates")
+        simple = simple and not self.packed and not self.gradients
         return self.queries == "several" and simple and self.on_row_kernel
 
     @property
     def in_blocks(self) -> bool:
         """Whether FlexAttention has blocks to skip or a table to gather."""
-        far = self.bias == "linear" and self.time >= FLEX_FROM
+        far = self.bias in ("linear", "gates") and self.time >= FLEX_FROM
         found = self.packed or self.bias == "table" or far
-        return self.device == "cuda" and self.bias != "other" and found
+        return self.device == "cuda" and self.bias not in ("content", "other") and found
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +136,9 @@ class Rule:
 
 # fmt: off
 RULES = (
+    Rule("eager", lambda c: c.bias == "content" and (c.queries != "all" or c.time < CHUNKED_FROM),
+         "few scores, which depend on the content"),
+    Rule("chunked", lambda c: c.bias == "content", "scores depend on the content: in blocks"),
     Rule("step", lambda c: c.queries == "one", "one query sees every key: no mask but for padding"),
     Rule("chunk", lambda c: c.cached_chunk, "the past and the chunk in two passes, without a mask"),
     Rule("masked", lambda c: c.queries == "several", "cached keys of several documents"),
@@ -110,11 +146,13 @@ RULES = (
     Rule("masked", lambda c: c.packed and c.device != "cpu", "a mask keeps documents apart"),
     Rule("masked", lambda c: c.packed and c.time < BY_DOCUMENT_FROM, "one kernel for short rows"),
     Rule("causal", lambda c: c.bias == "none", "torch's own kernel, document by document"),
-    Rule("exact_banded", lambda c: c.bias == "linear" and c.on_row_kernel and not c.gradients,
+    Rule("exact_banded", lambda c: c.in_rows and c.on_row_kernel and not c.gradients,
          "skips keys too far away; as exact as no bias"),
     Rule("banded", lambda c: c.bias == "linear" and c.on_row_kernel,
          "skips keys too far away, in long documents; a bias row in short ones"),
-    Rule("augmented", lambda c: c.bias == "linear", "torch's own kernel, wherever it runs"),
+    Rule("augmented", lambda c: c.in_rows, "torch's own kernel, wherever it runs"),
+    Rule("tables", lambda c: c.bias == "table" and c.on_row_kernel,
+         "a fused kernel, with the table of a block of queries at a time"),
     Rule("chunked", lambda c: c.time >= CHUNKED_FROM, "the dense bias of a row is too large"),
     Rule("masked", lambda c: True, "a dense bias is small in short rows"),
 )
@@ -144,12 +182,55 @@ def choose_attention(
         return choose_flex(bias=bias, at=_same(name, q_at, k_at))
     if name == "causal" and bias is not None:
         raise ValueError(f"attention path {name!r} takes no bias, got {type(bias).__name__}")
-    if name in _LINEAR and not isinstance(bias, LinearBias):
+    if name in _LINEAR and not isinstance(bias, SeparableBias):
         raise ValueError(f"attention path {name!r} takes a linear bias, got {bias!r}")
+    if name == "tables" and bias_kind(bias) != "table":
+        raise ValueError(f"attention path {name!r} takes a table, got {bias!r}")
     if name == "chunked" and bias is None:
         raise ValueError("attention path 'chunked' takes a bias, got None")
     _same(name, q_at, k_at)
+    if name == "chunked" and k_at.packed and k_at.document.device.type != "cpu":
+        assert bias is not None
+        return functools.partial(chunked_attention, bias=bias, document=k_at.document)
     return _by_document(_kernel(name, bias), k_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InLayer:
+    """Attention with a bias that differs between layers, for keys from `with_gates`.
+
+    Gates travel as features behind the keys, one for each query head of a key head: a cache keeps
+    them, and gives back those of earlier tokens.
+    """
+
+    bias: Bias
+    q_at: Positions
+    k_at: Positions
+    path: Path
+    layer: int
+
+    def with_gates(self, k: Keys, x: Float[Tensor, "batch key hidden"]) -> Tensor:
+        """Return keys with the gates of their tokens, given what enters attention."""
+        gates = [b.gates(self.layer, x) for b in self.bias.leaves() if isinstance(b, GateBias)]
+        grouped = [g.unflatten(-1, (k.shape[1], -1)).transpose(1, 2) for g in gates]
+        # In a dtype of 16 bits, the rest that it cannot hold is kept beside it.
+        high = [g.to(k.dtype) for g in grouped]
+        low = [(g - h).to(k.dtype) for g, h in zip(grouped, high, strict=True)]
+        return torch.cat((k, *high, *(low if k.dtype.itemsize < 4 else ())), -1)
+
+    def __call__(self, q: Queries, k: Tensor, v: Tensor) -> Queries:
+        k, gates = k.split((q.shape[-1], k.shape[-1] - q.shape[-1]), -1)
+        if k.dtype.itemsize < 4:
+            gates = sum(half.float() for half in gates.chunk(2, -1))
+        left = list(gates.split(q.shape[1] // k.shape[1], -1)) if gates.numel() else []
+        parts: list[Bias] = []
+        for leaf in self.bias.leaves():
+            if isinstance(leaf, GateBias):
+                parts.append(leaf.over(left.pop(0).transpose(2, 3).flatten(1, 2)))
+            else:
+                parts.append(leaf.in_layer(self.layer) if isinstance(leaf, ContentBias) else leaf)
+        bias = add_biases(*parts)
+        return choose_attention(bias=bias, q_at=self.q_at, k_at=self.k_at, path=self.path)(q, k, v)
 
 
 def choose_rule(case: Case) -> Rule:
@@ -170,14 +251,19 @@ def _case(bias: Bias | None, q_at: Positions, k_at: Positions) -> Case:
     )
 
 
-def bias_kind(bias: Bias | None) -> Literal["none", "linear", "table", "other"]:
+def bias_kind(bias: Bias | None) -> Kind:
     """Return what `Case.bias` says of a bias."""
     if bias is None:
         return "none"
-    if isinstance(bias, LinearBias):
-        return "linear"
-    parts = bias.parts if isinstance(bias, BiasSum) else (bias,)
-    return "table" if all(isinstance(x, LinearBias | TableBias) for x in parts) else "other"
+    if isinstance(bias, SeparableBias):
+        return "gates" if bias.learned else "linear"
+    parts = bias.leaves()
+    if any(isinstance(x, GateBias) for x in parts):
+        return "gates" if all(isinstance(x, GateBias | SeparableBias) for x in parts) else "other"
+    if any(isinstance(x, ContentBias) for x in parts):
+        return "content"
+    tables = LinearBias | TableBias | DistanceBias
+    return "table" if all(isinstance(x, tables) for x in parts) else "other"
 
 
 def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
@@ -201,9 +287,10 @@ def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | N
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
     """Return a function from (rows of the batch, time of a document) to its attention."""
-    if bias is not None and name == "chunked":
+    if bias is not None and name in ("chunked", "tables"):
+        attention = chunked_attention if name == "chunked" else table_attention
         return lambda rows, keys: functools.partial(
-            chunked_attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
+            attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
         )
     if bias is None:
         return lambda rows, keys: causal_attention
@@ -212,14 +299,12 @@ def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]
 
 def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
     """Return the same for a linear bias, with its row computed once for all layers."""
-    assert isinstance(bias, LinearBias)
+    assert isinstance(bias, SeparableBias)
 
     def at(rows: slice, keys: slice) -> Attention:
-        time = len(range(*keys.indices(bias.terms[0].k_ids.shape[1])))
-        short = name == "banded" and time < WORTH_FROM
-        attention = bias_row_attention if short else _LINEAR[name]
-        dtype = torch.float32 if attention is bias_row_attention else torch.float64
-        return functools.partial(attention, row=bias.row(rows=rows, keys=keys, dtype=dtype))
+        row = bias.row(rows=rows, keys=keys, dtype=torch.float64)
+        short = name == "banded" and row.shape[-1] < WORTH_FROM
+        return functools.partial(bias_row_attention if short else _LINEAR[name], row=row)
 
     return at
 

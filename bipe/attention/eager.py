@@ -46,28 +46,39 @@ def eager_attention(
 ) -> Queries:
     """Return softmax(q k^T / sqrt(width) + bias) v over the allowed pairs, at least in float32."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    scores = scores_of(q, k, bias).masked_fill(~allowed[:, None], float("-inf"))
-    return scores.softmax(-1).to(v.dtype) @ v
+    scores = scores_of(q, k, bias, allowed).masked_fill(~allowed[:, None], float("-inf"))
+    return valued(scores.softmax(-1), v, bias)
 
 
-def chunked_attention(q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int = CHUNK) -> Queries:
-    """Attend causally to one document per row; `bias` covers the same queries and keys."""
+def chunked_attention(
+    q: Queries,
+    k: Keys,
+    v: Keys,
+    *,
+    bias: Bias,
+    document: Int[Tensor, "batch time"] | None = None,
+    chunk: int = CHUNK,
+) -> Queries:
+    """Attend causally, in one document per row unless `document` says which each token is of.
+
+    bias: covers the same queries and keys.
+    """
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     outs = []
     for start in range(0, q.shape[2], chunk):
         stop = min(start + chunk, q.shape[2])
         part = bias.part(rows=slice(None), queries=slice(start, stop), keys=slice(0, stop))
-        outs.append(
-            checkpointed(_attend, q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop], part)
-        )
+        seen = torch.ones(stop - start, stop, dtype=torch.bool, device=q.device).tril(start)[None]
+        if document is not None:
+            seen = seen & (document[:, start:stop, None] == document[:, None, :stop])
+        own = q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop]
+        outs.append(checkpointed(_attend, *own, part, seen))
     return torch.cat(outs, 2)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Bias) -> Tensor:
-    scores = scores_of(q, k, bias, spread=True)
-    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    later = later.triu(1 + k.shape[2] - q.shape[2])
-    return scores.masked_fill(later, float("-inf")).softmax(-1).to(v.dtype) @ v
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Bias, seen: Tensor) -> Tensor:
+    scores = scores_of(q, k, bias, seen, spread=True)
+    return valued(scores.masked_fill(~seen[:, None], float("-inf")).softmax(-1), v, bias)
 
 
 def checkpointed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
@@ -78,17 +89,28 @@ def checkpointed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
     return out
 
 
-def scores_of(q: Tensor, k: Tensor, bias: Bias | None, *, spread: bool = False) -> Tensor:
+def scores_of(
+    q: Tensor,
+    k: Tensor,
+    bias: Bias | None,
+    allowed: Bool[Tensor, "batch query key"],
+    *,
+    spread: bool = False,
+) -> Tensor:
     """Return q k^T / sqrt(width) + bias, at least in float32. spread: see `Bias.spread`."""
     precise = torch.promote_types(q.dtype, torch.float32)
-    scores = (q @ k.transpose(-1, -2)).to(precise) / q.shape[-1] ** 0.5
-    if bias is None:
-        return scores
-    return scores + (bias.spread(precise) if spread else bias.dense(precise))
+    plain = (q @ k.transpose(-1, -2)).to(precise)
+    scores = plain / q.shape[-1] ** 0.5
+    return scores if bias is None else scores + bias.added(q, k, plain, allowed, spread=spread)
+
+
+def valued(weights: Tensor, v: Tensor, bias: Bias | None) -> Tensor:
+    """Return what queries read with these weights."""
+    return weights.to(v.dtype) @ v if bias is None else bias.valued(weights, v)
 
 
 def padded(v: Tensor, *, to: Tensor) -> Tensor:
-    """Return values as wide as keys, which an encoding may widen (PoPE): kernels take no others."""
+    """Return values as wide as queries and keys, which an encoding may widen (PoPE)."""
     spare = to.shape[-1] - v.shape[-1]
     return F.pad(v, (0, spare)) if spare else v
 

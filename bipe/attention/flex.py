@@ -22,7 +22,16 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from bipe.attention.banded import default_tolerance, least_bias
 from bipe.attention.eager import Attention
-from bipe.bias import Bias, BiasSum, IdPairs, LinearBias, LinearTerm, TableBias
+from bipe.bias import (
+    Bias,
+    DistanceBias,
+    IdPairs,
+    LinearBias,
+    LinearTerm,
+    RowBias,
+    SeparableBias,
+    TableBias,
+)
 from bipe.positions import Positions, document_runs
 
 BLOCK = 128  # tokens that the kernel takes at once
@@ -39,7 +48,8 @@ def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = N
     nor a table.
     """
     blocks, score = Blocks.of(at.document), _score_mod(bias)
-    row = bias.row(dtype=torch.float64) if isinstance(bias, LinearBias) else None
+    row = bias.row(dtype=torch.float64) if isinstance(bias, SeparableBias) else None
+    row = None if row is None else row.detach()
     kernel = _compiled() if at.document.is_cuda else _attend
     return functools.partial(kernel, blocks=blocks, score=score, row=row, tolerance=tolerance)
 
@@ -142,9 +152,13 @@ def _score_mod(bias: Bias | None) -> ScoreMod | None:
     if bias is None:
         return None
     mods: list[ScoreMod] = []
-    for part in bias.parts if isinstance(bias, BiasSum) else (bias,):
+    for part in bias.leaves():
         if isinstance(part, LinearBias):
             mods += map(_linear, part.terms)
+        elif isinstance(part, RowBias):
+            mods.append(_row(part))
+        elif isinstance(part, DistanceBias):
+            mods.append(_by_distance(part))
         elif isinstance(part, TableBias):
             mods.append(_gathered(part.pairs(torch.float32)))
         else:
@@ -160,6 +174,17 @@ def _linear(term: LinearTerm) -> ScoreMod:
     slopes, q_ids, k_ids = term.slopes.float(), term.q_ids, term.k_ids
     # The difference of integers is exact, however large the ids.
     return lambda score, b, h, q, k: score + slopes[h] * (k_ids[b, k] - q_ids[b, q]).float()
+
+
+def _row(bias: RowBias) -> ScoreMod:
+    middle = bias.k_row.shape[-1] // 2
+    row = (bias.k_row - bias.k_row[..., middle, None]).float()
+    return lambda score, b, h, q, k: score + row[b, h, k] - row[b, h, q]
+
+
+def _by_distance(bias: DistanceBias) -> ScoreMod:
+    table, q_ids, k_ids = bias.by_distance(torch.float32), bias.q_ids, bias.k_ids
+    return lambda score, b, h, q, k: score + table[h, (q_ids[b, q] - k_ids[b, k]).clamp(min=0)]
 
 
 def _gathered(pairs: IdPairs) -> ScoreMod:

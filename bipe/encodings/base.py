@@ -10,6 +10,7 @@ BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): tokens of the segment, and segme
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
@@ -26,11 +27,13 @@ class Encoding(nn.Module):
 
     relative: scores stay the same when all ids of a document are shifted by one number.
     random: draws anew at each call in training; without draws in evaluation.
+    layered: the bias differs between layers, or depends on what they compute (content.py).
     counts_length: `rotation` also needs the ids per document, `length=`: ``(batch, time or 1)``.
     """
 
     relative: ClassVar[bool] = True
     random: ClassVar[bool] = False
+    layered: ClassVar[bool] = False
     counts_length: bool = False
 
     def __init__(self) -> None:
@@ -52,6 +55,13 @@ class Encoding(nn.Module):
     ) -> Bias | None:
         """Return the bias on scores of queries at `q_ids` and keys at `k_ids`; None: no bias."""
         return None
+
+    def starts(self) -> Mapping[str, float | None]:
+        """Return the standard deviation that parameters are drawn with, where not the model's.
+
+        None: the parameter keeps the values that the constructor gave, as all vectors do.
+        """
+        return {}
 
     def constant(self, name: str, value: Tensor) -> None:
         """Register a table that follows the module's device, keeps its dtype and is not saved."""
@@ -168,8 +178,68 @@ class Chain(nn.Module):
         return add_biases(*(link.bias(q_at, k_at, **_ids(link, ids)) for link in self.links))
 
 
+class Layers(nn.Module):
+    """Another scheme in some layers; what schemes add to embeddings is added once, by all of them.
+
+        Layers(schemes={"a": .., "b": ..}, pattern=["a", "a", "a", "b"])      every fourth layer b
+        Layers(schemes={"a": .., "b": ..}, pattern=["a", "b"], n_layer=12)    six layers a, six b
+
+    NoPE in every n-th layer between rotary ones (RNoPE-SWA, 2501.18795), NoPE with log-n beside
+    rotary windows (SWAN, 2504.08719), flat below and bilevel above. Each scheme has its own `far`.
+    pattern: names, repeated over the layers, or spread over `n_layer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        schemes: Mapping[str, Scheme | Encoding],
+        pattern: list[str],
+        n_layer: int | None = None,
+    ) -> None:
+        super().__init__()
+        if set(pattern) != set(schemes):
+            raise ValueError(
+                f"pattern must hold the names of all schemes ({', '.join(schemes)}) and no other, "
+                f"was: {', '.join(pattern)}"
+            )
+        if n_layer is not None and n_layer < len(pattern):
+            raise ValueError(f"n_layer must be at least {len(pattern)} (pattern), was: {n_layer}")
+        made: dict[str, Any] = {
+            name: Flat(encoding=each) if isinstance(each, Encoding) else each
+            for name, each in schemes.items()
+        }
+        self.schemes = nn.ModuleDict(made)
+        self.pattern, self.n_layer = list(pattern), n_layer
+
+    def of_layer(self, layer: int) -> Any:
+        """Return the scheme of a layer, counted from 0."""
+        size = len(self.pattern)
+        at = layer % size if self.n_layer is None else layer * size // self.n_layer
+        return self.schemes[self.pattern[at]]
+
+    def embed(self, x: Tensor, at: Positions) -> Tensor:
+        for scheme in self.schemes.values():
+            x = scheme.embed(x, at)  # type: ignore[operator, union-attr]
+        return x
+
+    def rotation(self, at: Positions) -> Rotation | None:
+        """Return the rotation of the first layer."""
+        found: Rotation | None = self.of_layer(0).rotation(at)
+        return found
+
+    def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
+        """Return the bias of the first layer."""
+        found: Bias | None = self.of_layer(0).bias(q_at, k_at)
+        return found
+
+
 def _ids(link: Any, ids: Any) -> dict[str, Any]:
     return {} if ids is None or far_of(link) is None else {"ids": ids}
+
+
+def of_layer(scheme: Any, layer: int) -> Any:
+    """Return the scheme of a layer, which is the same one unless it is `Layers`."""
+    return scheme.of_layer(layer) if hasattr(scheme, "of_layer") else scheme
 
 
 def far_of(scheme: Any) -> Far | None:
@@ -189,6 +259,11 @@ def counts_length(scheme: nn.Module) -> bool:
 
 def _require_hook(encoding: Encoding, far: Far | None) -> None:
     """Raise ValueError for a method that would not change the encoding."""
+    if far is not None and encoding.layered:
+        raise ValueError(
+            f"{type(far).__name__} sets the ids of parts of the keys, and "
+            f"{type(encoding).__name__} depends on what each layer computes: leave out far"
+        )
     serves = far.serves if far is not None else ()
     if serves and not any(has_hook(type(encoding), hook) for hook in serves):
         raise ValueError(

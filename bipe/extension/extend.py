@@ -23,7 +23,7 @@ import torch
 
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
-from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, Scheme, has_hook
+from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, Layers, Scheme, has_hook
 from bipe.encodings.far import Far
 from bipe.encodings.rope import RoPE, Stretch
 
@@ -213,6 +213,9 @@ def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
     if kind is Chain:
         for link in node["links"]:
             yield from _levels(link, allowed=allowed)
+    elif kind is Layers:
+        for scheme in node["schemes"].values():
+            yield from _levels(scheme, allowed=allowed)
     elif kind is Bilevel:
         inter = node["inter"]
         yield _Level(node, inter, find(inter[TARGET], Encoding, allowed=allowed), "segments")

@@ -1,12 +1,22 @@
-"""Small models and random batches for the laws of the bipe room."""
+"""Small models and random batches for the laws of the bipe room.
 
+SCHEMES holds every YAML of conf/encoding, flat, bilevel and in some layers: a new file there is
+held to the laws without a line here.
+"""
+
+import functools
+from pathlib import Path
 from typing import Any
 
 import torch
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
 
+import conf
 from bipe import Decoder, DecoderConfig, Positions
-from bipe.build import build
-from bipe.encodings.base import Encoding
+from bipe.build import build, find
+from bipe.encodings.base import Encoding, Scheme, has_hook
+from train.launch.composition import register_resolvers
 
 WIDTH, N_HEAD = 48, 6
 HEAD_WIDTH = WIDTH // N_HEAD
@@ -38,7 +48,6 @@ BARE = {
     "alibi": target("ALiBi", n_head=N_HEAD),
     "alibi_x96": target("ALiBi", n_head=N_HEAD, multiplier=96.0),
 }
-RELATIVE = tuple(name for name in BARE if build(BARE[name]).relative)
 SCHEMES: dict[str, dict[str, Any]] = {
     **{f"flat_{name}": target("Flat", encoding=bare) for name, bare in BARE.items()},
     **{
@@ -67,6 +76,58 @@ SCHEMES: dict[str, dict[str, Any]] = {
 }
 
 
+N_LAYER = 2
+# Numbers of the configuration that encodings refer to.
+SIZES = {"model.width": WIDTH, "model.n_head": N_HEAD, "model.n_layer": N_LAYER, "row_length": 24}
+
+
+@functools.cache
+def configured(name: str) -> dict[str, Any]:
+    """The description that `encoding=name` stands for, in a small model."""
+    register_resolvers()
+    words = [f"+encoding={name}", *(f"+{key}={value}" for key, value in SIZES.items())]
+    with initialize_config_module("conf", version_base=None):
+        found = OmegaConf.to_container(compose(overrides=words), resolve=True)
+    return found["encoding"]
+
+
+def kind_of(description: dict[str, Any]) -> type:
+    return find(description["_target_"], Encoding | Scheme)
+
+
+def forms_of(name: str, description: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """A scheme as it is; an encoding flat, on the levels of BiPE that it has hooks for, and in
+    one of two layers."""
+    kind = kind_of(description)
+    if not issubclass(kind, Encoding):
+        return {name: description}
+    nope, learned = target("NoPE"), BARE["learned"]
+    found = {
+        f"flat_{name}": target("Flat", encoding=description),
+        f"bilevel_{name}": target("Bilevel", intra=learned, inter=description),
+        f"layers_{name}": target(
+            "base.Layers",
+            schemes={
+                "one": target("Flat", encoding=nope),
+                "two": target("Bilevel", intra=nope, inter=description),
+            },
+            pattern=["one", "two"],
+        ),
+    }
+    if has_hook(kind, "embed"):
+        found[f"intra_{name}"] = target("Bilevel", intra=description, inter=BARE["rope"])
+    return found
+
+
+CONFIGURED = {
+    path.stem: configured(path.stem)
+    for path in sorted((Path(conf.__file__).parent / "encoding").glob("*.yaml"))
+}
+for _name, _description in CONFIGURED.items():
+    SCHEMES.update(forms_of(_name, _description))
+FLAT = {name: scheme for name, scheme in SCHEMES.items() if scheme["_target_"].endswith(".Flat")}
+
+
 def bare_encoding(name: str) -> Encoding:
     return build(BARE[name])
 
@@ -75,7 +136,7 @@ def small_decoder(scheme: str, *, seed: int = 0, **overrides: Any) -> Decoder:
     config = {
         "vocab_size": 61,
         "width": WIDTH,
-        "n_layer": 2,
+        "n_layer": N_LAYER,
         "n_head": N_HEAD,
         "mlp_width": 64,
         "init_std": 0.2,

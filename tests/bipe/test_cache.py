@@ -45,14 +45,16 @@ def test_cached_equals_uncached(scheme, division):
 @torch.no_grad()
 def test_logits_in_float32_are_the_exact_ones_cached_or_not(scheme):
     model, time = small_decoder(scheme), 120
+    # CoPE adds up gates along a row, TENER's scores are not divided by the root of the width.
+    limit = 2e-5 if scheme.endswith(("cope", "tener")) else 5e-6
     tokens, _ = random_batch(2, time, seed=5, documents=0.0)
     marks = random_marks(2, time, seed=5, documents=0.0)
     at = Positions.from_marks(marks, packed=False)
     exact = small_decoder(scheme, attention="eager").double().logits(tokens, at)
-    assert relative_error(model.logits(tokens, at), exact) <= 5e-6
+    assert relative_error(model.logits(tokens, at), exact) <= limit
     division = [1] * 30 + [50, 10] + [1] * 30
     found = cached_logits(model, tokens, marks, division, Cache(batch=2, grows=True))
-    assert relative_error(found, exact) <= 5e-6
+    assert relative_error(found, exact) <= limit
 
 
 def relative_error(found, exact):

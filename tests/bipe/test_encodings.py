@@ -9,10 +9,12 @@ from bipe import Positions
 from bipe.encodings import ALiBi, Learned, RoPE
 from bipe.loss import summed_cross_entropy
 from tests.bipe.conftest import (
-    BARE,
-    RELATIVE,
+    CONFIGURED,
+    FLAT,
     SCHEMES,
     bare_encoding,
+    forms_of,
+    kind_of,
     random_batch,
     small_decoder,
 )
@@ -69,13 +71,74 @@ def test_padding_changes_nothing(scheme):
     torch.testing.assert_close(padded[:, 6:36], model(tokens, at), atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("name", RELATIVE)
+@pytest.mark.parametrize("name", FLAT)
 @torch.no_grad()
-def test_a_relative_encoding_does_not_see_a_shift_of_its_ids(name):
-    model = small_decoder(f"flat_{name}").double()
+def test_an_encoding_says_whether_it_sees_a_shift_of_its_ids(name):
+    model = small_decoder(name).double().eval()
     tokens, at = random_batch(2, 30, seed=4, documents=0.0)
     shifted = dataclasses.replace(at, token=at.token + 1000)
-    torch.testing.assert_close(model(tokens, at), model(tokens, shifted), atol=1e-9, rtol=0)
+    same = torch.allclose(model(tokens, at), model(tokens, shifted), atol=1e-9, rtol=0)
+    assert same == kind_of(FLAT[name]["encoding"]).relative
+
+
+@pytest.mark.parametrize("name", FLAT)
+@torch.no_grad()
+def test_an_encoding_says_whether_it_draws(name):
+    model, (tokens, at) = small_decoder(name), random_batch(2, 30, seed=4)
+    assert torch.equal(model.eval()(tokens, at), model(tokens, at))
+    same = torch.equal(model.train()(tokens, at), model(tokens, at))
+    assert same != kind_of(FLAT[name]["encoding"]).random
+
+
+@schemes
+def test_the_path_that_is_chosen_is_the_reference(scheme):
+    """Forward and backward, in packed rows."""
+    tokens, at = random_batch(2, 150, seed=7, documents=0.02)
+    found = []
+    for path in ("auto", "eager"):
+        model = small_decoder(scheme, attention=path).double()
+        hidden = model(tokens, at)
+        (hidden * torch.linspace(-1, 1, hidden.numel()).view_as(hidden)).sum().backward()
+        found.append((hidden, {name: x.grad for name, x in model.named_parameters()}))
+    torch.testing.assert_close(found[0], found[1], atol=1e-8, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_gradients_of_the_parameters_are_those_of_differences(name):
+    model = small_decoder(name).double().train()
+    own = {key: x for key, x in model.named_parameters() if key.startswith("scheme.")}
+    if not own:
+        return
+    tokens, at = random_batch(1, 12, seed=8, documents=0.0)
+
+    def loss():
+        hidden = model(tokens, at)
+        return (hidden * torch.linspace(-1, 1, hidden.numel()).view_as(hidden)).sum()
+
+    loss().backward()
+    for key, parameter in own.items():
+        place = parameter.grad.abs().argmax()
+        flat = parameter.data.view(-1)
+        step, before = 1e-6, flat[place].item()
+        with torch.no_grad():
+            flat[place] = before + step
+            above = loss()
+            flat[place] = before - step
+            below = loss()
+            flat[place] = before
+        slope = (above - below) / (2 * step)
+        assert parameter.grad.view(-1)[place] == pytest.approx(slope.item(), rel=2e-4, abs=1e-6), (
+            key
+        )
+
+
+@schemes
+@torch.no_grad()
+def test_weights_make_the_round_trip(scheme):
+    model, other = small_decoder(scheme, seed=1).eval(), small_decoder(scheme, seed=2).eval()
+    other.load_state_dict(model.state_dict())
+    tokens, at = random_batch(2, 20, seed=9)
+    assert torch.equal(model(tokens, at), other(tokens, at))
 
 
 @schemes
@@ -147,6 +210,9 @@ def test_bad_parameters_are_named(make, message):
         make()
 
 
-def test_every_bare_encoding_has_both_forms():
-    for name in BARE:
-        assert f"flat_{name}" in SCHEMES and f"bilevel_learned_{name}" in SCHEMES
+def test_a_new_encoding_is_held_to_every_law_in_all_its_forms():
+    """One file and one YAML: nothing else names an encoding."""
+    forms = forms_of("mine", {"_target_": "bipe.encodings.alibi.ALiBi", "n_head": 6})
+    assert set(forms) == {"flat_mine", "bilevel_mine", "layers_mine"}
+    for name in CONFIGURED:
+        assert any(scheme == name or scheme.endswith(f"_{name}") for scheme in SCHEMES), name

@@ -168,6 +168,8 @@ def encoding_name(encoding: Any) -> str:
         name = encoding_name(encoding.get("encoding"))
     elif name == "Chain":
         name = f"Chain({', '.join(map(encoding_name, encoding.get('links', [])))})"
+    elif name == "Layers":
+        name = f"Layers({', '.join(map(encoding_name, encoding.get('schemes', {}).values()))})"
     elif name == "Bilevel":
         intra, inter = (encoding_name(encoding.get(level)) for level in ("intra", "inter"))
         name = f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"

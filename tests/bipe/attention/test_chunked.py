@@ -112,20 +112,6 @@ def test_flex_equals_the_reference(documents, kind):
     torch.testing.assert_close(ours.double(), exact, atol=1e-4, rtol=1e-4)
 
 
-def test_long_rows_with_a_table_run_in_chunks_and_short_ones_do_not(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "bipe.attention.dispatch.chunked_attention",
-        lambda q, k, v, bias: asked.append(q.shape[2]) or q,
-    )
-    qkv, at, bias, _ = draw(5, ids="inter")
-    choose_attention(bias=bias, q_at=at, k_at=at)(*qkv)
-    assert not asked
-    monkeypatch.setattr("bipe.attention.dispatch.CHUNKED_FROM", TIME)
-    choose_attention(bias=bias, q_at=at, k_at=at)(*qkv)
-    assert asked == [TIME]
-
-
 @pytest.mark.parametrize("path", ["chunked", "flex", "banded", "causal"])
 def test_paths_for_training_refuse_cached_keys(path):
     _, at, table, _ = draw(6, ids="inter")

@@ -1,5 +1,7 @@
 """The table of paths: what is chosen for what, on devices that are not here as well."""
 
+from typing import get_args
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from bipe.attention.dispatch import (
     FLEX_FROM,
     RULES,
     Case,
+    Kind,
     choose_rule,
 )
 from bipe.encodings import ALiBi
@@ -36,7 +39,17 @@ def case(**given):
         ({"packed": True, "time": BY_DOCUMENT_FROM - 1}, "masked"),
         ({"packed": True, "time": BY_DOCUMENT_FROM}, "banded"),
         ({"time": BY_DOCUMENT_FROM - 1}, "banded"),
-        ({"bias": "table"}, "chunked"),
+        ({"bias": "table"}, "tables"),
+        ({"bias": "table", "row_kernel": False}, "chunked"),
+        ({"bias": "table", "row_kernel": False, "time": CHUNKED_FROM - 1}, "masked"),
+        ({"bias": "gates"}, "augmented"),
+        ({"bias": "gates", "gradients": False}, "exact_banded"),
+        ({"bias": "gates", "device": "cuda", "packed": True}, "flex"),
+        ({"bias": "content"}, "chunked"),
+        ({"bias": "content", "device": "cuda", "packed": True}, "chunked"),
+        ({"bias": "content", "time": CHUNKED_FROM - 1}, "eager"),
+        ({"bias": "content", "queries": "one"}, "eager"),
+        ({"bias": "content", "queries": "several"}, "eager"),
         ({"bias": "other", "time": CHUNKED_FROM - 1}, "masked"),
         ({"queries": "one"}, "step"),
         ({"queries": "several", "gradients": False}, "chunk"),
@@ -64,7 +77,7 @@ def test_every_rule_is_reached_and_says_why():
     reached = {
         choose_rule(case(device=device, bias=bias, queries=queries, time=time, packed=packed,
                          gradients=gradients, row_kernel=kernel))
-        for device in ("cpu", "cuda", "mps") for bias in ("none", "linear", "table", "other")
+        for device in ("cpu", "cuda", "mps") for bias in get_args(Kind)
         for queries in ("all", "one", "several") for time in sizes for packed in (False, True)
         for gradients in (False, True) for kernel in (False, True)
     }  # fmt: skip

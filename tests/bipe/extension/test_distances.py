@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bipe import Cache, Decoder, Positions
 from bipe.attention.passes import pass_attention
-from bipe.attention.passes.dense import chunked_passes, members
+from bipe.attention.passes.dispatch import chunked_passes, members
 from bipe.attention.passes.fused import blocks_of, fused_passes
 from bipe.attention.passes.views import key_ranges
 from bipe.build import build

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from bipe import Decoder, Positions
-from bipe.attention.passes.dense import members
+from bipe.attention.passes.dispatch import members
 from bipe.extension import LogN, Window
 from bipe.extension.distances import log_n_scale
 from bipe.layouts import config_to_official, from_official, to_official

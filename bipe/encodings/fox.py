@@ -1,0 +1,36 @@
+"""Gates that forget (FoX, the Forgetting Transformer; Lin et al., 2503.02130, eq. 6 and 7).
+
+    score(i, j) = q_i . k_j / sqrt(head_width) + sum_{m=j+1}^{i} log f_m,   f_m = sigmoid(w x_m + b)
+
+A linear bias whose steps the model reads off its hidden states: no tensor of query x key. Over
+segment indices only the gate of the first token of each segment counts. With b = 0 the model starts
+by forgetting half at every step; `start` (b) of 4 keeps 98%.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bipe.encodings.content import Gated
+
+
+class FoX(Gated):
+    """Forget gates, one per head and token. width: of the model. start: b, see above."""
+
+    sign: ClassVar[float] = 1.0
+
+    def __init__(self, *, width: int, n_head: int, n_layer: int = 1, start: float = 0.0) -> None:
+        super().__init__(n_layer=n_layer)
+        self.weight = self.parameter(n_head, width)
+        self.offset = nn.Parameter(torch.full((n_layer, n_head), float(start)))
+
+    def starts(self) -> Mapping[str, float | None]:
+        return {"offset": None}
+
+    def gates(self, x: Tensor, layer: int) -> Tensor:
+        at = self.of(layer)
+        found = F.linear(x, self.weight[at].to(x.dtype), self.offset[at].to(x.dtype))
+        return F.logsigmoid(self.sign * found.to(torch.promote_types(x.dtype, torch.float32)))

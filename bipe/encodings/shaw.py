@@ -1,0 +1,44 @@
+"""Trained vectors of clipped distances (Shaw et al., 1803.02155, eq. 3 to 5).
+
+    score(i, j) = q_i . (k_j + a_d) / sqrt(head_width),   output_i = sum_j weight_ij (v_j + b_d)
+
+with d = min(id(i) - id(j), longest). The original also has rows for keys behind the query, which a
+decoder never reads. `values=False` leaves out b, which helps little.
+"""
+
+import torch
+from torch import Tensor
+
+from bipe.build import require_at_least
+from bipe.encodings.content import Content, by_distance, distances
+
+
+class Shaw(Content):
+    """Trained vectors per distance, shared by the heads of a layer. longest: in ids."""
+
+    def __init__(
+        self, *, head_width: int, longest: int = 16, values: bool = True, n_layer: int = 1
+    ) -> None:
+        super().__init__(n_layer=n_layer)
+        require_at_least(1, longest=longest)
+        self.keys = self.parameter(longest + 1, head_width)
+        self.values = self.parameter(longest + 1, head_width) if values else None
+
+    def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        at = self.of(layer)
+        return self.keys[at], None if self.values is None else self.values[at]
+
+    def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
+        scores = q @ state[0].to(q.dtype).T * q.shape[-1] ** -0.5
+        return by_distance(scores, self._index(q_ids, k_ids))
+
+    def valued(self, weights, q_ids, k_ids, state):  # type: ignore[no-untyped-def]
+        if state[1] is None:
+            return None
+        index = self._index(q_ids, k_ids)[:, None].expand_as(weights)
+        share = torch.zeros(*weights.shape[:3], len(state[1]), dtype=weights.dtype)
+        share = share.to(weights.device).scatter_add(-1, index, weights)
+        return share @ state[1].to(weights.dtype)
+
+    def _index(self, q_ids: Tensor, k_ids: Tensor) -> Tensor:
+        return distances(q_ids, k_ids).clamp(0, self.keys.shape[1] - 1)
