@@ -111,14 +111,13 @@ REASONS = {
     "train/evals/table.py": "what the terminal shows, without the report",
     "train/fit/parallel/background.py": "what checkpoints of both kinds are written by",
     "train/fit/plan/live.py": "what plans are checked against",
-    "train/launch/examining.py": "composes for one command that is no study",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
 MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
 COMMANDS = ["prepare", "pretrain", "extend", "scrolls", "evaluate", "generate", "report"]
-COMMANDS += ["verify", "export", "tokenizer", "doctor", "status", "segment"]
+COMMANDS += ["verify", "export", "tokenizer", "doctor", "status", "explain", "segment"]
 
 
 def files(room):

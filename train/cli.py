@@ -28,6 +28,7 @@ COMMANDS = {
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "doctor": "what this machine has, and whether a study can run on it; the cure for each",
     "status": "what runs and prepared data are doing, and what the same command would do; --json",
+    "explain": "an encoding: formula, hooks, cost, attention path, curves; --svg, --pdf",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 # Commands with options of their own and no configuration, and their modules.
@@ -58,10 +59,9 @@ def _main(words: list[str]) -> int:
     command = words[0]
     if command not in COMMANDS:
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
-    if command == "doctor":
-        from train.launch.examining import main as examine
-
-        return _guarded(lambda: examine(words[1:]))
+    if command in ("doctor", "explain"):
+        examining = import_module("train.launch.examining")
+        return _guarded(lambda: int(getattr(examining, command)(words[1:])))
     if command in _PLAIN:
         return int(import_module(f"train.commands.{_PLAIN[command]}").main(words[1:]))
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
@@ -119,6 +119,7 @@ def _usage() -> str:
   bipe status [FOLDER ...]       runs and data in a folder, or in runs/
   bipe COMMAND --help            groups and keys
   bipe doctor pretrain key=value ...    can this study run on this machine?
+  bipe explain encoding=bipe_alibi --lengths 512,8192 --svg FILE
   bipe segment FILE --stats      takes options instead of keys
   bipe evaluate statistics data=DIR    segments against length, without a model
   bipe verify DIR                exit status 1 if there are faults

@@ -28,6 +28,7 @@ GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the mode
 # Set where HYDRA_FULL_ERROR=1 is ours and not the user's.
 SHORT_ERRORS = "BIPE_SHORT_ERRORS"
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
+_MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
@@ -219,6 +220,10 @@ def explained(error: Exception) -> str:
         known = [*Config.__slots__, "experiment"]
         return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
     text = text.partition("\nConfig search path")[0].strip()
+    if missing := _MISSING.search(text):
+        said = nearest(missing[2], text.partition("Available options")[2].split()[2:])
+        if said.startswith("did"):
+            text = text.replace(missing[0], f"{missing[0]}; {said}")
     quoting = "\nquote a value with special characters: \"key='a <value>'\""
     return text + quoting * ("override_grammar" in text)
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -20,9 +20,11 @@ from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings import Scheme
 from bipe.positions import Positions
-from train.data.rows.datamodule import RowStatistics
 from train.fit.flops import Flops, peak_flops, step_flops
 from train.fit.plan.memory import Memory, Step, Weights, count_weights, memory_of
+
+if TYPE_CHECKING:  # Lightning takes seconds
+    from train.data.rows.datamodule import RowStatistics
 
 # Named GPUs, with their memory in 10^9 bytes.
 GPUS = {"A100": 80, "H100": 80, "H200": 141, "B200": 180, "RTX 4090": 24}

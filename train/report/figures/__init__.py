@@ -113,8 +113,9 @@ class Drawing:
         )
 
     def save(self, path: Path) -> None:
-        """Write the drawing in the light theme, as .pdf or .png according to the suffix."""
-        dates: dict[str, Any] = {"CreationDate": None} if path.suffix == ".pdf" else {}
+        """Write the drawing in the light theme, as .pdf, .svg or .png according to the suffix."""
+        named = {".pdf": "CreationDate", ".svg": "Date"}.get(path.suffix)
+        dates: dict[str, Any] = {} if named is None else {named: None}
         with our_style():
             self.figure.savefig(
                 path, dpi=_DPI, facecolor="white", metadata=dates, bbox_inches="tight"

@@ -1,0 +1,142 @@
+"""`bipe explain encoding=...`: every encoding, as its own code and docstrings have it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import conf
+from bipe import DecoderConfig
+from bipe.encodings import ALiBi, Bilevel, NoPE, RoPE
+from train.cli import main
+from train.commands.explain.curves import curves
+from train.commands.explain.parts import parts_of
+
+NAMES = sorted(path.stem for path in (Path(conf.__path__[0]) / "encoding").glob("*.yaml"))
+SMALL = ("model=tiny", "row_length=64", "--lengths", "16,1024")
+
+
+@pytest.fixture
+def explain(tmp_path, monkeypatch, capsys):
+    """What the command says, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, status=0):
+        assert main(["explain", *SMALL, *words]) == status
+        said = capsys.readouterr()
+        return said.err if status else said.out
+
+    return run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_encoding_is_explained_without_data(name, explain, tmp_path):
+    said = explain(f"encoding={name}")
+    assert said.isascii() and "None" not in said.replace("=None", "")
+    assert re.search(r"\d{4}\.\d{4,5}", said)  # a source
+    assert "hook " in said and "parameters: " in said
+    assert re.search(r"^attention, cpu", said, re.MULTILINE)
+    assert re.search(r"^  token\*|^  inter\*", said, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_formula_and_source_are_those_of_the_module(explain):
+    said = explain("encoding=bilevel", "encoding@encoding.inter=kerple")
+    assert "Chi et al., 2205.09921, eq. 4 and 5" in said
+    assert "log      score - p ln(1 + a d)" in said
+    assert "inter: Kerple, fed inter ids (segments)" in said
+    assert "intra: Learned, fed intra ids (tokens of the segment)" in said
+    assert "parameters: 8 (p 4, a 4)" in said
+
+
+def test_ids_are_those_of_cut_text(explain):
+    said = explain("encoding=bipe_alibi")
+    assert re.search(r"sentences \| Dr\. Bo counts twice\. \| One .* \| The other", said)
+    assert re.search(r"token  +\| +0 +1 +2 +3 \| +4 +5", said)
+    assert re.search(r"inter\* +\| +0 +0 +0 +0 \| +1 +1", said)
+    assert re.search(r"intra\* +\| +0 +1 +2 +3 \| +0 +1", said)
+
+
+def test_layers_far_and_stretch_are_named(explain):
+    said = explain("encoding=swan", "model.n_layer=4")
+    assert "layers 0, 1, 2" in said and "layers 3" in said
+    assert "far of schemes.windows: Window(" in said and "window=512" in said
+    assert "in passes at 1,024 ids (Window: 1 part" in said
+    said = explain("encoding=rope", "+encoding.stretch._target_=bipe.extension.Linear",
+                   "+encoding.stretch.factor=4.0")  # fmt: skip
+    assert "stretch of encoding: Linear(" in said and "factor=4.0" in said
+
+
+def test_the_paths_are_those_that_attention_takes(explain):
+    said = explain("encoding=shaw")
+    assert re.search(r"read: eager at 16 tokens \(few scores", said)
+    assert re.search(r"read: chunked at 1,024 tokens", said)
+    said = explain("encoding=shaw", "attention=chunked")
+    assert "chunked at 16, 1,024 tokens (as configured)" in said
+
+
+def test_what_is_computed_costs(explain):
+    def beyond(name):
+        return float(re.search(r"([-\d.]+) kFLOP", explain(f"encoding={name}"))[1])
+
+    assert beyond("alibi") == beyond("rope") == 0
+    assert beyond("pope") > 0 and beyond("transformer_xl") > beyond("shaw") > 0
+
+
+def test_curves_are_the_bias():
+    sizes = DecoderConfig(vocab_size=8, width=32, n_layer=1, n_head=4, mlp_width=8)
+    alibi = ALiBi(n_head=4)
+    parts = parts_of(Bilevel(intra=NoPE(), inter=alibi), n_layer=1)
+    (curve,) = curves(parts, sizes, 512)
+    assert curve.part.path == "inter" and curve.unit == "distance in segments" and not curve.drawn
+    for row, slope in zip(curve.heads.values(), alibi.slopes.tolist(), strict=True):
+        assert row == tuple(-slope * at for at in range(64))
+    before = torch.random.get_rng_state()
+    (turned,) = curves(parts_of(Bilevel(intra=NoPE(), inter=RoPE(head_width=8)), n_layer=1), sizes,
+                       512)  # fmt: skip
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert list(turned.heads) == ["every head"] and turned.drawn
+    assert turned.heads["every head"][0] == max(turned.heads["every head"])
+
+
+def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
+    explain("encoding=bipe_alibi", "--svg", "one.svg", "--pdf", "one.pdf")
+    explain("encoding=bipe_alibi", "--svg", "two.svg", "--pdf", "two.pdf")
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
+    drawn = "".join(ElementTree.parse(tmp_path / "one.svg").getroot().itertext())
+    assert "BiPE-ALiBi" in drawn and "inter, ALiBi: bias" in drawn and "twice." in drawn
+    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("encoding=kerpel",), "did you mean 'kerple'?"),
+        (("encoding=kerple", "encoding.kernel=cubic"), "kernel must be one of log, power"),
+        (("encoding=rope", "model.wdth=3"), "did you mean 'width'?"),
+        (("encoding=rope", "model.head_width=7"), "head_width must be even, was: 7"),
+        (("encoding=rope", "--svg", "x.png"), "--svg must name a file that ends in .svg"),
+        (("encoding=rope", "--svg", "no/x.svg"), "there is no folder no"),
+        (("encoding=rope", "--lengths", "0"), "must be numbers from 1 up, was: 0"),
+        (("encoding=rope", "--colour"), "there is no option --colour"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(words, told, explain, tmp_path):
+    said = explain(*words, status=2)
+    assert told in said and "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_alone_needs_matplotlib():
+    root = Path(conf.__path__[0]).parent
+    program = (
+        "from train.cli import main; main(['explain', 'encoding=rope', 'model=tiny']); import sys;"
+        "print(sorted({'matplotlib', 'lightning', 'datasets', 'spacy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr

@@ -1,0 +1,187 @@
+"""What an encoding costs beyond none, and the path that attention takes with it.
+
+Operations are counted while a small row is run, memory is reckoned as in plans of training, and
+paths are those that plans and attention itself choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Literal
+
+import torch
+
+from bipe.attention.dispatch import Case, choose_rule
+from bipe.attention.fused import bias_row_works
+from bipe.decoder import Decoder, DecoderConfig, as_scheme
+from bipe.encodings.base import Encoding, Layers, far_of
+from bipe.positions import Positions
+from train.fit.flops import counter
+from train.fit.plan.memory import Step, activations, count_weights
+from train.fit.plan.plan import attention_of
+from train.report.formats import short
+
+_NOTHING = {"_target_": "bipe.encodings.NoPE"}
+_RUN = 128  # tokens of the row whose operations are counted
+_TRAINED = 16  # bytes of a weight, its gradient and its two moments
+Device = Literal["cpu", "cuda"]
+
+
+def costs(
+    decoder: DecoderConfig, *, time: int, path: Any, allowed: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield what the encoding takes beyond none, in a row of `time` tokens."""
+    none = replace(decoder, encoding=_NOTHING)
+    own, plain = (_kept(each, time, path, allowed) for each in (decoder, none))
+    with torch.device("meta"):
+        count = count_weights(Decoder(decoder, allowed=allowed)).encoding
+    if count:
+        yield f"{count:,} parameters: {_size(_TRAINED * count)} with gradients and two moments"
+    model = Decoder(decoder, allowed=allowed)
+    tables = [each for part in model.scheme.modules() if isinstance(part, Encoding)
+              for each in part.buffers(recurse=False)]  # fmt: skip
+    held = sum(each.numel() * each.element_size() for each in tables)
+    if held:
+        yield f"{_size(held)} of constants"
+    yield (
+        f"{_size(own)} kept for the backward pass of a row of {time:,} tokens "
+        f"(without an encoding {_size(plain)})"
+    )
+    run = min(time, _RUN)
+    with_it, without = (_operations(each, run, allowed) for each in (decoder, none))
+    scale = 1e3 * run * decoder.n_layer
+    yield (
+        f"{short((with_it - without) / scale)} kFLOP of matrix products per token and layer beyond "
+        f"the {short(without / scale)} of attention without it, forward, over all pairs of {run} "
+        "tokens"
+    )
+
+
+def paths(
+    scheme: Any, decoder: DecoderConfig, *, lengths: Sequence[int], path: Any
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield, per device of this machine and scheme of layers, the paths at these lengths."""
+    own = scheme.schemes.items() if isinstance(scheme, Layers) else [("", as_scheme(scheme))]
+    devices: list[Device] = ["cpu"]
+    devices += ["cuda"] if torch.cuda.is_available() else []
+    for device in devices:
+        for name, each in own:
+            head = f"{device}{name and ', layers '}{name}"
+            yield head, list(_paths(each, device, lengths, path))
+
+
+def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> Iterator[str]:
+    plain = [time for time in lengths if not _passes(scheme, time)]
+    yield from _joined(
+        {
+            "train, rows of one document": _training(scheme, device, plain, path, packed=False),
+            "train, packed rows": _training(scheme, device, plain, path, packed=True),
+            "read": _reading(scheme, device, plain, path, queries="all"),
+        }
+    )
+    for time in lengths:
+        if count := _passes(scheme, time):
+            name, plural = type(far_of(scheme)).__name__, "s" * (count > 1)
+            parts = f"{name}: {count} part{plural} of the keys under one softmax"
+            yield f"train, read: in passes at {time:,} ids ({parts})"
+    yield from _joined({"write a token": _reading(scheme, device, plain, path, queries="one")})
+
+
+def _training(
+    scheme: Any, device: Device, lengths: Sequence[int], path: Any, *, packed: bool
+) -> list[tuple[int, str, str]]:
+    found = []
+    for time in lengths:
+        name, reason, *_ = attention_of(scheme, kind=device, time=time, packed=packed, path=path)
+        found.append((time, name, reason))
+    return found
+
+
+def _reading(
+    scheme: Any,
+    device: Device,
+    lengths: Sequence[int],
+    path: Any,
+    *,
+    queries: Literal["all", "one"],
+) -> list[tuple[int, str, str]]:
+    if path != "auto":
+        return [(time, path, "as configured") for time in lengths]
+    kind: Any = attention_of(scheme, kind=device, time=1, packed=False, path="auto")[2]
+    found = []
+    for time in lengths:
+        case = Case(
+            device=device,
+            bias=kind,
+            queries=queries,
+            time=time,
+            packed=False,
+            gradients=False,
+            row_kernel=bias_row_works(),
+        )
+        rule = choose_rule(case)
+        found.append((time, rule.path, rule.reason))
+    return found
+
+
+def _joined(doings: Mapping[str, Sequence[tuple[int, str, str]]]) -> Iterator[str]:
+    """Yield a line for each stretch of lengths with one path; what is equal shares its lines."""
+    same: dict[tuple[tuple[int, str, str], ...], list[str]] = {}
+    for doing, found in doings.items():
+        same.setdefault(tuple(found), []).append(doing)
+    for found, names in same.items():
+        for (name, reason), group in groupby(found, key=lambda each: each[1:]):
+            times = ", ".join(f"{time:,}" for time, *_ in group)
+            yield f"{'; '.join(names)}: {name} at {times} tokens ({reason})"
+
+
+def _passes(scheme: Any, time: int) -> int:
+    """Return the passes of attention if `time` ids count up from 0; 0: an ordinary path serves."""
+    far = far_of(scheme)
+    if far is None:
+        return 0
+    ids = torch.arange(time)[None]
+    parts = far.passes(ids, ids)
+    begins = [part.first is None or not bool((part.first > 0).any()) for part in parts]
+    if begins[0]:
+        return 0
+    return begins.index(True) + 1 if True in begins else len(parts)
+
+
+def _kept(decoder: DecoderConfig, time: int, path: Any, allowed: tuple[str, ...]) -> int:
+    model = Decoder(decoder, allowed=allowed)
+    scheme: Any = model.scheme
+    chosen, _, bias, rotated = attention_of(scheme, kind="cpu", time=time, packed=False, path=path)
+    step = Step(
+        decoder=decoder,
+        weights=count_weights(model),
+        rows=1,
+        time=time,
+        device="cpu",
+        path=chosen,
+        dense_bias=bias != "none",
+        rotated=rotated,
+        packed=False,
+    )
+    return activations(step)
+
+
+def _operations(decoder: DecoderConfig, time: int, allowed: tuple[str, ...]) -> int:
+    """Return the operations of a forward pass of one row, those that torch counts."""
+    made = replace(decoder, mlp_width=1)
+    model = Decoder(made, attention="eager", allowed=allowed).eval()
+    model.init_weights(seed=0)
+    at = Positions.from_marks(torch.zeros(1, time, dtype=torch.uint8), packed=False)
+    with torch.no_grad(), counter() as counted:
+        model(torch.zeros(1, time, dtype=torch.int64), at)
+    return counted.get_total_flops()
+
+
+def _size(count: int) -> str:
+    """Return bytes in a decimal unit."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count} bytes"

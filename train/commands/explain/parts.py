@@ -1,0 +1,168 @@
+"""The parts of a composed encoding, and what their own classes and docstrings say of them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import nn
+
+from bipe.attention.dispatch import bias_kind
+from bipe.encodings.base import Chain, Encoding, Layers, far_of
+from bipe.positions import Positions
+
+ALL_IDS = ("token", "inter", "intra")
+COUNTS = {"token": "tokens of the document", "intra": "tokens of the segment", "inter": "segments"}
+_BIASES = {
+    "linear": "linear in ids",
+    "gates": "gates, read off hidden states",
+    "table": "a table of ids",
+    "content": "depends on queries and keys",
+    "other": "a sum that only a dense form holds",
+}
+_SEGMENT = 16  # tokens of each segment that a scheme of its own kind is asked with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """An encoding inside a composed one, or a scheme of its own kind.
+
+    path: its key below `encoding`. ids: what it is fed. layers: where it acts; None: in all.
+    """
+
+    path: str
+    of: nn.Module
+    ids: tuple[str, ...]
+    layers: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return type(self.of).__name__
+
+    @property
+    def counts(self) -> str:
+        return ", ".join(COUNTS[each] for each in self.ids)
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        return {name: each.numel() for name, each in self.of.named_parameters()}
+
+    @property
+    def nature(self) -> list[str]:
+        """Return what the encodings inside declare of themselves."""
+        inside = [each for each in self.of.modules() if isinstance(each, Encoding)]
+        relative = all(each.relative for each in inside)
+        said = ["relative: scores stay when all ids are shifted" if relative else "not relative"]
+        said += ["random: draws in training"] * any(each.random for each in inside)
+        said += ["layered: its bias is made in each layer"] * any(each.layered for each in inside)
+        return said
+
+    @property
+    def hooks(self) -> dict[str, str]:
+        """Return the hooks that change anything, each with what it gives."""
+        asked, found = asked_of(self, time=2), dict[str, str]()
+        if _embeds(self.of):
+            found["embed"] = "changes embeddings"
+        if (rotation := asked.rotation()) is not None:
+            found["rotation"] = f"of queries and keys ({type(rotation).__name__})"
+        if (bias := asked.bias(1)) is not None:
+            found["bias"] = f"on scores, {_BIASES[bias_kind(bias)]}"
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The hooks of a part at consecutive ids 0, 1, ..., as many as `time`."""
+
+    of: Any
+    at: Positions | None
+    time: int
+
+    def embed(self, x: torch.Tensor) -> torch.Tensor:
+        at = self._ids(len(x)) if self.at is None else self.at
+        found: torch.Tensor = self.of.embed(x, at)
+        return found
+
+    def rotation(self) -> Any:
+        return self.of.rotation(self._ids(1) if self.at is None else self.at)
+
+    def bias(self, batch: int) -> Any:
+        """Return the bias of the last query over all keys."""
+        if self.at is None:
+            ids = self._ids(batch)
+            return self.of.bias(ids[:, -1:], ids)
+        at = self.at.map(lambda ids: ids.expand(batch, -1))
+        return self.of.bias(at[-1:], at)
+
+    def _ids(self, batch: int) -> torch.Tensor:
+        return torch.arange(self.time).expand(batch, -1)
+
+
+def asked_of(part: Part, *, time: int) -> Asked:
+    """Return the hooks of a part; a scheme is asked with segments of 16 tokens."""
+    if isinstance(part.of, Encoding):
+        return Asked(part.of, None, time)
+    marks = torch.zeros(1, time, dtype=torch.uint8)
+    marks[:, ::_SEGMENT] = 2
+    marks[:, 0] = 3
+    return Asked(part.of, Positions.from_marks(marks, packed=False), time)
+
+
+def parts_of(scheme: Any, *, n_layer: int, path: str = "") -> list[Part]:
+    """Return the encodings of a scheme, in the order in which they are applied."""
+    return list(_parts(scheme, n_layer, path, None))
+
+
+def _parts(scheme: Any, n_layer: int, path: str, layers: tuple[int, ...] | None) -> Iterator[Part]:
+    if isinstance(scheme, Layers):
+        for name, inner in scheme.schemes.items():
+            own = tuple(at for at in range(n_layer) if scheme.of_layer(at) is inner)
+            yield from _parts(inner, n_layer, f"{path}schemes.{name}.", own)
+    elif isinstance(scheme, Chain):
+        for place, link in enumerate(scheme.links):
+            yield from _parts(link, n_layer, f"{path}links.{place}.", layers)
+    elif hasattr(scheme, "fed"):
+        for level, encoding in scheme.fed().items():
+            name = {"token": "encoding"}.get(level, level)
+            yield Part(path=f"{path}{name}", of=encoding, ids=(level,), layers=layers)
+    else:
+        name = path.rstrip(".") or "encoding"
+        yield Part(path=name, of=scheme, ids=ALL_IDS, layers=layers)
+
+
+def about_far(scheme: Any) -> list[tuple[str, Any]]:
+    """Return the far methods and stretches inside, each with where it is."""
+    found = []
+    for name, module in scheme.named_modules():
+        where = name or "the whole"
+        if isinstance(module, Chain):
+            continue  # it has that of a link
+        if (far := far_of(module)) is not None:
+            found.append((f"far of {where}", far))
+        if (stretch := getattr(module, "stretch", None)) is not None:
+            found.append((f"stretch of {where}", stretch))
+    return found
+
+
+def settings(of: Any) -> str:
+    """Return the fields of a far method or stretch as they are written in a configuration."""
+    return ", ".join(f"{each.name}={getattr(of, each.name)}" for each in fields(of))
+
+
+def source_of(kind: type) -> tuple[str, list[str]]:
+    """Return the first sentence of the docstring of a class's module, and its first formulas."""
+    module = sys.modules.get(kind.__module__)
+    doc = inspect.cleandoc(getattr(module, "__doc__", None) or kind.__doc__ or "")
+    blocks = [block.splitlines() for block in doc.split("\n\n")]
+    inside = (block for block in blocks if block and all(each.startswith("    ") for each in block))
+    return " ".join(blocks[0]), next(inside, [])
+
+
+def _embeds(of: nn.Module) -> bool:
+    if isinstance(of, Encoding):
+        return type(of).embed is not Encoding.embed
+    return any(_embeds(each) for each in of.modules() if isinstance(each, Encoding))

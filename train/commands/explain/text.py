@@ -1,0 +1,119 @@
+"""Parts, ids and curves as lines of a terminal, all in ASCII."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bipe.positions import Positions
+from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
+from train.commands.explain.curves import Curve
+from train.commands.explain.parts import ALL_IDS, Part, settings, source_of
+from train.report.formats import short
+
+_SAMPLES: tuple[tuple[str, Segmenter, str], ...] = (
+    ("sentences", Sentences(), "Dr. Bo counts twice. One id is for segments. The other one stays."),
+    ("lines", Lines(), "def twice(x):\n    y = x + x\n    return y\n"),
+)
+_COLUMNS, _ROWS = 64, 10  # of a chart
+_MARKS = "abcd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Words of a sample, as tokens, and their ids after a segmenter cut it. level: its name."""
+
+    level: str
+    words: tuple[str, ...]
+    ids: dict[str, tuple[int, ...]]
+
+
+def indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def part(one: Part) -> Iterator[str]:
+    """Yield what a part is: formula, source, hooks, parameters."""
+    where = "" if one.layers is None else f"; layers {', '.join(map(str, one.layers)) or 'none'}"
+    yield f"{one.path}: {one.name}, fed {' and '.join(one.ids)} ids ({one.counts}){where}"
+    source, formula = source_of(type(one.of))
+    yield f"  {source}"
+    yield from formula and indented(["", *formula, ""])
+    for name, said in one.hooks.items() or {"none": "changes nothing"}.items():
+        yield f"  hook {name}: {said}"
+    parameters = one.parameters
+    names = ", ".join(f"{name} {count:,}" for name, count in parameters.items())
+    yield f"  parameters: {sum(parameters.values()):,}{names and f' ({names})'}"
+    yield f"  {'; '.join(one.nature)}"
+
+
+def far(where: str, method: Any) -> Iterator[str]:
+    """Yield what a far method or a stretch is."""
+    yield f"{where}: {type(method).__name__}({settings(method)})"
+    said = (type(method).__doc__ or "").strip().split("\n\n")[0]
+    yield f"  {' '.join(said.split())}"
+
+
+def samples() -> Iterator[Cut]:
+    """Yield short texts, cut by segmenters; each word is a token."""
+    for level, segmenter, text in _SAMPLES:
+        words, ends, at = text.split(), [], 0
+        for word in words:
+            at = text.index(word, at)
+            ends.append((at, at + len(word)))
+            at += len(word)
+        marks = mark(anchors_from_offsets(text, ends), (segmenter.cut(text),))
+        at_ids = Positions.from_marks(torch.from_numpy(marks)[None], packed=False)
+        ids = {name: tuple(getattr(at_ids, name)[0].tolist()) for name in ALL_IDS}
+        yield Cut(level=level, words=tuple(words), ids=ids)
+
+
+def ids(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield tables of ids; a star is at those that the encoding reads."""
+    read = {name for each in parts for name in each.ids}
+    yield "ids (* read by this encoding; | starts a segment; here each word is a token)"
+    for cut in samples():
+        starts = [at == 0 for at in cut.ids["intra"]]
+        rows = [(cut.level, cut.words)]
+        rows += [(f"{name}{'*' * (name in read)}", tuple(map(str, cut.ids[name])))
+                 for name in ALL_IDS]  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(*(row for _, row in rows), strict=True)]
+        for name, row in rows:
+            cells = zip(row, widths, starts, strict=True)
+            yield (
+                f"  {name:<10}"
+                + "".join(
+                    f"{'| ' if start else ''}{cell:>{width}} " for cell, width, start in cells
+                ).rstrip()
+            )
+
+
+def chart(curve: Curve) -> Iterator[str]:
+    """Yield a curve as a chart of letters, one for each head."""
+    low, high = curve.bounds
+    if curve.flat:
+        yield f"{curve.title}: {short(low)} at every distance"
+        return
+    yield curve.title
+    grid = [[" "] * _COLUMNS for _ in range(_ROWS)]
+    columns = min(_COLUMNS, curve.farthest + 1)
+    for letter, row in zip(_MARKS, curve.heads.values(), strict=False):
+        for column in range(columns):
+            value = row[round(column * curve.farthest / max(1, columns - 1))]
+            if math.isfinite(value):
+                place = round((high - value) / (high - low) * (_ROWS - 1))
+                grid[place][column] = letter
+    for place, cells in enumerate(grid):
+        edge = {0: high, _ROWS - 1: low}.get(place)
+        yield f"{'' if edge is None else _number(edge):>10} |{''.join(cells).rstrip()}"
+    yield f"{'':>10} 0{f'{curve.farthest} {curve.unit}':>{max(columns - 1, 0)}}".rstrip()
+    pairs = zip(_MARKS, curve.heads, strict=False)
+    yield f"{'':>12}" + ", ".join(f"{letter}: {name}" for letter, name in pairs)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
