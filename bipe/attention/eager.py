@@ -16,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from bipe.bias import Bias
 
-CHUNK = 128  # queries
+CHUNK = 128  # queries, fewer in long rows:
+_PAIRS = 1 << 19  # queries x keys whose scores are in memory at once
 Queries = Float[Tensor, "batch head query width"]
 Keys = Float[Tensor, "batch kv_head key width"]
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -57,13 +58,14 @@ def chunked_attention(
     *,
     bias: Bias,
     document: Int[Tensor, "batch time"] | None = None,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> Queries:
     """Attend causally, in one document per row unless `document` says which each token is of.
 
     bias: covers the same queries and keys.
     """
     k, v = repeat_heads(k, v, n_head=q.shape[1])
+    chunk = chunk or max(1, min(CHUNK, _PAIRS // q.shape[2]))
     outs = []
     for start in range(0, q.shape[2], chunk):
         stop = min(start + chunk, q.shape[2])

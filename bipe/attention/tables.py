@@ -223,13 +223,12 @@ def _gradients(qkv, of_block, bias, *, causal):  # type: ignore[no-untyped-def]
     """Return the gradients of q, k, v and of the scores."""
     (q, k, v), (grad, out, log_sum) = qkv, of_block
     precise, scale = log_sum.dtype, q.shape[-1] ** -0.5
-    scores = (q @ k.mT).to(precise) * scale + bias
+    # In place: passes over scores take longer than the products.
+    weights = (q @ k.mT).to(precise).mul_(scale).add_(bias).sub_(log_sum[..., None]).exp_()
     if causal:
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(later, float("-inf"))
-    weights = (scores - log_sum[..., None]).exp()
+        weights.tril_()
     d_v = weights.to(v.dtype).mT @ grad
     inner = (grad.to(precise) * out.to(precise)).sum(-1, keepdim=True)
-    d_scores = weights * ((grad @ v.mT).to(precise) - inner)
-    low = (d_scores * scale).to(q.dtype)
-    return low @ k, low.mT @ q, d_v, d_scores
+    d_scores = (grad @ v.mT).to(precise).sub_(inner).mul_(weights)
+    low = d_scores.to(q.dtype)
+    return (low @ k).mul_(scale), (low.mT @ q).mul_(scale), d_v, d_scores
