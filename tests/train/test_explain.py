@@ -103,6 +103,21 @@ def test_curves_are_the_bias():
     assert turned.heads["every head"][0] == max(turned.heads["every head"])
 
 
+def test_parts_that_share_a_hook_are_drawn_together(explain):
+    links = (
+        "[{_target_: bipe.encodings.Flat, encoding: {_target_: bipe.encodings.ALiBi, n_head: 4}}, "
+    )
+    links += (
+        "{_target_: bipe.encodings.Flat, encoding: {_target_: bipe.encodings.ALiBi, n_head: 4}}]"
+    )
+    said = explain(
+        "encoding=nope", "encoding._target_=bipe.encodings.Chain", f"+encoding.links={links}"
+    )
+    assert "links.0.encoding: ALiBi" in said and "links.1.encoding: ALiBi" in said
+    assert "together, Chain: bias, in segments of 16 tokens" in said
+    assert "together" not in explain("encoding=bipe_alibi")
+
+
 def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
     explain("encoding=bipe_alibi", "--svg", "one.svg", "--pdf", "one.pdf")
     explain("encoding=bipe_alibi", "--svg", "two.svg", "--pdf", "two.pdf")
@@ -120,6 +135,10 @@ def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
         (("encoding=kerple", "encoding.kernel=cubic"), "kernel must be one of log, power"),
         (("encoding=rope", "model.wdth=3"), "did you mean 'width'?"),
         (("encoding=rope", "model.head_width=7"), "head_width must be even, was: 7"),
+        (
+            ("encoding=bilevel", "encoding@encoding.intra=rope", "encoding@encoding.inter=pope"),
+            "PoPE (PolarRotation) cannot be combined with another rotation",
+        ),
         (("encoding=rope", "--svg", "x.png"), "--svg must name a file that ends in .svg"),
         (("encoding=rope", "--svg", "no/x.svg"), "there is no folder no"),
         (("encoding=rope", "--lengths", "0"), "must be numbers from 1 up, was: 0"),

@@ -9,17 +9,19 @@ modules, numbers from the objects that a training of this configuration would bu
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from bipe.decoder import Decoder, DecoderConfig
+from bipe.decoder import Decoder, DecoderConfig, as_scheme
+from bipe.positions import Positions
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves
-from train.commands.explain.parts import about_far, parts_of
+from train.commands.explain.parts import Part, about_far, parts_of, together
 from train.config import Config, encoding_name
 from train.errors import as_config_error
 
@@ -31,50 +33,52 @@ def explain(
 ) -> None:
     """Print what there is to know of the configured encoding; draw it into files if asked."""
     decoder = _decoder(config)
+    name = encoding_name(config.encoding)
     with torch.no_grad():
-        lines = list(_lines(config, decoder, lengths))
-        _write(lines)
-        if svg is not None or pdf is not None:
-            from train.commands.explain.picture import picture
+        scheme = _scheme(config, decoder)
+        parts = parts_of(scheme, n_layer=decoder.n_layer)
+        drawn = list(curves([*parts, *together(scheme, parts)], decoder, config.row_length))
+        heads = f"{decoder.n_head} heads of width {decoder.head_width}"
+        _write([f"{name}, for {decoder.n_layer} layers with {heads}", *_described(scheme, parts)])
+        _write(_costly(config, decoder, scheme, lengths))
+        _write(["", *text.ids(parts)])
+        for curve in drawn:
+            _write(["", *text.chart(curve)])
+    if svg is not None or pdf is not None:
+        from train.commands.explain.picture import picture
 
-            parts = parts_of(_scheme(config, decoder), n_layer=decoder.n_layer)
-            drawn = picture(
-                encoding_name(config.encoding), parts, curves(parts, decoder, config.row_length)
-            )
-            for file in (svg, pdf):
-                if file is not None:
-                    drawn.save(file)
-                    print(f"picture: {file}")
+        made = picture(name, parts, drawn)
+        for file in (svg, pdf):
+            if file is not None:
+                made.save(file)
+                print(f"picture: {file}")
 
 
-def _lines(config: Config, decoder: DecoderConfig, lengths: Sequence[int]) -> Iterator[str]:
-    scheme = _scheme(config, decoder)
-    parts = parts_of(scheme, n_layer=decoder.n_layer)
-    heads = f"{decoder.n_head} heads of width {decoder.head_width}"
-    yield f"{encoding_name(config.encoding)}, for {decoder.n_layer} layers with {heads}"
+def _described(scheme: Any, parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
         yield ""
         yield from text.part(part)
     for where, far in about_far(scheme):
         yield ""
         yield from text.far(where, far)
-    yield ""
-    yield "cost"
-    yield from text.indented(costs(decoder, time=config.row_length, path=config.attention,
-                                   allowed=config.allowed))  # fmt: skip
-    for head, found in paths(scheme, decoder, lengths=lengths, path=config.attention):
+
+
+def _costly(
+    config: Config, decoder: DecoderConfig, scheme: Any, lengths: Sequence[int]
+) -> Iterator[str]:
+    path, allowed = config.attention, config.allowed
+    yield from ("", "cost")
+    yield from text.indented(costs(decoder, time=config.row_length, path=path, allowed=allowed))
+    for head, found in paths(scheme, lengths=lengths, path=path):
         yield f"attention, {head}"
         yield from text.indented(found)
-    yield ""
-    yield from text.ids(parts)
-    for curve in curves(parts, decoder, config.row_length):
-        yield ""
-        yield from text.chart(curve)
 
 
 def _decoder(config: Config) -> DecoderConfig:
     """Return the model, whose vocabulary may be anything; ConfigError names a faulty key."""
-    config.build("encoding")
+    built = config.build("encoding")
+    with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
+        as_scheme(built).rotation(Positions.from_marks(torch.zeros(1, 1, dtype=torch.uint8)))
     given = {} if "vocab_size" in config.model else {"vocab_size": _VOCABULARY}
     with as_config_error("model."):
         made: DecoderConfig = config.call("model", encoding=dict(config.encoding), **given)
@@ -83,14 +87,13 @@ def _decoder(config: Config) -> DecoderConfig:
     return made
 
 
-def _scheme(config: Config, decoder: DecoderConfig) -> torch.nn.Module:
+def _scheme(config: Config, decoder: DecoderConfig) -> Any:
     """Return the scheme as it starts: drawn with the seed of the configuration."""
-    # Streams of weights are named after parameters: those of the encoding are the model's own.
-    model = Decoder(decoder, allowed=config.allowed)
+    # Streams of weights are named after parameters: those of the rest may be few.
+    model = Decoder(replace(decoder, vocab_size=1, mlp_width=1), allowed=config.allowed)
     model.init_weights(seed=config.seed)
-    scheme: torch.nn.Module = model.scheme
-    return scheme.eval()
+    return model.scheme.eval()
 
 
-def _write(lines: Sequence[str]) -> None:
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
+def _write(lines: Iterable[str]) -> None:
+    print("".join(f"{line.rstrip()}\n" for line in lines), end="", flush=True)

@@ -15,6 +15,7 @@ import torch
 
 from bipe.attention.dispatch import Case, choose_rule
 from bipe.attention.fused import bias_row_works
+from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings.base import Encoding, Layers, far_of
 from bipe.positions import Positions
@@ -35,11 +36,11 @@ def costs(
     """Yield what the encoding takes beyond none, in a row of `time` tokens."""
     none = replace(decoder, encoding=_NOTHING)
     own, plain = (_kept(each, time, path, allowed) for each in (decoder, none))
-    with torch.device("meta"):
-        count = count_weights(Decoder(decoder, allowed=allowed)).encoding
+    with torch.device("meta"):  # constants of encodings are computed all the same
+        model = Decoder(decoder, allowed=allowed)
+    count = count_weights(model).encoding
     if count:
         yield f"{count:,} parameters: {_size(_TRAINED * count)} with gradients and two moments"
-    model = Decoder(decoder, allowed=allowed)
     tables = [each for part in model.scheme.modules() if isinstance(part, Encoding)
               for each in part.buffers(recurse=False)]  # fmt: skip
     held = sum(each.numel() * each.element_size() for each in tables)
@@ -47,7 +48,7 @@ def costs(
         yield f"{_size(held)} of constants"
     yield (
         f"{_size(own)} kept for the backward pass of a row of {time:,} tokens "
-        f"(without an encoding {_size(plain)})"
+        f"on the CPU (without an encoding {_size(plain)})"
     )
     run = min(time, _RUN)
     with_it, without = (_operations(each, run, allowed) for each in (decoder, none))
@@ -59,16 +60,14 @@ def costs(
     )
 
 
-def paths(
-    scheme: Any, decoder: DecoderConfig, *, lengths: Sequence[int], path: Any
-) -> Iterator[tuple[str, list[str]]]:
+def paths(scheme: Any, *, lengths: Sequence[int], path: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield, per device of this machine and scheme of layers, the paths at these lengths."""
     own = scheme.schemes.items() if isinstance(scheme, Layers) else [("", as_scheme(scheme))]
     devices: list[Device] = ["cpu"]
     devices += ["cuda"] if torch.cuda.is_available() else []
     for device in devices:
         for name, each in own:
-            head = f"{device}{name and ', layers '}{name}"
+            head = f"{device}{name and ', scheme '}{name}"
             yield head, list(_paths(each, device, lengths, path))
 
 
@@ -151,8 +150,9 @@ def _passes(scheme: Any, time: int) -> int:
 
 
 def _kept(decoder: DecoderConfig, time: int, path: Any, allowed: tuple[str, ...]) -> int:
-    model = Decoder(decoder, allowed=allowed)
-    scheme: Any = model.scheme
+    with torch.device("meta"):
+        model = Decoder(decoder, allowed=allowed)
+    scheme = as_scheme(build(decoder.encoding, allowed=allowed))
     chosen, _, bias, rotated = attention_of(scheme, kind="cpu", time=time, packed=False, path=path)
     step = Step(
         decoder=decoder,
@@ -170,7 +170,7 @@ def _kept(decoder: DecoderConfig, time: int, path: Any, allowed: tuple[str, ...]
 
 def _operations(decoder: DecoderConfig, time: int, allowed: tuple[str, ...]) -> int:
     """Return the operations of a forward pass of one row, those that torch counts."""
-    made = replace(decoder, mlp_width=1)
+    made = replace(decoder, vocab_size=1, mlp_width=1)
     model = Decoder(made, attention="eager", allowed=allowed).eval()
     model.init_weights(seed=0)
     at = Positions.from_marks(torch.zeros(1, time, dtype=torch.uint8), packed=False)

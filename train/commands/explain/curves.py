@@ -1,7 +1,7 @@
 """What an encoding does to scores against distance, at the values that training starts with.
 
-    bias      what is added to the score; where it depends on queries, keys or hidden states, its
-              mean over random ones
+    bias      what is added to the score; of gates the mean over random hidden states; where it
+              depends on queries and keys, the root of its mean square over random ones
     rotation  the mean score of equal random q and k
     embed     the inner product of the vectors that are added; where none is added (products,
               rotations of embeddings), of random embeddings after the encoding
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from bipe.bias import Bias, ContentBias, GateBias
 from bipe.decoder import DecoderConfig
-from train.commands.explain.parts import ALL_IDS, Asked, Part, asked_of
+from train.commands.explain.parts import ALL_IDS, SEGMENT, Asked, Part, asked_of
 
 SEED = 0
 DRAWS = 32
@@ -42,7 +42,8 @@ class Curve:
     @property
     def title(self) -> str:
         seed = f", {DRAWS} draws, seed {SEED}" if self.drawn else ""
-        return f"{self.part.path}, {self.part.name}: {self.what}{seed}"
+        cut = "" if len(self.part.ids) == 1 else f", in segments of {SEGMENT} tokens"
+        return f"{self.part.path}, {self.part.name}: {self.what}{cut}{seed}"
 
     @property
     def unit(self) -> str:
@@ -69,12 +70,16 @@ def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> It
         level = part.ids[0] if part.ids != ALL_IDS else "token"
         asked = asked_of(part, time=min(_FARTHEST[level] + 1, row_length))
         for hook, find in (("embed", _embedded), ("rotation", _rotated), ("bias", _biased)):
+            if part.only and hook not in part.only:
+                continue
             with torch.random.fork_rng(devices=()):
                 torch.manual_seed(SEED)
                 found = find(asked, part, decoder)
             if found is not None:
                 what, values, drawn = found
-                yield Curve(part=part, hook=hook, what=what, heads=_heads(values), drawn=drawn)
+                yield Curve(
+                    part=part, hook=hook, what=what, heads=_heads(values, hook), drawn=drawn
+                )
 
 
 Found = tuple[str, Tensor, bool] | None
@@ -110,11 +115,13 @@ def _biased(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
     layer = part.layers[0] if part.layers else 0
     drawn = any(isinstance(leaf, ContentBias | GateBias) for leaf in bias.leaves())
     values = sum(_leaf(leaf, asked.time, layer, decoder) for leaf in bias.leaves())
-    what = "bias" if not drawn else "mean bias on random q and k"
-    if any(isinstance(leaf, GateBias) for leaf in bias.leaves()):
-        what = "mean bias on random hidden states"
     assert isinstance(values, Tensor)
-    return what, values[:, :, 0].mean(0), drawn
+    if any(isinstance(leaf, ContentBias) for leaf in bias.leaves()):
+        what, found = "size of the bias on random q and k", values.square().mean(0).sqrt()
+    else:
+        what = "mean bias on random hidden states" if drawn else "bias"
+        found = values.mean(0)
+    return what, found[:, 0], drawn
 
 
 def _leaf(leaf: Bias, time: int, layer: int, decoder: DecoderConfig) -> Tensor:
@@ -130,11 +137,11 @@ def _leaf(leaf: Bias, time: int, layer: int, decoder: DecoderConfig) -> Tensor:
     return leaf.dense(torch.float64)
 
 
-def _heads(values: Tensor) -> dict[str, tuple[float, ...]]:
+def _heads(values: Tensor, hook: str) -> dict[str, tuple[float, ...]]:
     """Return some of the heads ``(head, key)`` by distance; one if they are equal."""
     rows: list[Any] = values.double().flip(-1).tolist()
     if torch.allclose(values, values[:1].expand_as(values), rtol=1e-5, atol=1e-7):
-        return {"every head": tuple(rows[0])}
+        return {"vectors" if hook == "embed" else "every head": tuple(rows[0])}
     last = len(rows) - 1
     chosen = sorted({round(at * last / (_HEADS - 1)) for at in range(_HEADS)})
     return {f"head {at + 1}": tuple(rows[at]) for at in chosen}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,7 +25,7 @@ _BIASES = {
     "content": "depends on queries and keys",
     "other": "a sum that only a dense form holds",
 }
-_SEGMENT = 16  # tokens of each segment that a scheme of its own kind is asked with
+SEGMENT = 16  # tokens of each segment that a scheme of its own kind is asked with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,14 @@ class Part:
     """An encoding inside a composed one, or a scheme of its own kind.
 
     path: its key below `encoding`. ids: what it is fed. layers: where it acts; None: in all.
+    only: the hooks that are drawn; empty: all.
     """
 
     path: str
     of: nn.Module
     ids: tuple[str, ...]
     layers: tuple[int, ...] | None = None
+    only: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -56,7 +59,8 @@ class Part:
         """Return what the encodings inside declare of themselves."""
         inside = [each for each in self.of.modules() if isinstance(each, Encoding)]
         relative = all(each.relative for each in inside)
-        said = ["relative: scores stay when all ids are shifted" if relative else "not relative"]
+        said = ["relative: scores stay when all ids are shifted"]
+        said = said if relative else ["not relative: scores depend on where ids start"]
         said += ["random: draws in training"] * any(each.random for each in inside)
         said += ["layered: its bias is made in each layer"] * any(each.layered for each in inside)
         return said
@@ -107,7 +111,7 @@ def asked_of(part: Part, *, time: int) -> Asked:
     if isinstance(part.of, Encoding):
         return Asked(part.of, None, time)
     marks = torch.zeros(1, time, dtype=torch.uint8)
-    marks[:, ::_SEGMENT] = 2
+    marks[:, ::SEGMENT] = 2
     marks[:, 0] = 3
     return Asked(part.of, Positions.from_marks(marks, packed=False), time)
 
@@ -132,6 +136,15 @@ def _parts(scheme: Any, n_layer: int, path: str, layers: tuple[int, ...] | None)
     else:
         name = path.rstrip(".") or "encoding"
         yield Part(path=name, of=scheme, ids=ALL_IDS, layers=layers)
+
+
+def together(scheme: Any, parts: Sequence[Part]) -> list[Part]:
+    """Return the whole scheme as a part, to draw the hooks in which several parts have a share."""
+    if isinstance(scheme, Layers):
+        return []
+    shares = Counter(hook for part in parts for hook in part.hooks)
+    only = tuple(hook for hook, count in shares.items() if count > 1)
+    return [Part(path="together", of=scheme, ids=ALL_IDS, only=only)] if only else []
 
 
 def about_far(scheme: Any) -> list[tuple[str, Any]]:
