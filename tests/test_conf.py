@@ -2,6 +2,8 @@
 without a corpus, the hub or an accelerator."""
 
 import functools
+import shutil
+import subprocess
 from pathlib import Path
 
 import lightning
@@ -23,6 +25,7 @@ from train.config import Config, encoding_name, slug
 from train.config.check import check
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
+from train.errors import ConfigError
 from train.fit.watching.loggers import RunLogger
 from train.launch.composition import register_resolvers
 
@@ -51,6 +54,7 @@ NAMES = {
     "flat_below": "Layers(RoPE, BiPE-RoPE)",
     "hirope": "Bilevel(p-RoPE, p-RoPE)",
     "hirope_window": "HiRoPE",
+    "kerple_power": "Kerple Power",
     "learned": "Learned",
     "nope": "NoPE",
     "p_rope": "p-RoPE",
@@ -129,6 +133,40 @@ def test_every_encoding_makes_a_model_that_runs(encoding):
     assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
     of_class = made.encoding["_target_"].rpartition(".")[2]
     assert encoding_name(made.encoding) == NAMES.get(encoding, of_class)
+
+
+def test_each_encoding_has_a_run_of_its_own_in_a_comparison():
+    flat = [name for name in CHOICES["encoding"] if name != "bilevel"]  # that is bipe_rope
+    made = [study("experiment=compare", f"encoding={name}", "seed=1") for name in flat]
+    assert len({each.name for each in made}) == len(made)
+    assert all(each.name.endswith("_1") for each in made)
+    shared = [(each.rows, each.row_length, each.steps, each.data, each.seed) for each in made]
+    assert all(each == shared[0] for each in shared)
+    demo = study("experiment=demo")
+    assert shared[0][:3] == (demo.rows, demo.row_length, demo.steps)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_comparison_of_encodings_leaves_none_out():
+    flat, bilevel = listed_by_make("ENCODINGS"), listed_by_make("LEVELS")
+    assert set(flat) == {*CHOICES["encoding"]} - {"bilevel"} and len(set(flat)) == len(flat)
+    assert bilevel == [name for name in flat if name in bilevel]
+    for name in flat:
+        try:
+            study("experiment=compare", "encoding=bilevel", f"encoding@encoding.inter={name}")
+        except ConfigError as error:
+            assert "subclass of Encoding" in str(error)
+            assert name not in bilevel, f"Makefile: LEVELS must leave out {name}: {error}"
+        else:
+            assert name in bilevel, f"Makefile: LEVELS leaves out {name}"
+
+
+def listed_by_make(variable):
+    """Return the words of a variable of the Makefile, as make expands it."""
+    show = ["make", "-s", "--eval", f"show: ; @echo $({variable})", "show"]
+    return subprocess.run(
+        show, cwd=ROOT.parent, check=True, capture_output=True, text=True
+    ).stdout.split()
 
 
 @pytest.mark.parametrize("encoding", ["rope", "bipe_rope"])
@@ -248,6 +286,7 @@ def test_an_experiment_says_first_how_it_is_run(experiment):
     assert second.startswith("# ")
     commands = ("prepare", "pretrain", "extend", "scrolls")
     runs = (*(f"bipe {command} experiment=" for command in commands), f"make {experiment}")
+    runs = (*runs, *("make encodings",) * (experiment == "compare"))
     assert any(f"{run}{experiment}" in second or run == second[2:] for run in runs) or (
         experiment == "pile_151m" and f"{experiment}_{{rope,bipe_rope,alibi,bipe_alibi}}" in second
     )

@@ -1,4 +1,4 @@
-"""What the page about segmenters shows, runs; what it names, is there."""
+"""What the pages about segmenters and encodings show, runs; what they name, is there."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,9 @@ from segmenters import Segmenter
 from segmenters.registry import SEGMENTERS
 from tests.segmenters.texts import any_text
 
-PAGE = (Path(__file__).parent.parent / "docs" / "segmenters.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "segmenters.md").read_text(encoding="utf-8")
+ENCODINGS = (ROOT / "docs" / "encodings.md").read_text(encoding="utf-8")
 
 
 def written() -> Segmenter:
@@ -36,3 +38,10 @@ def test_the_page_names_what_there_is():
     column = [row.split("|")[2] for row in table.splitlines()[2:] if row.startswith("|")]
     named = re.findall(r"`(\w+)`", " ".join(column))
     assert named and set(named) <= set(SEGMENTERS)
+
+
+def test_the_page_names_every_encoding_once_in_its_tables():
+    there = {path.stem for path in (ROOT / "conf" / "encoding").glob("*.yaml")}
+    rows = re.findall(r"^\| `(\w+)` \|", ENCODINGS, re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    assert {*rows, "bilevel"} >= there >= {*rows} and "`encoding=bilevel " in ENCODINGS

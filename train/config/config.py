@@ -176,6 +176,8 @@ def encoding_name(encoding: Any) -> str:
     if name == "RoPE":
         kinds = {"part": "Partial RoPE", "pairs": "p-RoPE"}
         name = next((kind for key, kind in kinds.items() if encoding.get(key)), name)
+    elif name == "Kerple" and encoding.get("kernel") == "power":
+        name = "Kerple Power"
     changes = (encoding_name(encoding[key]) for key in ("stretch", "far") if encoding.get(key))
     return " + ".join([name, *changes])
 

@@ -76,6 +76,11 @@ class TrainedRun:
         known = [row[metric] for row in self.metrics if row.get(metric) is not None]
         return sum(known) / len(known) if known else math.nan
 
+    def most_of(self, metric: str) -> float:
+        """Return the maximum of a column of metrics.csv; NaN if it is empty."""
+        known = [row[metric] for row in self.metrics if row.get(metric) is not None]
+        return max(known, default=math.nan)
+
     @cached_property
     def parameters(self) -> int:
         return sum(map(math.prod, read_shapes(self.folder / runs.MODEL / WEIGHTS).values()))

@@ -87,6 +87,7 @@ def _of_training(run: TrainedRun) -> Iterator[Row]:
         ("training_tokens", "tokens", notes.get("tokens")),
         ("training_steps", "steps", notes.get("steps")),
         ("training_seconds", "seconds", run.metrics[-1].get("seconds") if run.metrics else None),
+        ("training_memory", "GiB", run.most_of("peak_memory_gib")),
         ("training_skipped_steps", "steps", notes.get("skipped_steps", 0)),
         ("clamped_share", "share", run.mean_of("clamped_share")),
     ):

@@ -64,9 +64,10 @@ class Made:
         write_config(folder / "model", {"decoder": decoder, "notes": self.notes})
         seed = {} if self.seed is None else {"seed": self.seed}
         (folder / "config.yaml").write_text(json.dumps(seed | self.config))
-        lines = [f"{8192 * (i + 1)},{loss},{10.0 * (i + 1)},0.1\n"
+        head = "tokens,loss,seconds,clamped_share,peak_memory_gib\n"
+        lines = [f"{8192 * (i + 1)},{loss},{10.0 * (i + 1)},0.1,{1.25 - 0.25 * (i % 2)}\n"
                  for i, loss in enumerate(self.losses)]  # fmt: skip
-        (folder / "metrics.csv").write_text("tokens,loss,seconds,clamped_share\n" + "".join(lines))
+        (folder / "metrics.csv").write_text(head + "".join(lines))
         if self.rows:
             Journal(folder / FILE).append("cell", self.rows)
             (folder / "environment.json").write_text(json.dumps(self.environment))

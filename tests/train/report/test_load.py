@@ -27,7 +27,8 @@ def test_every_row_of_a_run_is_in_the_table(make):
             found = found[found[name].isna() if value is None else found[name] == value]
         assert found.value.tolist() == [row.value], at
     costs = {"parameters": 8, "training_tokens": 1_536_000, "training_steps": 188,
-             "training_seconds": 30, "training_row_length": 512, "clamped_share": 0.1}  # fmt: skip
+             "training_seconds": 30, "training_row_length": 512, "clamped_share": 0.1,
+             "training_memory": 1.25}  # fmt: skip
     for measure, value in costs.items():
         assert held[held.measure == measure].value.tolist() == [pytest.approx(value)], measure
     assert held[held.measure == "training_loss"].stop.tolist() == [8192, 16384, 24576]

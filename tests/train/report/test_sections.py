@@ -259,6 +259,11 @@ def test_what_was_left_out_and_not_evaluated_is_named(make):
     assert "not evaluated yet: ALiBi" in shown(results, "training")
 
 
+def test_time_and_memory_of_training_are_side_by_side(make):
+    told = shown(make.results(make.run(), make.run("ALiBi")), "training")
+    assert "GiB" in told and told.count("1.25") == 2
+
+
 def test_credentials_in_a_configuration_are_struck_out(make):
     one, two = make.run(), make.run("ALiBi")
     one.config |= {"wandb": {"api_key": "abc123"}, "list": [{"Password": "abc123"}], "steps": 999}

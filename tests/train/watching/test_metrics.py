@@ -3,16 +3,18 @@
 import csv
 import io
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from tests.train.studies import TIMES
 from train.errors import DataError
 from train.fit.watching.metrics import COLUMNS, MetricsFile, read_metrics
 from train.fit.watching.progress import ProgressBar
-from train.fit.watching.speed import Clock
+from train.fit.watching.speed import Clock, forget_peak_memory, peak_memory_gib
 
 
 class Run:
@@ -113,6 +115,16 @@ def test_the_time_of_all_parts_is_counted(tmp_path, monkeypatch):
     now[0] += 1000.0  # between the parts
     Run(MetricsFile(path=path, every=1), step=2).train(5)
     assert [row["seconds"] for row in read_metrics(path)] == [2.0, 4.0, 6.0, 8.0, 10.0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux resets the peak of a process")
+def test_the_memory_of_a_run_is_not_that_of_the_run_before():
+    cpu = torch.device("cpu")
+    held = b"1" * (256 << 20)
+    before = peak_memory_gib(cpu)
+    del held
+    forget_peak_memory(cpu)
+    assert peak_memory_gib(cpu) < before - 0.2
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])

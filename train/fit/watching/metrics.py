@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bipe import DecoderConfig
 from train.disk.files import full_disk, sync, write_whole
-from train.fit.watching.speed import Clock, Utilisation, peak_memory_gib
+from train.fit.watching.speed import Clock, Utilisation, forget_peak_memory, peak_memory_gib
 
 COLUMNS = (
     "step",
@@ -110,6 +110,7 @@ class MetricsFile(EachStep):
 
     def begin(self, trainer: lightning.Trainer) -> None:
         if self._decoder is not None:
+            forget_peak_memory(trainer.strategy.root_device)
             self._utilisation = Utilisation(self._decoder, trainer)
         known = read_metrics(self.path)
         self._rows = [row for row in known if row["step"] <= trainer.global_step]

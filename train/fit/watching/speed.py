@@ -8,10 +8,12 @@ start. Without a peak (a GPU that is not in the table, or in float32) MFU is lef
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 import time
 from collections import deque
+from pathlib import Path
 
 import lightning
 import torch
@@ -21,6 +23,7 @@ from train.fit.flops import peak_flops, step_flops
 
 _SIZE, _TIMES = 768, 5  # of the matrix product that measures a CPU
 _GIB = 1 << 30
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 class Clock:
@@ -69,8 +72,20 @@ class Utilisation:
         return round(tokens_per_second * flops / self._peak, 4)
 
 
+def forget_peak_memory(device: torch.device) -> None:
+    """Count peak memory from now on, so that a run of a sweep does not report that of another.
+
+    Of a process only Linux does; elsewhere the peak stays that since its start.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):
+            _CLEAR.write_text("5")  # proc_pid_clear_refs(5): resets the peak, and nothing else
+
+
 def peak_memory_gib(device: torch.device) -> float:
-    """Return the most memory so far: of tensors on a GPU, else of the process."""
+    """Return the most memory of the run so far: of tensors on a GPU, else of the process."""
     if device.type == "cuda":
         used = torch.cuda.max_memory_allocated(device)
     else:

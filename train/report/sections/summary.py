@@ -242,7 +242,7 @@ def _table(results: Results) -> Table:
 
 
 def training(results: Results) -> Section | None:
-    """Show the loss against tokens seen, next to steps, time and faults."""
+    """Show the loss against tokens seen, next to steps, time, memory and faults."""
     if not results.arms:
         return None
     cells = results.cells("training_loss")
@@ -250,12 +250,12 @@ def training(results: Results) -> Section | None:
         name="training", y_name="training loss, nats per token", cells=cells, x="stop",
         styles=results.looks, x_name="tokens seen", x_scale="linear",
     )  # fmt: skip
-    costs = ("training_tokens", "training_steps", "training_seconds", "clamped_share",
-             "training_skipped_steps")  # fmt: skip
+    costs = ("training_tokens", "training_steps", "training_seconds", "training_memory",
+             "clamped_share", "training_skipped_steps")  # fmt: skip
     at = {(row.arm, row.measure): row.value for row in results.cells(*costs).itertuples()}
     rows: list[Line] = []
     for arm in results.arms:
-        tokens, steps, seconds, clamped, skipped = (
+        tokens, steps, seconds, memory, clamped, skipped = (
             at.get((arm.label, measure), math.nan) for measure in costs
         )
         losses = cells[cells.arm == arm.label].sort_values("stop").value
@@ -265,17 +265,18 @@ def training(results: Results) -> Section | None:
             count(steps),
             amount(tokens / seconds) if seconds > 0 and math.isfinite(tokens) else DASH,
             duration(seconds),
+            fixed(memory, 2) if math.isfinite(memory) else DASH,
             percent(clamped, 1) if math.isfinite(clamped) else DASH,
             count(skipped),
         ])  # fmt: skip
     words = ("The loss on training batches. Models that had not finished falling might change "
              "places with more training.")  # fmt: skip
     note = (
-        "Last loss: of the last logged batch, so it is noisy. Clamped: the share of tokens farther "
-        "into their segment than the table of intra positions is long. Skipped: steps whose loss "
-        "was not a number."
+        "Last loss: of the last logged batch, so it is noisy. GiB: the most memory of the process "
+        "(of tensors on a GPU). Clamped: the share of tokens farther into their segment than the "
+        "table of intra positions is long. Skipped: steps whose loss was not a number."
     )
-    head = ["model", "last loss", "steps", "tokens/s", "time", "clamped", "skipped"]
+    head = ["model", "last loss", "steps", "tokens/s", "time", "GiB", "clamped", "skipped"]
     names = ", ".join(results.unmeasured)
     missing = f"Trained and not evaluated yet: {names}. `bipe evaluate` measures them."
     figure = Figure(drawing=chart.draw(), table=Table(head, rows, note=note))
