@@ -244,8 +244,12 @@ def test_deberta(case):
         share = "pos_key_proj.weight" not in given
         names = {"c2p": "key_proj", "p2c": "query_proj"} if share else {
             "c2p": "pos_key_proj", "p2c": "pos_query_proj"}  # fmt: skip
-    terms = tuple(name for name in ("c2p", "p2c") if name in case.split("_")
-                  or (name == "c2p" or "nobucket" in case))  # fmt: skip
+    own = {"c2p": ("pos_proj", "pos_key_proj"), "p2c": ("pos_q_proj", "pos_query_proj")}
+    terms = tuple(
+        term
+        for term, names_ in own.items()
+        if term in case or any(f"{name}.weight" in given for name in names_)
+    )
     deberta = DeBERTa(width=width, n_head=n_head, span=len(table) // 2, terms=terms)
     relative = TORCH[f"{case}/relative_pos"]
     values = {"table": table}
@@ -255,9 +259,8 @@ def test_deberta(case):
         offset = given.get(f"{names[term]}.bias", torch.zeros(width))
         values[f"{term}_bias"] = offset.unflatten(0, (n_head, -1))[None]
     fill(deberta, **values)
-    deberta._index = lambda q_ids, k_ids: (
-        (relative + deberta.span).clamp(0, 2 * deberta.span - 1).expand(len(q_ids), -1, -1)
-    )
+    index = (relative + deberta.span).clamp(0, 2 * deberta.span - 1)  # in its own log buckets
+    deberta._index = lambda q_ids, k_ids: index.expand(len(q_ids), -1, -1)
     at = ids(hidden.shape[1], len(hidden))
     everything = torch.ones(1, hidden.shape[1], hidden.shape[1], dtype=torch.bool)
     bias = deberta.bias(at, at).in_layer(0)
