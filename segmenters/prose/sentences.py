@@ -195,7 +195,7 @@ def _missing(backend: str, language: str) -> str | None:
         try:
             import_module("segmenters.prose.thai")
         except ImportError as error:
-            return f"{wrong} PyThaiNLP is not installed ({error}): pip install bipe[thai]"
+            return f"{wrong} PyThaiNLP is not installed ({error}): pip install pythainlp"
         return None
     try:
         from segmenters.prose import spacy_pipeline

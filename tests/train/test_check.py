@@ -82,7 +82,7 @@ def test_an_unknown_key_is_named_with_what_was_meant():
 
 def test_a_key_like_no_other_gets_the_list_of_keys():
     (fault,) = faults(encoding=ROPE | {"zzzz": 1})
-    assert fault.endswith("there are: head_width, interleaved, stretch, theta")
+    assert fault.endswith("there are: head_width, interleaved, pairs, part, stretch, theta")
 
 
 def test_a_wrong_type_is_named_with_key_rule_and_value():

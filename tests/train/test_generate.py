@@ -172,7 +172,6 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
         (["generate.source=prose"], "generate.source: 'prose' is no source"),
         (["generate.segmenter=lien"], "generate.segmenter: there is no 'lien'"),
         (["generate.segmenter='stride:size=3'"], "there is no parameter 'size'"),
-        (["generate.segmenter=lean"], "set generate.segmenter to one that is followed"),
         (["generate.segmenter=mixed"], "set generate.segmenter to one that is followed"),
         (["generate.file=nowhere"], "generate.prompt and generate.file are both set"),
     ],
