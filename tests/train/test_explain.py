@@ -28,6 +28,7 @@ def explain(tmp_path, monkeypatch, capsys):
     def run(*words, status=0):
         assert main(["explain", *SMALL, *words]) == status
         said = capsys.readouterr()
+        assert not (status and said.out)
         return said.err if status else said.out
 
     return run
@@ -69,6 +70,9 @@ def test_layers_far_and_stretch_are_named(explain):
     said = explain("encoding=rope", "+encoding.stretch._target_=bipe.extension.Linear",
                    "+encoding.stretch.factor=4.0")  # fmt: skip
     assert "stretch of encoding: Linear(" in said and "factor=4.0" in said
+    said = explain("encoding=bipe_rope", "stretch=yarn", "stretch.factor=4.0")
+    assert said.startswith("BiPE-RoPE + YaRN,")
+    assert "stretch of inter: YaRN(" in said and "original_length=64" in said
 
 
 def test_the_paths_are_those_that_attention_takes(explain):
@@ -139,6 +143,8 @@ def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
             ("encoding=bilevel", "encoding@encoding.intra=rope", "encoding@encoding.inter=pope"),
             "PoPE (PolarRotation) cannot be combined with another rotation",
         ),
+        (("encoding=alibi", "stretch=yarn"), "stretch: "),
+        (("encoding=rope", "attention=banded"), "'banded' takes a linear bias"),
         (("encoding=rope", "--svg", "x.png"), "--svg must name a file that ends in .svg"),
         (("encoding=rope", "--svg", "no/x.svg"), "there is no folder no"),
         (("encoding=rope", "--lengths", "0"), "must be numbers from 1 up, was: 0"),

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
+from bipe.extension import extend_config
 from bipe.positions import Positions
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
@@ -33,14 +34,15 @@ def explain(
 ) -> None:
     """Print what there is to know of the configured encoding; draw it into files if asked."""
     decoder = _decoder(config)
-    name = encoding_name(config.encoding)
+    name = encoding_name(decoder.encoding)
     with torch.no_grad():
         scheme = _scheme(config, decoder)
         parts = parts_of(scheme, n_layer=decoder.n_layer)
         drawn = list(curves([*parts, *together(scheme, parts)], decoder, config.row_length))
         heads = f"{decoder.n_head} heads of width {decoder.head_width}"
+        costly = list(_costly(config, decoder, scheme, lengths))  # may be refused
         _write([f"{name}, for {decoder.n_layer} layers with {heads}", *_described(scheme, parts)])
-        _write(_costly(config, decoder, scheme, lengths))
+        _write(costly)
         _write(["", *text.ids(parts)])
         for curve in drawn:
             _write(["", *text.chart(curve)])
@@ -84,7 +86,15 @@ def _decoder(config: Config) -> DecoderConfig:
         made: DecoderConfig = config.call("model", encoding=dict(config.encoding), **given)
     with as_config_error("encoding: "), torch.device("meta"):
         Decoder(made, allowed=config.allowed)
-    return made
+    return _stretched(made, config) if config.stretch else made
+
+
+def _stretched(decoder: DecoderConfig, config: Config) -> DecoderConfig:
+    """Return the model as `bipe extend stretch=...` would make it after rows of `row_length`."""
+    strategy = dict(config.stretch or {})
+    unit = None if strategy.get("original_length") is not None else config.row_length
+    with as_config_error("stretch: "):
+        return extend_config(decoder, strategy, notes={}, unit=unit, allowed=config.allowed).config
 
 
 def _scheme(config: Config, decoder: DecoderConfig) -> Any:

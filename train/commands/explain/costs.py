@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 import torch
 
-from bipe.attention.dispatch import Case, choose_rule
+from bipe.attention.dispatch import Case, choose_attention, choose_rule
 from bipe.attention.fused import bias_row_works
 from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings.base import Encoding, Layers, far_of
 from bipe.positions import Positions
+from train.errors import as_config_error
 from train.fit.flops import counter
 from train.fit.plan.memory import Step, activations, count_weights
 from train.fit.plan.plan import attention_of
@@ -72,6 +73,8 @@ def paths(scheme: Any, *, lengths: Sequence[int], path: Any) -> Iterator[tuple[s
 
 
 def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> Iterator[str]:
+    if path != "auto":
+        _require_possible(scheme, path)
     plain = [time for time in lengths if not _passes(scheme, time)]
     yield from _joined(
         {
@@ -86,6 +89,16 @@ def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> It
             parts = f"{name}: {count} part{plural} of the keys under one softmax"
             yield f"train, read: in passes at {time:,} ids ({parts})"
     yield from _joined({"write a token": _reading(scheme, device, plain, path, queries="one")})
+
+
+def _require_possible(scheme: Any, path: Any) -> None:
+    """Raise ConfigError for a path that the bias cannot take; one by layer is not known here."""
+    at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8), packed=False)
+    bias = scheme.bias(at, at)
+    leaves = () if bias is None else bias.leaves()
+    if far_of(scheme) is None and not any(x.layered for x in leaves):
+        with as_config_error("attention: "):
+            choose_attention(bias=bias, q_at=at, k_at=at, path=path)
 
 
 def _training(
