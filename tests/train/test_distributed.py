@@ -144,6 +144,16 @@ def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(
     assert_same(run, alone["bipe_rope"])
 
 
+def test_encodings_with_parameters_in_every_layer_or_in_none_are_sharded(data, tmp_path):
+    """Gates of each layer, a table of buckets and kernels that all layers share: in two shards."""
+    sweep = ("fox", "t5", "kerple")
+    words = (f"data={data}", f"out={tmp_path}", "rows.micro_batch=2", "trainer=fsdp2", *TWO)
+    finish(start("-m", f"encoding={','.join(sweep)}", *words, cwd=tmp_path))
+    for name in sweep:
+        alone = pretrain(f"data={data}", f"out={tmp_path}/alone", f"encoding={name}")
+        assert_same(tmp_path / name, alone)
+
+
 @pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
 def test_two_processes_that_share_each_row_have_the_losses_of_one(trainer, data, tmp_path, alone):
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", f"trainer={trainer}", *TWO)
