@@ -39,7 +39,7 @@ segmentation: .venv/demo.done
 # One model per encoding of conf/encoding: first those that train at 0.5 to 1 times the speed of RoPE,
 # then the others, the fastest first; all of them with one seed before the next. 1.4M tokens each, so
 # 3 to 6 minutes on two cores at 9,000 to 4,000 tokens/s, and up to 25 for content at 1,000: about
-# four hours per seed, and one for the evaluation, of which RoPE takes a minute and TENER five
+# four hours per seed, and one for the evaluation, of which RoPE takes a minute and TENER seven
 # (estimated from 5 to 12 steps of each on a shared machine). For less:
 #   make encodings SEEDS=0 ENCODINGS="rope alibi fox"
 # `make encodings_bilevel` trains the same within BiPE, over segments, and reports on both.
