@@ -1,16 +1,20 @@
 """Laws that every encoding passes, flat and bilevel, in train and in eval."""
 
 import dataclasses
+import functools
 
 import pytest
 import torch
 
-from bipe import Positions
+from bipe import Decoder, Positions
+from bipe.build import find
 from bipe.encodings import ALiBi, Learned, RoPE
 from bipe.loss import summed_cross_entropy
+from tests.bipe import test_cache
 from tests.bipe.conftest import (
     CONFIGURED,
     FLAT,
+    N_HEAD,
     SCHEMES,
     bare_encoding,
     forms_of,
@@ -210,9 +214,44 @@ def test_bad_parameters_are_named(make, message):
         make()
 
 
-def test_a_new_encoding_is_held_to_every_law_in_all_its_forms():
+TOY = """
+import torch
+
+from bipe.bias import DistanceBias
+from bipe.encodings import Encoding
+
+
+class Toy(Encoding):
+    def __init__(self, *, n_head):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.zeros(n_head, 4))
+
+    def bias(self, q_ids, k_ids):
+        return DistanceBias(function=lambda d: self.table[:, d % 4], q_ids=q_ids, k_ids=k_ids)
+"""
+
+
+def test_a_new_encoding_is_held_to_every_law_in_all_its_forms(tmp_path, monkeypatch):
     """One file and one YAML: nothing else names an encoding."""
-    forms = forms_of("mine", {"_target_": "bipe.encodings.alibi.ALiBi", "n_head": 6})
-    assert set(forms) == {"flat_mine", "bilevel_mine", "layers_mine"}
     for name in CONFIGURED:
         assert any(scheme == name or scheme.endswith(f"_{name}") for scheme in SCHEMES), name
+    (tmp_path / "toys.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, partial in (("Decoder", Decoder), ("find", find)):
+        own = functools.partial(partial, allowed=("toys.",))
+        monkeypatch.setattr(f"tests.bipe.conftest.{name}", own)
+    forms = forms_of("toy", {"_target_": "toys.Toy", "n_head": N_HEAD})
+    assert set(forms) == {"flat_toy", "bilevel_toy", "layers_toy"}
+    monkeypatch.setitem(FLAT, "flat_toy", forms["flat_toy"])
+    for name, form in forms.items():
+        monkeypatch.setitem(SCHEMES, name, form)
+        test_packed_equals_alone(name, "train")
+        test_nothing_reaches_an_earlier_token_or_another_document(name)
+        test_padding_changes_nothing(name)
+        test_the_path_that_is_chosen_is_the_reference(name)
+        test_gradients_reach_every_parameter(name, "train")
+        test_weights_make_the_round_trip(name)
+        test_cache.test_cached_equals_uncached(name, "uneven")
+    test_an_encoding_says_whether_it_sees_a_shift_of_its_ids("flat_toy")
+    test_an_encoding_says_whether_it_draws("flat_toy")
+    test_gradients_of_the_parameters_are_those_of_differences("flat_toy")
