@@ -79,7 +79,7 @@ def test_the_library_may_be_missing(monkeypatch):
     monkeypatch.setattr(sentences, "import_module", without)
     sentences._missing.cache_clear()
     try:
-        with pytest.raises(ValueError, match=r"not installed .*: pip install bipe\[thai\], or set"):
+        with pytest.raises(ValueError, match=r"not installed .*: pip install pythainlp, or set"):
             THAI.cut(HOME)
         allowed = Sentences(backend="thai", fallback=True)
         assert allowed.cut(f"{HOME} {DAY}").tolist() == RULES.cut(f"{HOME} {DAY}").tolist()
