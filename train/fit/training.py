@@ -1,5 +1,6 @@
 """A training run, from the claim of its folder to the written model."""
 
+import atexit
 import contextlib
 import logging
 import os
@@ -379,8 +380,13 @@ def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) 
             hydra.cfg = None
             yield
         ours = environment["LOCAL_RANK"] is None and world() is None  # else for the whole sweep
-        if ours and torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
+        if torch.distributed.is_initialized():
+            leave = torch.distributed.destroy_process_group
+            if ours:
+                leave()
+            else:  # the threads of a group that is there when a process ends may abort it
+                atexit.unregister(leave)
+                atexit.register(leave)
     except SystemExit as exit:  # Lightning exits like this, silently, on Ctrl-C
         if isinstance(exit.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from exit
