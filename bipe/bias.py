@@ -52,9 +52,9 @@ class Bias(ABC):
         """
         return self.spread(plain.dtype) if spread else self.dense(plain.dtype)
 
-    def valued(self, weights: Tensor, v: Tensor) -> Tensor:
-        """Return what queries read with these weights: of `v`, and of values of the bias."""
-        return weights.to(v.dtype) @ v
+    def valued(self, weights: Tensor) -> Tensor | None:
+        """Return what is added to the values that queries read with these weights; None: 0."""
+        return None
 
     def leaves(self) -> tuple[Bias, ...]:
         """Return the biases that this one is a sum of."""
@@ -252,10 +252,9 @@ class ContentBias(Bias):
         found = self.encoding.content(q, k, plain, self.q_ids, self.k_ids, allowed, self.state)
         return found.to(plain.dtype)
 
-    def valued(self, weights: Tensor, v: Tensor) -> Tensor:
-        plain = weights.to(v.dtype) @ v
-        own = self.encoding.valued(weights, self.q_ids, self.k_ids, self.state)
-        return plain if own is None else plain + own.to(v.dtype)
+    def valued(self, weights: Tensor) -> Tensor | None:
+        own: Tensor | None = self.encoding.valued(weights, self.q_ids, self.k_ids, self.state)
+        return own
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> ContentBias:
         return _part(self, rows, queries, keys)
@@ -313,10 +312,6 @@ class BiasSum(Bias):
         self, q: Tensor, k: Tensor, plain: Tensor, allowed: Tensor, *, spread: bool = False
     ) -> Tensor:
         return sum(part.added(q, k, plain, allowed, spread=spread) for part in self.parts)  # type: ignore[return-value]
-
-    def valued(self, weights: Tensor, v: Tensor) -> Tensor:
-        plain = weights.to(v.dtype) @ v
-        return plain + sum(part.valued(weights, v) - plain for part in self.parts)
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> BiasSum:
         parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)

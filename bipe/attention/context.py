@@ -63,7 +63,7 @@ class Context:
         self,
         layer: int,
         k: Float[Tensor, "batch kv_head part width"],
-        v: Float[Tensor, "batch kv_head part of_value"],
+        v: Float[Tensor, "batch kv_head part v_width"],
     ) -> tuple[Tensor, Tensor]:
         """Return keys and values of whole rows."""
         gathered: Tensor = _Gathered.apply(torch.cat((k, v), -1), self.group)

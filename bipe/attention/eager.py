@@ -107,8 +107,12 @@ def scores_of(
 
 
 def valued(weights: Tensor, v: Tensor, bias: Bias | None) -> Tensor:
-    """Return what queries read with these weights."""
-    return weights.to(v.dtype) @ v if bias is None else bias.valued(weights, v)
+    """Return what queries read with these weights, of `v` and of the values of a bias."""
+    out = weights.to(v.dtype) @ v
+    for leaf in () if bias is None else bias.leaves():
+        if (own := leaf.valued(weights)) is not None:
+            out = out + own.to(v.dtype)
+    return out
 
 
 def padded(v: Tensor, *, to: Tensor) -> Tensor:

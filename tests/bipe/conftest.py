@@ -125,6 +125,23 @@ CONFIGURED = {
 }
 for _name, _description in CONFIGURED.items():
     SCHEMES.update(forms_of(_name, _description))
+# Biases of every kind under one softmax: a row, gates, a table, content and its values.
+_KINDS = ("alibi", "fox", "t5", "shaw")
+SCHEMES["chain_of_kinds"] = target(
+    "Chain",
+    links=[
+        target("Bilevel", intra=target("NoPE"), inter=CONFIGURED[name])
+        if name in ("t5", "shaw")
+        else target("Flat", encoding=CONFIGURED[name])
+        for name in _KINDS
+    ],
+)
+SCHEMES["chain_of_gates"] = target(
+    "Chain", links=[target("Flat", encoding=CONFIGURED[name]) for name in ("fox", "cable", "alibi")]
+)
+SCHEMES["chain_of_gates_and_tables"] = target(
+    "Chain", links=[target("Flat", encoding=CONFIGURED[name]) for name in ("fox", "t5")]
+)
 FLAT = {name: scheme for name, scheme in SCHEMES.items() if scheme["_target_"].endswith(".Flat")}
 
 
