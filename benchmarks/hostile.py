@@ -28,6 +28,7 @@ import random
 import resource
 import signal
 import string
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -275,6 +276,8 @@ def fuzz(known: dict[str, Sample], seeds: Iterable[int], limit: float, size: int
     slowest: dict[str, list[tuple[float, int]]] = {name: [] for name in known}
     for seed in seeds:
         text, texts = document(seed), texts + 1
+        if texts % 1000 == 0:
+            print(f"{texts} texts, {faults} faults", file=sys.stderr, flush=True)
         for name, (segmenter, _) in known.items():
             took, fault = examined(segmenter, text, limit)
             if fault:

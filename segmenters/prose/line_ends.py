@@ -1,4 +1,4 @@
-"""Lines that start a paragraph, and with it a sentence; headings that start a section.
+"""Lines that start a paragraph or an item of a list, and with it a sentence; headings of sections.
 
 Behind a blank line a paragraph starts. Behind one line end it does in text that is not wrapped, by
 `line_ends`: "wrapped" (never), "paragraph" (always) or "auto".
@@ -61,6 +61,49 @@ def sections(text: str, paragraphs: Iterable[int]) -> Iterator[int]:
         if found and not last:
             yield place
         last = found
+
+
+# An item of a list at the start of a line, and how many characters behind it the next one may be.
+_MARK = (
+    r"(?P<line>[ \t]{0,16}(?P<mark>[*+\u2022\u2023\u2043-]"
+    r"|(?P<open>\(?)(?:(?P<number>\d{1,3})|(?P<letter>[a-y]))(?:\.\)|[.)])))[ \t]{1,8}+\S"
+)
+_FIRST_ITEM, _ITEM = re.compile(_MARK), re.compile(r"\n" + _MARK)
+_LINE_START = re.compile(r"\n[ \t]{0,16}+(?P<first>\S)|\n[ \t\r]*+(?P<blank>\n)")
+_AFTER_COLON = re.compile(r":[ \t]{0,8}\n[ \t]{0,16}(?=[*+\u2022\u2023\u2043-])")
+_ITEM_REACH = 400
+
+
+def list_starts(text: str, first: int) -> Iterator[int]:
+    """Yield the places from `first` on of lines that count on from an item of a list above them.
+
+    They have the same bullet, or begin as the next number does; the next letter counts only below
+    lines too short to be wrapped. A bullet below a colon starts a list. Only the first character of
+    a line and what is above it are read.
+    """
+    before = max(0, first - _ITEM_REACH)
+    yield from (match.end() for match in _AFTER_COLON.finditer(text, before))
+    items = [*_ITEM.finditer(text, before)]
+    if before == 0 and (item := _FIRST_ITEM.match(text)):
+        items.insert(0, item)
+    for item, below in zip(items, [*items[1:], None], strict=False):
+        start, sign = item.start("line"), _next_sign(item)
+        reach = _SHORT if item["letter"] else _ITEM_REACH
+        stop = min(start + reach, below.start("mark") + 1 if below else len(text))
+        for line in _LINE_START.finditer(text, item.end("mark"), stop):
+            if line["blank"]:
+                break
+            if line["first"] == sign and line.start("first") >= first:
+                yield line.start("first")
+
+
+def _next_sign(item: re.Match[str]) -> str:
+    """Return the character with which the next item begins."""
+    if item["open"]:
+        return "("
+    if item["number"]:
+        return str(int(item["number"]) + 1)[0]
+    return chr(ord(item["letter"]) + 1) if item["letter"] else item["mark"]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from segmenters.prose import ahead
 from segmenters.prose import tables as lists
+from segmenters.prose.line_ends import list_starts
 from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
 
 _PLACED = ("simple", "always")
@@ -55,6 +56,8 @@ _PAUSES = re.compile(
     r"(?<!\u0ea7\u0ec8\u0eb2)(?<!\u0e84\u0eb7)(?<!\u0ec0\u0e8a\u0eb1\u0ec8\u0e99)"
     r"\s{1,8}(?=[\u0e01-\u0edf])"
 )
+# Glued to the next sentence without doubt: "on Monday.The", "1,000.The".
+_DAY, _THOUSANDS = re.compile(r"[A-Z][a-z]{2,5}day"), re.compile(r"\d,\d\d\d\Z")
 _PHRASES = re.compile(r"[\u0e01-\u0e5b]\s{1,8}(?=[\u0e01-\u0e5b])")
 
 
@@ -92,6 +95,8 @@ def sentence_ends(
         if thai is not None:
             items = [place for place in items if not "\u0e01" <= text[place] <= "\u0e5b"]
             items += thai(text, [match.end() for match in _PHRASES.finditer(text, first)])
+    if "\n" in text:
+        items += list_starts(text, position)
     if next_word:
         items += ahead.item_starts(text)
     items = sorted(set(items))
@@ -242,6 +247,8 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         return False
     if run[0] != "." or run[1:2] in _PLAIN_SET:
         return _ends_question(text, match, place, last, run, gap, next_word)
+    if gap == "  " and following.isupper() and text.endswith(" . . ", 0, start):
+        return True  # words left out, and two spaces, as between sentences
     if following.isdigit() and text[place - 1 : place].isdigit():
         return False
     upper = following.isupper() or following in _QUOTES
@@ -343,8 +350,12 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
     if _ARMENIAN.match(before):
         return False
     if emoji or before.isupper() or not before.isalpha():
-        return emoji
+        return emoji or (
+            run == "." and _THOUSANDS.search(text, max(0, start - 5), start) is not None
+        )
     word = text[max(0, start - WINDOW) : start].rsplit(None, 1)[-1]
+    if run == "." and _DAY.fullmatch(word):
+        return True
     if len(run) > 1 or run != ".":
         return word.isalpha() and word[1:].islower()
     return len(word) > 3 and is_plain(word)

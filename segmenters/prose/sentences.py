@@ -84,7 +84,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
         require_type("backend", self.backend, str)

@@ -42,6 +42,11 @@ _CONSONANTS = re.compile(
 # "Hmm. Then", "Shh. Quiet".
 _SOUND = re.compile(r"m*h*m+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+|h+")
 _VIRAMA = 9
+# "At 5 a.m. Mr. Smith": a sentence that begins so and is no longer than this.
+_HOURS, _ADVERBIAL, _LONGEST_PHRASE = ("a.m", "p.m"), re.compile("(?:At|In|On|By) "), 64
+# Letters of Czech and Slovak, in which a period makes a Roman numeral an ordinal.
+_CZECH = re.compile("[\u010d\u010f\u011b\u013a\u013e\u0148\u0155\u0159\u0161\u0165\u016f\u017e]")
+_ROMAN = re.compile(r"[IVX]{2,5}")
 
 
 def ends_before_lower(text: str, start: int, run: str) -> bool:
@@ -108,6 +113,8 @@ def period_ends(
         return False  # "aus dem 1. -3. Jahrhundert"
     if word[:1].isdigit():
         return _number_ends(word, before, following)
+    if word in _HOURS and following == "M" and start - last <= _LONGEST_PHRASE:
+        enough = enough and not _ADVERBIAL.match(text, last)
     return _word_ends(word, before, following, upper and enough, starts)
 
 
@@ -161,6 +168,8 @@ def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool
     if (
         lower in lists.MAY_END and word not in lists.BEFORE_NAME
     ):  # "In the U.S. Senate": so few words are hardly a sentence
+        if starts is None and following == "D" and lower in ("co", "corp"):
+            return upper
         if lower not in lists.NAMED:
             return upper or starts is True
         return upper and (following in lists.STARTING if starts is None else starts)
@@ -179,7 +188,9 @@ def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool
         initial = word[0].isupper() and len(word) == 2
         counted = before and _COUNTED.fullmatch(before)
         return bool(upper or counted) and not (following.isdigit() or initial)
-    if before.lower() in lists.BEFORE_ORDINAL and _ORDINAL.fullmatch(word):
+    if _ORDINAL.fullmatch(word) and (
+        before.lower() in lists.BEFORE_ORDINAL or (before.islower() and _CZECH.search(before))
+    ):
         return False
     return word[0] < "\u0900" or not _is_initial(word)
 

@@ -70,6 +70,16 @@ CAUSAL = {
     "Polish": "Na ul. Polnej o godz. 9 oraz m.in. Jan. |Dobrze.",
     "Dutch": "Met dhr. Bos en mevr. Prins, d.w.z. Ja. |Goed.",
     "Portuguese": "O Sr. Silva e a Sra. Costa. |V\u00e3o.",
+    "items of lines": "Take:\n|* bread\n|* milk - or\n so\n|* rice\n\n|1. one\n|2. two",
+    "items of letters": "a. one\n|b. two\n\n|(1) so\n|(2) then\n\n|a) long, "
+    + "long " * 9
+    + "\nbut.",
+    "items without end": "a. one\nc. three\n7. one\n9. two\n+ one\n- two",
+    "phrases of time": "At 5 a.m. Mr. Hale left. |He was home by 6 a.m. |Mr. Hale was not.",
+    "no white space behind days": "I left on Monday.|He had paid 1,000.|It is 1.5.A",
+    "three periods and two spaces": "Happy . . .  |No one was. |Sad . . . No one was.",
+    "firms before Danish": "Hun var hos Briggs & Co. |Det var godt.",
+    "Roman ordinals": "Boli \u0161esti XII. Pluku. |To je Henry II. |So.",
     "Russian": "\u041d\u0430 \u0443\u043b. \u041c\u0438\u0440\u0430. |\u0414\u0430.",
 }
 READ_AHEAD = {
@@ -79,7 +89,7 @@ READ_AHEAD = {
     "lettered items": "a. The first |b. The second |c. The third",
     "items count on": "1. Take them all |2. Rest",
     "items behind a sentence": "So it went. |a. here |b. there |c. back. |Call 1) him 2) her.",
-    "items of lines": "Take:\n|* bread\n|* milk - or\n so\n|* rice\n\n|1. one\n|2. two\n3) three",
+    "items of lines": "Take:\n|* bread\n|* milk - or\n so\n|* rice\n\n|1. one\n|2. two\n7) three",
     "speech in small letters": "- Why? - she asked. |Come home! he said. |What for? |- No.",
     "times": "It left at 6 p.m. |Travelers wait. |She had an I.V. |It was late.",
     "no white space": "We saw the world.|Today is Tuesday.|Mr. Blanc paid 1,000.|That is Node.Js.",
@@ -113,7 +123,25 @@ _HARD = [
     *(" ''", " ' ", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
     *("\u201d ", " (", "\u1361\u1361", "1.", "Mr.", "U.S", "es.", "a) "),
 ]
-hard = st.lists(st.sampled_from(_HARD), max_size=30).map("".join)
+_LISTS = [
+    "* ",
+    "- ",
+    "1. ",
+    "2",
+    "(1) ",
+    "(",
+    "a) ",
+    "b",
+    "c",
+    "\n",
+    "\n  ",
+    ":\n",
+    "word ",
+    "so. ",
+]
+hard = st.one_of(
+    st.lists(st.sampled_from(signs), max_size=30).map("".join) for signs in (_HARD, _LISTS)
+)
 
 
 @given(text=hard)
