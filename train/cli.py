@@ -6,6 +6,7 @@ Help and errors of the command line import nothing heavy, so that they are insta
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -29,18 +30,25 @@ COMMANDS = {
     "doctor": "what this machine has, and whether a study can run on it; the cure for each",
     "status": "what runs and prepared data are doing, and what the same command would do; --json",
     "explain": "an encoding: formula, hooks, cost, attention path, curves; --svg, --pdf",
+    "completion": "bash, zsh or fish: a script that lets Tab complete commands and keys",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
 # Commands with options of their own and no configuration, and their modules.
 _PLAIN = {name: name for name in ("verify", "export", "segment")} | {"status": "during.status"}
 EXIT_FAULT = 2
+_HELP = {"-h", "--help"}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run `bipe` and return the exit status."""
     try:
         with stop.heard_or_not(), stop.stopping():
-            return _main(sys.argv[1:] if argv is None else argv)
+            status = _main(sys.argv[1:] if argv is None else argv)
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:  # the reader has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except stop.Stopped as stopped:
         if stopped.text is None:  # another rank says it
             return stopped.status
@@ -48,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words or words[0] in (*_HELP, "help"):
         print(_usage())
         return 0 if words else EXIT_FAULT
     if words[0] in ("-V", "--version"):
@@ -59,17 +67,30 @@ def _main(words: list[str]) -> int:
     command = words[0]
     if command not in COMMANDS:
         return _fault(f"there is no command {command!r}; {nearest(command, COMMANDS)}")
+    if words[:2] == ["evaluate", "statistics"]:
+        command, words = "statistics", words[1:]
+    if _HELP & set(words[1:]):
+        from train.launch.help_pages import PAGES, help_page
+
+        if command in PAGES:
+            return _guarded(lambda: print(help_page(command, words[1:])) or 0)
+    if command == "completion":
+        from train.launch.completion import completion
+
+        return _guarded(lambda: print(completion(words[1:], commands=list(COMMANDS))) or 0)
     if command in ("doctor", "explain"):
         examining = import_module("train.launch.examining")
         return _guarded(lambda: int(getattr(examining, command)(words[1:])))
     if command in _PLAIN:
         return int(import_module(f"train.commands.{_PLAIN[command]}").main(words[1:]))
+    if _HELP & set(words[1:]):
+        from train.launch.help_pages import help_page
+
+        return _guarded(lambda: print(help_page(command, words[1:])) or 0)
     if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
         return int(import_module("train.commands.scrolls").check_or_submit(words[1:]))
-    if words[:2] == ["evaluate", "statistics"]:
-        command, words = "statistics", words[1:]
     rest = words[2:] if words[1:2] == ["train"] else words[1:]
     from train.launch.start import compose_and_run
 
@@ -114,10 +135,10 @@ def _usage() -> str:
   bipe pretrain -m encoding=rope,bipe_rope    one run for each
   bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096
   bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE
-  bipe generate out=RUN generate.prompt='...'    or the prompt on the standard input
+  bipe generate RUN --prompt TEXT    or --file FILE, or the prompt on the standard input
   bipe pretrain --plan           memory, work, days and disk of a run, before it runs
   bipe status [FOLDER ...]       runs and data in a folder, or in runs/
-  bipe COMMAND --help            groups and keys
+  bipe COMMAND --help            its examples and keys; --help KEY, --help GROUP, --help all
   bipe doctor pretrain key=value ...    can this study run on this machine?
   bipe explain encoding=bipe_alibi --lengths 512,8192 --svg FILE
   bipe segment FILE --stats      takes options instead of keys

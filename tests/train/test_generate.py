@@ -8,8 +8,10 @@ import sys
 
 import pytest
 import torch
-from hypothesis import given
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 import train.commands.generate as stage
 from bipe import Positions
@@ -21,6 +23,7 @@ from train.cli import main
 from train.commands.generate import Screen, Stream, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.launch.composition import verbatim
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
@@ -78,7 +81,7 @@ def test_what_is_written_is_the_most_likely_by_the_segmenter_of_the_data(run, da
     tokenizer, ids = recomputed(run, data, 12)
     pieces = tokenizer.pieces()
     assert out == b"".join(pieces[id] for id in ids).decode() + "\n"
-    assert "12 written" in err and "ended by length 1" in err
+    assert "12 written" in err and "(1 ended at generate.max_new)" in err
 
 
 def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(write, tmp_path, monkeypatch):
@@ -89,6 +92,34 @@ def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(write, tmp_pat
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PROMPT.encode())))
     assert write(*words, prompt=None)[1] == out
     assert write(*words[:1], "seed=6")[1] != out
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_last_line_end_of_a_typed_prompt_is_no_part_of_it(write, end, tmp_path, monkeypatch):
+    words = ("generate.max_new=9", "seed=5")
+    _, out, _ = write(*words)
+    typed = io.TextIOWrapper(io.BytesIO((PROMPT + end).encode()))
+    monkeypatch.setattr(sys, "stdin", typed)
+    assert write(*words, prompt=None)[1] == out
+    (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
+    assert write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)[1] == out
+
+
+@pytest.mark.parametrize("prompt", ["Hello, world", "I don't know", "def f(x):", "a=b", "# x", "3"])
+def test_a_prompt_is_any_text(run, capfd, prompt):
+    words = ("generate.max_new=1", "generate.temperature=0")
+    assert main(["generate", str(run), "--prompt", prompt, *words]) == 0
+    out = capfd.readouterr().out
+    assert main(["generate", str(run), f"generate.prompt={prompt}", *words]) == 0
+    assert capfd.readouterr().out == out
+
+
+@given(st.text(alphabet="\\'\"${}a, =\n#[]()~", min_size=1) | st.text(min_size=1))
+@settings(deadline=None)
+def test_hydra_reads_back_a_quoted_text(text):
+    parsed = OverridesParser.create().parse_override(f"++generate.prompt={verbatim(text)}")
+    config = OmegaConf.create({"prompt": str(parsed.value())})
+    assert config.prompt == text
 
 
 def test_samples_differ_and_the_first_is_the_one_alone(write):
@@ -107,7 +138,7 @@ def test_a_stop_string_ends_the_text(write):
     stop = free[3:5]
     _, out, err = write(*words, f"generate.stop=['{stop}']")
     assert out == free[: free.index(stop)] + "\n"
-    assert "ended by stop 1" in err
+    assert "(1 ended at a stop)" in err
 
 
 def test_a_checkpoint_writes_as_the_model_of_its_step(write, run, tmp_path):

@@ -1,7 +1,7 @@
 """`bipe generate`: continue a prompt with a trained run.
 
-    bipe generate out=runs/demo/bipe_rope generate.prompt='In the beginning'
-    bipe generate out=runs/demo/bipe_rope generate.temperature=0 generate.max_new=50 < prompt.txt
+    bipe generate runs/demo/bipe_rope --prompt 'In the beginning'
+    bipe generate runs/demo/bipe_rope generate.temperature=0 generate.max_new=50 < prompt.txt
 
 Tokenizer and segmenter are those of the run's training data; the segmenter marks token by token.
 The text is shown as it is generated. Without a terminal the output is only the generated text.
@@ -11,7 +11,6 @@ import codecs
 import functools
 import logging
 import os
-import signal
 import sys
 import time
 from collections import Counter
@@ -43,6 +42,7 @@ from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints import checkpoints, fault_of, latest_checkpoint, weights_of
 from train.stop import Stopped, kept
 
+_ENDED = {"length": "ended at generate.max_new", "stop": "ended at a stop"}
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
 
@@ -100,14 +100,11 @@ def _shown(
     except Stopped:
         stream.finish()
         raise
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(128 + signal.SIGPIPE) from None
     seconds = time.monotonic() - begin
-    ends = ", ".join(f"{how} {count}" for how, count in Counter(w.ended for w in written).items())
+    ends = ", ".join(f"{n} {_ENDED[how]}" for how, n in Counter(w.ended for w in written).items())
     print(
         f"{trained.home}: {len(ids)} tokens read, {stream.tokens} written, "
-        f"{stream.tokens / max(seconds, 1e-9):.0f} tokens/s (ended by {ends})",
+        f"{stream.tokens / max(seconds, 1e-9):.0f} tokens/s ({ends})",
         file=sys.stderr,
     )
     return written
@@ -152,7 +149,10 @@ def marker_of(
 
 
 def read_prompt(options: Generate) -> str:
-    """Return the prompt from its key, a file or the standard input; ConfigError if empty."""
+    """Return the prompt from its key, a file or the standard input; ConfigError if empty.
+
+    The last line end of a file or of the standard input ends the prompt and is no part of it.
+    """
     if options.prompt is not None and options.file is not None:
         raise ConfigError("generate.prompt and generate.file are both set; leave one out")
     key = "generate.prompt"
@@ -172,6 +172,8 @@ def read_prompt(options: Generate) -> str:
         text = data.decode()
     except UnicodeDecodeError as fault:
         raise ConfigError(f"{key}: not UTF-8 at byte {fault.start}; convert it first") from None
+    if options.prompt is None:
+        text = text.removesuffix("\n").removesuffix("\r")
     if not text:
         raise ConfigError(f"{key} is empty: a model goes on from at least one character")
     return text

@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -52,15 +50,12 @@ class _Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> int:
     """Run the command on its arguments; return the exit status."""
     try:
-        status = _Run(_parser().parse_args(words)).run()
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return _Run(_parser().parse_args(words)).run()
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError) as fault:
         _warn(str(fault))
         return EXIT_FAULT
-    return status
 
 
 def _parser() -> argparse.ArgumentParser:

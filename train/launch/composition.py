@@ -136,6 +136,33 @@ def without_options(words: list[str]) -> list[str]:
     return made
 
 
+def prompted(words: list[str]) -> list[str]:
+    """Rewrite the words of `bipe generate`, RUN, --prompt TEXT and --file FILE, as keys.
+
+    A prompt is taken as it is typed, whatever Hydra's grammar would make of it.
+    """
+    made, rest = [], iter(words)
+    for word in rest:
+        name, given, value = word.partition("=")
+        if name in ("--prompt", "--file"):
+            value = value if given else next(rest, "")
+            if not value:
+                raise ConfigError(f"{name} needs {'a text' if name == '--prompt' else 'a file'}")
+            word = f"generate.{name[2:]}={verbatim(value)}"
+        elif name == "generate.prompt" and not re.fullmatch(r"null|'.*'|\".*\"", value, re.DOTALL):
+            word = f"{name}={verbatim(value)}"
+        elif not given and not word.startswith(("-", "~")):
+            word = f"generate.run={verbatim(word)}"
+        made.append(word)
+    return made
+
+
+def verbatim(text: str) -> str:
+    """Quote a text so that Hydra and OmegaConf read back just that text."""
+    text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
+
+
 def going_on(command: str, words: list[str]) -> list[str]:
     """Put the defaults of a command (conf/command) before the user's keys."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,11 +39,7 @@ def explain(words: list[str]) -> int:
             raise ConfigError(f"--{name} {file}: there is no folder {file.parent}")
     config = _composed("explain", rest)
     module: Any = import_module("train.commands.explain")
-    try:
-        module.explain(config, lengths=given.lengths, svg=given.svg, pdf=given.pdf)
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    module.explain(config, lengths=given.lengths, svg=given.svg, pdf=given.pdf)
     return 0
 
 

@@ -17,6 +17,7 @@ from train.launch.composition import (
     log_to_stderr,
     of_command_line,
     opened,
+    prompted,
     register_resolvers,
     resolved,
     run_command,
@@ -41,6 +42,8 @@ def compose_and_run(command: str, words: list[str]) -> int:
     typed = words
     if command == "prepare" or command in LAUNCHED:
         words = without_options(words)
+    if command == "generate":
+        words = prompted(words)
     if command in GO_ON:
         words = going_on(command, words)
     log_to_stderr()

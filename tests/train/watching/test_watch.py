@@ -25,7 +25,7 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
     )
     assert re.search(r"^validated +loss \d\.\d{4} at step 6$", err, re.M)
     assert f"bipe evaluate out={tmp_path} data={data}" in err
-    assert f"bipe generate generate.run={run}" in err
+    assert f"bipe generate {run} --prompt" in err
     assert "resumed" not in err
 
 

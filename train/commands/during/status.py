@@ -6,8 +6,6 @@ also while they are written, and loads no torch. Exit status: 0, or 2 if there i
 
 import argparse
 import datetime
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,17 +32,12 @@ def main(words: list[str]) -> int:
             print(f"bipe: status: {place}: there is no such folder", file=sys.stderr)
             return EXIT_FAULT
     states = [state for place in places for state in find_states(place, verify=given.verify)]
-    try:
-        if given.json:
-            print(as_json(states))
-        elif states:
-            _show(states)
-        else:
-            print(f"no run and no prepared data in {', '.join(map(str, places))}")
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    if given.json:
+        print(as_json(states))
+    elif states:
+        _show(states)
+    else:
+        print(f"no run and no prepared data in {', '.join(map(str, places))}")
     return 0
 
 

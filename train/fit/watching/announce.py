@@ -93,6 +93,5 @@ def end_lines(
     if isinstance(data, str) and Path(data) != Path(out) / "data":
         words.append(f"data={data}")
     lines.append(f"next       bipe evaluate {shlex.join(words)}")
-    run = shlex.join([f"generate.run={folder}"])
-    lines.append(f"           bipe generate {run} generate.prompt='...'")
+    lines.append(f"           bipe generate {shlex.join([str(folder)])} --prompt '...'")
     return lines

@@ -1,0 +1,108 @@
+"""Help says what conf/ holds, in a page, and Tab completes it."""
+
+import shutil
+import subprocess
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from train.cli import COMMANDS, main
+from train.launch import completion
+from train.launch.help_pages import PAGES, groups, help_page, keys, options
+
+LINES = 40
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "evaluate statistics"])
+def test_help_is_one_page_and_says_how_to_call_it(command, capsys):
+    try:
+        assert main([*command.split(), "--help"]) == 0
+    except SystemExit as end:  # argparse
+        assert end.code == 0
+    shown = capsys.readouterr().out
+    assert f"bipe {command}" in shown
+    assert len(shown.splitlines()) <= LINES
+
+
+def test_help_shows_every_key_of_the_configuration():
+    with initialize_config_module("conf", version_base="1.3"):
+        config = OmegaConf.to_container(compose("config"))
+    plain = {key for key, value in config.items() if not isinstance(value, dict)}
+    nested = {
+        f"{section}.{key}"
+        for section in ("evaluate", "generate", "scrolls", "extend", "report", "statistics")
+        for key in config[section]
+    }
+    everything = {".".join(key.split(".")[:2]) for key in keys()}
+    assert (plain | nested) - {"stretch", "task", "positions"} <= everything
+    assert set(config) - plain <= set(groups()) | {key.partition(".")[0] for key in keys()}
+
+
+@pytest.mark.parametrize("command", PAGES)
+def test_sections_and_groups_of_a_page_exist_and_its_examples_name_keys(command):
+    page = PAGES[command]
+    text = help_page(command, [])
+    for section in page.sections:
+        alone = help_page(command, ["all"])
+        assert section.startswith("report") or f"# {section}" in alone
+    assert set(page.groups) <= set(groups())
+    assert set(page.leave_out) <= set(keys())
+    known = {key.partition(".")[0] for key in keys()} | set(groups()) | {"validate", "path"}
+    for example in page.examples:
+        assert example in text
+        for word in example.partition("#")[0].split():
+            name = word.partition("=")[0].partition(".")[0].partition("@")[0]
+            assert "=" not in word or name in known, word
+
+
+def test_help_of_a_group_and_of_a_key(capsys):
+    assert main(["pretrain", "--help", "rows"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {option} " in shown for option in options("rows"))
+    assert "rows.packing: concat" in shown
+    assert main(["evaluate", "--help", "evaluate.probing"]) == 0
+    assert "evaluate.probing.trials: 10" in capsys.readouterr().out
+
+
+def test_help_of_a_word_that_is_misspelt(capsys):
+    assert main(["pretrain", "--help", "encodin"]) == 2
+    assert capsys.readouterr().err == (
+        "bipe: --help encodin: there is no such key or group; did you mean 'encoding'?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("bipe pret", ["pretrain "]),
+        ("bipe pretrain ste", ["steps="]),
+        ("bipe pretrain seed=1 encoding=bipe_", ["encoding=bipe_alibi", "encoding=bipe_rope"]),
+        ("bipe pretrain --help evaluate.probing.t", ["evaluate.probing.trials"]),
+        ("bipe segment fil", []),
+    ],
+)
+def test_what_tab_offers(line, found, capsys):
+    assert main(["completion", "zsh", "--line", line]) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == (found or [""])
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize("breaks", [" =:", " "])
+def test_bash_completes_by_the_script(breaks, monkeypatch, tmp_path):
+    """With and without = in COMP_WORDBREAKS, where Bash replaces what follows it."""
+    offered = tmp_path / "bipe"
+    offered.write_text("#!/bin/sh\necho encoding=bipe_rope\n")
+    offered.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    line = "bipe pretrain encoding=bipe_r"
+    script = f"""{completion.SCRIPTS["bash"]}
+COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDBREAKS='{breaks}'
+_bipe; echo "${{COMPREPLY[@]}}" """
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == ("bipe_rope" if "=" in breaks else "encoding=bipe_rope")
+
+
+def test_a_shell_that_is_not_known(capsys):
+    assert main(["completion", "tcsh"]) == 2
+    assert "there is no shell 'tcsh'; " in capsys.readouterr().err

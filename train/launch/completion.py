@@ -1,0 +1,64 @@
+"""`bipe completion bash | zsh | fish`: what a shell reads so that Tab completes commands and keys.
+
+The scripts ask `bipe completion SHELL --line LINE`, which prints a word per line, so that keys and
+options are those of conf/ as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from train.errors import ConfigError, nearest
+from train.launch.help_pages import PAGES, groups, keys, options
+
+_BASH = """_bipe() {
+    local line="${COMP_LINE:0:COMP_POINT}"
+    local word="${line##*[[:space:]]}"
+    mapfile -t COMPREPLY < <(bipe completion bash --line "$line" 2> /dev/null)
+    # Bash replaces what follows the last = only.
+    [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*=}"}"}")
+}
+complete -o nospace -o default -F _bipe bipe"""
+_ZSH = """_bipe() {
+    local -a found
+    found=("${(@f)$(bipe completion zsh --line "$LBUFFER" 2> /dev/null)}")
+    if [[ -n "$found" ]]; then compadd -S '' -- $found; else _files; fi
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+compdef _bipe bipe"""
+_FISH = """complete -c bipe -a '(bipe completion fish --line (commandline -cp | string collect))'"""
+_HELP = """bipe completion SHELL: print what lets Tab complete commands, keys and options.
+
+  source <(bipe completion bash)      in ~/.bashrc; zsh: the same in ~/.zshrc
+  bipe completion fish | source       in ~/.config/fish/config.fish"""
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def completion(words: Sequence[str], *, commands: Sequence[str]) -> str:
+    """Return the script of a shell, or with --line LINE what its last word may become."""
+    shell = words[0] if words else ""
+    if shell in ("-h", "--help"):
+        return _HELP
+    if shell not in SCRIPTS:
+        raise ConfigError(f"completion: there is no shell {shell!r}; {nearest(shell, SCRIPTS)}")
+    if len(words) == 3 and words[1] == "--line":
+        return "\n".join(_candidates(words[2], commands))
+    if len(words) > 1:
+        raise ConfigError(f"completion {shell}: takes no more words, had: {words[1]}")
+    return SCRIPTS[shell]
+
+
+def _candidates(line: str, commands: Sequence[str]) -> list[str]:
+    *before, word = line.split(" ")
+    before = [each for each in before if each]
+    if len(before) < 2:
+        return [f"{name} " for name in commands if name.startswith(word)]
+    if before[1] not in PAGES:
+        return []
+    if before[-1] in ("-h", "--help"):
+        return [topic for topic in ("all", *groups(), *keys()) if topic.startswith(word)]
+    group = word.partition("=")[0]
+    if "=" in word:
+        named = options(group) if group in groups() else ()
+        return [full for each in named if (full := f"{group}={each}").startswith(word)]
+    return [full for each in sorted({*groups(), *keys()}) if (full := f"{each}=").startswith(word)]

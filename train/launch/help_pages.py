@@ -1,0 +1,248 @@
+"""The help page of a command, made of conf/ as it is: `bipe pretrain --help`, `--help rows`.
+
+Keys and what is said of them are the lines of conf/config.yaml, section by section; groups are
+the folders of conf. No YAML is parsed and nothing heavy imported, so that help is instant.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from train.errors import ConfigError, nearest
+
+WIDTH = 110  # columns, where the terminal has them
+_KEY = re.compile(r"( *)(\w+):(?: +(.*?))?(?: +# (.*))?")
+_DEFAULT = re.compile(r"^  - (\w+): (\w+)", re.MULTILINE)
+_INTERNAL = ("defaults", "hydra")
+_FILES, _PREPARE, _TRAIN = "Where files go", "How data is prepared", "Training"
+# Groups that train a model, whichever command does it.
+_TRAINING = ("model", "encoding", "rows", "optimizer", "schedule", "positions")
+_RUNNING = ("trainer", "logger", "callbacks", "launch", "experiment")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is known of a command beside conf/: sections of config.yaml by how their comments start.
+
+    leave_out: keys of these sections for which there is no room; `--help all` has them.
+    """
+
+    does: str
+    examples: tuple[str, ...]
+    sections: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()
+
+
+PAGES = {
+    "prepare": Page(
+        "Cut documents into segments, tokenize them, and write tokens and marks as shards.",
+        (
+            "bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine",
+            "bipe prepare corpus=jsonl corpus.sources.text.documents.path=FILE --dry-run",
+            "bipe prepare segmenter@corpus.sources.text.segmenter=auto --limit 100",
+        ),
+        (_FILES, _PREPARE),
+        ("corpus", "segmenter", "tokenizer", "engine", "experiment"),
+    ),
+    "pretrain": Page(
+        "Train a model on prepared data. The same command resumes where it was interrupted.",
+        (
+            "bipe pretrain out=runs/mine encoding=bipe_rope steps=2000",
+            "bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # a run for each",
+            "bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, disk",
+        ),
+        (_FILES, _TRAIN),
+        (*_TRAINING, *_RUNNING),
+    ),
+    "extend": Page(
+        "Stretch a trained model beyond its length, and train it on longer rows.",
+        (
+            "bipe extend checkpoint=runs/mine/bipe_rope out=runs/mine stretch=yarn row_length=4096",
+            "bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training",
+            "bipe extend checkpoint=RUN out=OUT row_length=2048              # only longer rows",
+        ),
+        (_FILES, "bipe extend", _TRAIN),
+        ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
+        leave_out=("positions", "compile", "clip"),
+    ),
+    "scrolls": Page(
+        "Fine-tune a model on a task of long documents, decode the task, and score it.",
+        (
+            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls",
+            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # decode as it is",
+            "bipe scrolls validate=predictions.json task=qmsum path=qmsum.zip",
+        ),
+        (_FILES, "bipe scrolls"),
+        ("task", "stretch", "rows", "optimizer", "schedule", *_RUNNING),
+    ),
+    "evaluate": Page(
+        "Measure perplexity against length, and retrieval; measurements that exist are kept.",
+        (
+            "bipe evaluate out=runs/mine",
+            "bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]",
+            "bipe evaluate statistics data=runs/mine/data                    # without a model",
+        ),
+        (_FILES, "Evaluation"),
+        ("sweep", "trainer", "launch", "experiment"),
+    ),
+    "statistics": Page(
+        "Count segments against the length of documents; needs no model.",
+        ("bipe evaluate statistics data=runs/mine/data",),
+        (_FILES, "bipe evaluate statistics"),
+    ),
+    "generate": Page(
+        "Continue a prompt. The prompt may be any text; without one, standard input is read.",
+        (
+            "bipe generate runs/mine/bipe_rope --prompt 'It was'",
+            "bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0",
+            "echo 'It was' | bipe generate runs/mine/bipe_rope",
+        ),
+        ("bipe generate", _FILES),
+        leave_out=("name", "if_exists"),
+    ),
+    "report": Page(
+        "Write one HTML page of curves and tables, with the numbers as CSV and JSON.",
+        (
+            "bipe report out=runs/mine",
+            "bipe report report.runs=[runs/a,runs/b] report.out=runs/both",
+        ),
+        (_FILES, "report"),
+        leave_out=("data", "name", "if_exists"),
+    ),
+    "tokenizer": Page(
+        "Train a tokenizer on a corpus, to be used elsewhere: bipe tokenizer train.",
+        ("bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER",),
+        (_FILES, _PREPARE),
+        ("corpus", "tokenizer"),
+        ("name", "dry_run"),
+    ),
+}
+
+
+def help_page(command: str, words: Sequence[str]) -> str:
+    """Return the help of a command; words: those beside --help, of which one may be a topic.
+
+    A topic is a key, a group, or all. ConfigError for any other.
+    """
+    page = PAGES[command]
+    topics = [word for word in words if not word.startswith("-") and "=" not in word]
+    if not topics:
+        return _page(command, page)
+    topic = topics[0]
+    if topic == "all":
+        return "\n".join(["Groups (GROUP=OPTION):", *map(_listed, groups()), "", *_config()])
+    if topic in groups():
+        return _group(topic)
+    lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
+    if not lines:
+        said = nearest(topic, {"all", *groups(), *keys()})
+        cure = said if said.startswith("did") else "--help all shows all of them"
+        raise ConfigError(f"--help {topic}: there is no such key or group; {cure}")
+    return "\n".join(lines)
+
+
+def _page(command: str, page: Page) -> str:
+    shown = "evaluate statistics" if command == "statistics" else command
+    lines = [f"bipe {shown}: {page.does}", "", *(f"  {line}" for line in page.examples), ""]
+    lines.append("Keys (KEY=VALUE) and their defaults:")
+    for heading, block in _sections():
+        if heading.startswith(page.sections):
+            shown_keys = (key for key in _shown(block) if key.split(":")[0] not in page.leave_out)
+            lines += [f"  {_cut(key, 2)}" for key in shown_keys]
+    if page.groups:
+        listed = ", ".join(f"{name} ({len(options(name))})" for name in page.groups)
+        text = f"Groups (GROUP=OPTION) and how many options each has: {listed}"
+        lines += ["", *textwrap.wrap(text, _width(), subsequent_indent="  ")]
+    topic = page.groups[0] if page.groups else "out"
+    return "\n".join([*lines, f"--help {topic} explains one, --help all everything."])
+
+
+def _group(name: str) -> str:
+    """Return the options of a group, and the keys of the one that is the default."""
+    lines = [f"{name}=OPTION", ""]
+    for option, text in options(name).items():
+        comments = (line[2:] for line in text if line.startswith("# ") and "@package" not in line)
+        lines.append(_cut(f"  {option:<18}  {next(comments, '')}".rstrip()))
+    default = dict(_DEFAULT.findall("\n".join(_config()))).get(name, "")
+    own = [key for key in _shown(options(name).get(default, [])) if not key.startswith("_")]
+    if own:
+        lines += ["", f"Keys of {name}={default}:", *(_cut(f"  {name}.{key}") for key in own)]
+    return "\n".join(lines)
+
+
+def keys() -> list[str]:
+    """Return all keys of config.yaml by their full names."""
+    return [line.partition(":")[0] for line in _lines()]
+
+
+def _lines() -> list[str]:
+    return [line for _, block in _sections() for line in _shown(block)]
+
+
+def _config() -> list[str]:
+    return resources.files("conf").joinpath("config.yaml").read_text().splitlines()
+
+
+def _sections() -> Iterator[tuple[str, list[str]]]:
+    """Yield the paragraphs of config.yaml: their headings, and the lines of their keys."""
+    for paragraph in "\n".join(_config()).split("\n\n"):
+        lines = paragraph.splitlines()
+        if lines[0].startswith("# "):
+            yield lines[0][2:], lines[1:]
+        else:
+            yield lines[0].partition(":")[0], lines
+
+
+def _shown(lines: Sequence[str]) -> list[str]:
+    """Return keys with full names, one per line, from lines of YAML."""
+    made: list[str] = []
+    path: list[str] = []
+    for line in lines:
+        if line.startswith("  ") and line.lstrip().startswith("# "):  # a comment goes on
+            made[-1] += " " + line.strip(" #")
+        elif match := _KEY.fullmatch(line):
+            indent, name, value, comment = match.groups()
+            path = [*path[: len(indent) // 2], name]
+            if value and path[0] not in _INTERNAL:
+                key = f"{'.'.join(path)}: {value}"
+                made.append(f"{key:<30}  {comment}" if comment else key)
+    return made
+
+
+def groups() -> dict[str, Any]:
+    """Return the folders of conf by name."""
+    folders = (each for each in resources.files("conf").iterdir() if each.is_dir())
+    return {
+        each.name: each
+        for each in sorted(folders, key=lambda each: each.name)
+        if not each.name.startswith("_")
+    }
+
+
+def options(group: str) -> dict[str, list[str]]:
+    """Return the lines of each YAML of a group, by name."""
+    files = (each for each in groups()[group].iterdir() if each.name.endswith(".yaml"))
+    return {
+        file.name.removesuffix(".yaml"): file.read_text().splitlines()
+        for file in sorted(files, key=lambda each: each.name)
+    }
+
+
+def _listed(group: str) -> str:
+    return f"  {group}: {', '.join(options(group))}"
+
+
+def _width() -> int:
+    return max(80, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def _cut(line: str, indent: int = 0) -> str:
+    room = _width() - indent
+    return line if len(line) <= room else f"{line[: room - 4]} ..."
