@@ -238,16 +238,22 @@ class Decoder(nn.Module):
             self.head.weight = self.tokens.weight
 
     def forward(
-        self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | Context | None = None
+        self,
+        tokens: Int[Tensor, "b t"] | Float[Tensor, "b t c"],
+        at: Positions,
+        *,
+        cache: Cache | Context | None = None,
     ) -> Float[Tensor, "b t c"]:
         """Return hidden states after the final norm; `cache` holds earlier tokens, adds these.
 
+        tokens: ids, or vectors in the place of their embeddings.
         With a `Context` for a cache, tokens are the own part of rows that devices share.
         """
         if cache is not None and self._counts_length:
             at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)
-        x = self.scheme.embed(self.tokens(tokens), at)
+        x = self.tokens(tokens) if tokens.ndim == 2 else tokens
+        x = self.scheme.embed(x, at)
         made: dict[int, tuple[Rotation | None, Attention]] = {}
         for index, block in enumerate(self.blocks):
             scheme = of_layer(self.scheme, index)

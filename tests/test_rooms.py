@@ -12,10 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("segmenters", "bipe", "train")
 HEAVY = {"lightning", "hydra", "omegaconf", "wandb", "datasets", "tensorboard", "train", "conf"}
+HF, HF_ROOM = {"transformers", "accelerate", "peft"}, "bipe/hf"
 FORBIDDEN = {
-    "segmenters": HEAVY | {"torch", "bipe", "tokenizers"},
-    "bipe": HEAVY | {"segmenters"},  # marks come as tensors: not even segmenters is needed
-    "train": {"conf", "tests"},
+    "segmenters": HEAVY | HF | {"torch", "bipe", "tokenizers"},
+    "bipe": HEAVY | HF | {"segmenters"},  # marks come as tensors: not even segmenters is needed
+    HF_ROOM: HEAVY,  # the only one that imports transformers
+    "train": HF | {"conf", "tests"},
     "conf": {*ROOMS, "tests"},
 }
 # Where a heavy package may be imported at the top of a file: behind a door that opens it on use.
@@ -80,6 +82,7 @@ PUBLIC = {
         "Scheme",
         "Sinusoidal",
     ],
+    "bipe.hf": ["FAMILIES", "BipeConfig", "BipeForCausalLM", "bilevel"],
     "train": [],
 }
 # The floors of each room from the ground up: a file imports from its own floor and from below,
@@ -91,7 +94,7 @@ FLOORS = {
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions encodings
-        attention attention.passes decoder checkpoint generation extension layouts
+        attention attention.passes decoder checkpoint generation extension layouts hf
     """,
     "train": """
         errors stop ranks disk data.reading data.tokenizing data.store data.preparing data.rows
@@ -136,12 +139,20 @@ def imported(path, *, top_only=False):
 
 @pytest.mark.parametrize("room", FORBIDDEN)
 def test_imports_run_one_way(room):
-    assert files(room)
+    within = [path for path in files(room) if room == HF_ROOM or ROOT / HF_ROOM not in path.parents]
+    assert within
     against = {
         str(path.relative_to(ROOT)): sorted(FORBIDDEN[room] & set(imported(path)))
-        for path in files(room)
+        for path in within
     }
     assert {path: found for path, found in against.items() if found} == {}
+
+
+def test_nothing_of_ours_imports_the_room_of_transformers():
+    known, room = modules(), HF_ROOM.replace("/", ".")
+    inside = {name for name in known if f"{name}.".startswith(f"{room}.")}
+    assert inside
+    assert [name for name in known.keys() - inside if imports_of(name, known) & inside] == []
 
 
 @pytest.mark.parametrize("package", LAZY)
@@ -206,10 +217,13 @@ def test_the_commands_are_frozen():
             "import segmenters as s; s.Sentences().cut('A. B')",
             {"spacy", "tree_sitter", "torch", "datasets", "tokenizers"},
         ),
-        ("import bipe", HEAVY | {"segmenters", "spacy", "tokenizers"}),
-        ("from train.cli import main; main(['--help'])", HEAVY - {"train"} | {"torch", "numpy"}),
-        ("from train.cli import main; main(['status', '.'])", {"torch", "lightning", "hydra"}),
-        ("from train.cli import main; main(['pretrian'])", {"torch", "lightning", "hydra"}),
+        ("import bipe", HEAVY | HF | {"segmenters", "spacy", "tokenizers"}),
+        (
+            "from train.cli import main; main(['--help'])",
+            HEAVY - {"train"} | HF | {"torch", "numpy"},
+        ),
+        ("from train.cli import main; main(['status', '.'])", HF | {"torch", "lightning", "hydra"}),
+        ("from train.cli import main; main(['pretrian'])", HF | {"torch", "lightning", "hydra"}),
     ],
 )
 def test_what_is_cheap_loads_nothing_heavy(program, unwanted):

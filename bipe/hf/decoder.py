@@ -1,0 +1,259 @@
+"""Our Decoder as a model of transformers: any encoding, scheme and far method.
+
+    BipeForCausalLM.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    BipeForCausalLM.of(decoder)
+
+The cache is transformers' own: keys and values lie in its layers, positions of all tokens come from
+`segment_marks`. attn_implementation "sdpa" is the path "auto" (bipe/attention), "eager" the
+reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, no_type_check
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, GenerationMixin, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from bipe.cache import Cache
+from bipe.decoder import Decoder, DecoderConfig
+from bipe.encodings import Encoding, Flat
+from bipe.encodings.base import counts_length
+from bipe.hf.generation import Segmented, cached
+from bipe.positions import Positions
+
+_PATHS = {"sdpa": "auto", "eager": "eager", "flex_attention": "flex"}
+_FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
+
+
+# A dataclass whose constructor takes any keyword: a checker of dataclasses would refuse that.
+@no_type_check
+class BipeConfig(PreTrainedConfig):
+    """The fields of a DecoderConfig, under our names and those of transformers.
+
+    segmenter: the description of the one whose segments the model was trained on. segmentation,
+    segment_table: see generation.py. max_position_embeddings: tokens of a training row.
+    """
+
+    model_type: ClassVar[str] = "bipe"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+    attribute_map: ClassVar[dict[str, str]] = {
+        "hidden_size": "width",
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "num_key_value_heads": "n_kv_head",
+        "intermediate_size": "mlp_width",
+        "head_dim": "head_width",
+        "initializer_range": "init_std",
+        "tie_word_embeddings": "tied_head",
+    }
+
+    vocab_size: int = 256
+    width: int = 64
+    n_layer: int = 2
+    n_head: int = 4
+    mlp_width: int = 192
+    encoding: dict[str, Any] | None = None
+    n_kv_head: int | None = None
+    tied_head: bool = False
+    norm_eps: float = 1e-5
+    init_std: float = 0.02
+    head_width: int | None = None
+    qk_norm: str | None = None
+    qkv_bias: str | None = None
+    max_position_embeddings: int = 1024
+    use_cache: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    segmenter: dict[str, Any] | None = None
+    segment_table: dict[str, Any] | None = None
+    segmentation: str = "table"
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        self.encoding = self.encoding or {"_target_": "bipe.encodings.NoPE"}
+        if self.head_width is None:
+            self.head_width = self.width // self.n_head
+        if self.n_kv_head is None:
+            self.n_kv_head = self.n_head
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def of(cls, config: DecoderConfig, **others: Any) -> BipeConfig:
+        """Return the configuration of a decoder; others: the remaining keys."""
+        given = {name: getattr(config, name) for name in _FIELDS}
+        given["encoding"] = json.loads(json.dumps(config.encoding, default=_plain))
+        return cls(**given, **others)
+
+    def decoder_config(self) -> DecoderConfig:
+        """Return the configuration of our decoder; ValueError for one that makes no sense."""
+        return DecoderConfig(**{name: getattr(self, name) for name in _FIELDS})
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ignore[misc]
+    """A Decoder with transformers' interface; `model` is the Decoder itself."""
+
+    config_class = BipeConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["Block"]  # noqa: RUF012 (as transformers has it)
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
+    _tied_weights_keys = {"model.head.weight": "model.tokens.weight"}  # noqa: RUF012
+
+    def __init__(self, config: BipeConfig) -> None:
+        super().__init__(config)
+        self.model = Decoder(config.decoder_config())
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @classmethod
+    def of(cls, decoder: Decoder, **others: Any) -> BipeForCausalLM:
+        """Return a decoder in transformers' clothes; it is not copied. others: of the config."""
+        with torch.device("meta"):
+            made = cls(BipeConfig.of(decoder.config, **others))
+        made.model = decoder
+        made.config.dtype = decoder.tokens.weight.dtype
+        return made.train(decoder.training)
+
+    @property
+    def segmented(self) -> bool:
+        return not isinstance(self.model.scheme, Flat)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.model.tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.model.tokens = value  # type: ignore[assignment]
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.model.head
+
+    def set_output_embeddings(self, new_embeddings: Any) -> None:
+        self.model.head = new_embeddings
+
+    @torch.no_grad()
+    def initialize_weights(self) -> None:
+        """Start what was not loaded as `Decoder.init_weights` does, from torch's generator."""
+        fresh = {
+            name: each
+            for name, each in self.model.named_parameters()
+            if not getattr(each, "_is_hf_initialized", False)
+        }
+        for module in self.model.modules():
+            if isinstance(module, Encoding):
+                # Loading makes models without values; constants are not among those it reads.
+                module._apply(lambda tensor: tensor, recurse=False)
+            elif isinstance(module, nn.RMSNorm) and any(module.weight is p for p in fresh.values()):
+                nn.init.ones_(module.weight)
+        if fresh:
+            for name, values in self.model.drawn_weights(seed=int(torch.randint(2**31, ()))):
+                if name in fresh:
+                    fresh[name].copy_(values)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        segment_marks: Tensor | None = None,
+        return_dict: bool | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return logits and the loss on labels; segment_marks: of all tokens so far (marks.py)."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        if output_attentions:
+            raise ValueError("output_attentions must be False: attention is never in one tensor")
+        given = input_ids if input_ids is not None else inputs_embeds
+        assert given is not None
+        past = cached(past_key_values)
+        at = self.positions(
+            (given.shape[0], given.shape[1]),
+            past=past,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            segment_marks=segment_marks,
+        )
+        use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
+        if past_key_values is None and use_cache and not counts_length(self.model.scheme):
+            past_key_values = DynamicCache(config=self.config)
+        cache = None if past_key_values is None else _Layers(past_key_values, at)
+        self.model.attention = _PATHS[self.config._attn_implementation or "sdpa"]  # type: ignore[assignment]
+        self.model.recompute = self.gradient_checkpointing and self.training
+        with _Seen(self.model, bool(output_hidden_states)) as seen:
+            hidden = self.model(given, at[slice(past, None)], cache=cache)
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.model.head(hidden[:, kept])
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs
+            )
+        made = CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=past_key_values,
+            hidden_states=(*seen, hidden) if output_hidden_states else None,
+        )
+        return made if return_dict is not False else made.to_tuple()
+
+
+class _Layers(Cache):
+    """A cache of transformers in the place of ours. at: positions of all tokens so far."""
+
+    def __init__(self, layers: Any, at: Positions) -> None:
+        batch, self.count = at.document.shape
+        super().__init__(batch=batch, capacity=self.count)
+        self.layers, self.at = layers, at
+
+    def extend(self, at: Positions) -> Positions:
+        return self.at
+
+    def complete(self, at: Positions) -> Positions:
+        raise ValueError(
+            "the model has a dynamic stretch, whose frequencies depend on the length: cached keys "
+            "would have those of another length; use use_cache=False, or bipe's own Session"
+        )
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        keys, values = self.layers.update(k, v, layer)
+        # A static cache has room behind the tokens so far.
+        return keys[:, :, : self.count], values[:, :, : self.count]
+
+
+class _Seen(list[Tensor]):
+    """The inputs of all blocks during a forward pass, if `wanted`."""
+
+    def __init__(self, model: Decoder, wanted: bool) -> None:
+        super().__init__()
+        self._blocks, self._hooks = model.blocks if wanted else (), list[Any]()
+
+    def __enter__(self) -> _Seen:
+        for block in self._blocks:
+            hook = block.register_forward_pre_hook(lambda _, inputs: self.append(inputs[0]))
+            self._hooks.append(hook)
+        return self
+
+    def __exit__(self, *fault: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()

@@ -1,0 +1,208 @@
+"""What models with segments add to transformers' generation, for `bilevel` and `BipeForCausalLM`.
+
+Each step derives the marks of all tokens so far from their ids, so that beams may change places and
+candidates may be dropped in any way: nothing has to be undone. Marks of the prompt that are given
+(`segment_marks`, as a SegmentingTokenizer makes them) stay; those of new tokens come from the id
+table of the config, or exactly from a marker (`segmentation="exact"` after `model.follow(...)`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.utils import logging
+
+from bipe.generation.session import Marker
+from bipe.hf.marks import ExactMarks, IdFlags, flags_on, positions_of
+from bipe.positions import Positions
+
+logger = logging.get_logger(__name__)
+SEGMENTATIONS = ("table", "exact")
+_HOW = "give segment_marks (SegmentingTokenizer makes them)"
+
+
+class Segmented:
+    """A model of transformers whose `segmented` says whether its positions depend on segments."""
+
+    # Marks change their number with each step: what a compiled static cache is made for is lost.
+    _can_compile_fullgraph = False
+    _exact: ExactMarks | None = None
+    _flags: tuple[Any, IdFlags] | None = None
+    _segmentation: str | None = None
+
+    @property
+    def segmented(self) -> bool:
+        raise NotImplementedError
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """Read a model as transformers does, and report how exact its id table is."""
+        found = super().from_pretrained(*args, **kwargs)  # type: ignore[misc]
+        model = found[0] if isinstance(found, tuple) else found
+        if model.segmented and model.config.segment_table is not None:
+            logger.warning(str(model.id_flags()))
+        return found
+
+    def follow(self, marker: Any) -> None:
+        """Read new tokens with a marker, or a SegmentingTokenizer, under segmentation="exact"."""
+        made = marker if isinstance(marker, Marker) else marker.marker()
+        self._exact = ExactMarks(made)
+
+    def id_flags(self) -> IdFlags:
+        """Return the id table of the config; ValueError if it has none."""
+        packed = self.config.segment_table  # type: ignore[attr-defined]
+        if packed is None:
+            raise ValueError(
+                f"segments of these tokens are not known: {_HOW}, or give the model an id table: "
+                "config.segment_table = tokenizer.segment_table(texts)"
+            )
+        if self._flags is None or self._flags[0] is not packed:
+            self._flags = packed, IdFlags.read(packed)
+        return self._flags[1]
+
+    def marks_of(self, ids: Tensor, mask: Tensor | None = None, *, whole: bool = False) -> Tensor:
+        """Return the marks of ids ``(batch, time)`` by the rule in use; see ExactMarks.marks."""
+        rule = self._segmentation or self.config.segmentation  # type: ignore[attr-defined]
+        if rule not in SEGMENTATIONS:
+            known = " or ".join(map(repr, SEGMENTATIONS))
+            raise ValueError(f"segmentation must be {known}, was: {rule!r}")
+        if rule == "exact":
+            if self._exact is None:
+                raise ValueError(
+                    "segmentation='exact' reads the text: call model.follow(tokenizer) with a "
+                    "SegmentingTokenizer first"
+                )
+            return self._exact.marks(ids, mask=mask, whole=whole)
+        return flags_on(self.id_flags(), ids.device).marks(ids)
+
+    def positions(
+        self,
+        new: tuple[int, int],
+        *,
+        past: int,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None,
+        segment_marks: Tensor | None,
+    ) -> Positions:
+        """Return the positions of all tokens so far; new: rows and new tokens per row."""
+        batch, count = new
+        total = past + count
+        if attention_mask is not None and attention_mask.ndim != 2:
+            raise ValueError(
+                "attention_mask must be [batch, tokens so far], 0 for padding: positions are "
+                f"counted by it; it had {attention_mask.ndim} dimensions"
+            )
+        if attention_mask is not None and attention_mask.shape != (batch, total):
+            raise ValueError(
+                f"attention_mask must be [{batch}, {total}], for the {past} tokens in the cache "
+                f"and {count} new ones, was: {list(attention_mask.shape)}"
+            )
+        if segment_marks is None:
+            segment_marks = self._marks_without(new, past, input_ids, attention_mask)
+        elif segment_marks.shape != (batch, total):
+            raise ValueError(
+                f"segment_marks must be [{batch}, {total}], for all tokens so far: {past} in the "
+                f"cache and {count} new ones, was: {list(segment_marks.shape)}"
+            )
+        whole = position_ids is not None and position_ids.ndim == 2 and not past
+        return positions_of(
+            segment_marks, mask=attention_mask, position_ids=position_ids if whole else None
+        )
+
+    def _marks_without(
+        self, new: tuple[int, int], past: int, ids: Tensor | None, mask: Tensor | None
+    ) -> Tensor:
+        if not self.segmented:
+            device = self.get_input_embeddings().weight.device  # type: ignore[attr-defined]
+            return torch.zeros(new[0], past + new[1], dtype=torch.uint8, device=device)
+        if past:
+            raise ValueError(
+                f"a call with {past} tokens in the cache needs segment_marks of all of them and of "
+                "the new ones: the cache does not hold them. generate() gives them; prefix tuning "
+                "fills a cache with what is no text, and does not work with segments"
+            )
+        if ids is None:
+            raise ValueError(f"inputs_embeds have no ids to find segments by: {_HOW}")
+        return self.marks_of(ids, mask, whole=True)
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Tensor,
+        next_sequence_length: int | None = None,
+        past_key_values: Any = None,
+        attention_mask: Tensor | None = None,
+        segment_marks: Tensor | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Add the marks of all tokens so far to what transformers prepares."""
+        made = super().prepare_inputs_for_generation(  # type: ignore[misc]
+            input_ids,
+            next_sequence_length=next_sequence_length,
+            past_key_values=past_key_values,
+            attention_mask=attention_mask,
+            **kwargs,
+        )
+        past = cached(past_key_values)
+        total = past + made["input_ids"].shape[1]
+        # For a static cache the mask was made 4-D, from which padding cannot be read.
+        made.pop("attention_mask", None)
+        if attention_mask is not None:
+            made["attention_mask"] = attention_mask[:, :total]
+        if self.segmented:
+            made["segment_marks"] = self._so_far(input_ids, total, attention_mask, segment_marks)
+        return made
+
+    def _so_far(self, ids: Tensor, total: int, mask: Tensor | None, given: Tensor | None) -> Tensor:
+        """Return the marks of all tokens so far: those given, then those of the rule."""
+        known = 0 if given is None else given.shape[1]
+        if given is not None and known >= total:
+            return given[:, :total]
+        if ids.shape[1] < total:
+            raise ValueError(
+                f"segments of {total} tokens are asked for, of which {known} have segment_marks "
+                f"and {ids.shape[1]} have ids: give the ids of the whole text, or all marks"
+            )
+        ids = ids[:, :total]
+        marks = self.marks_of(ids, None if mask is None else mask[:, :total])
+        if given is not None:
+            marks[:, :known] = given
+        return marks
+
+    @torch.no_grad()
+    def generate(self, inputs: Tensor | None = None, *rest: Any, **kwargs: Any) -> Any:
+        """Generate as transformers does.
+
+        segment_marks: of the prompt. segmentation: "table" or "exact", for this call.
+        """
+        ids = inputs if inputs is not None else kwargs.get("input_ids")
+        self._segmentation, before = kwargs.pop("segmentation", None), self._segmentation
+        try:
+            if not self.segmented:
+                kwargs.pop("segment_marks", None)
+            elif kwargs.get("inputs_embeds") is not None:
+                raise ValueError(
+                    "generate needs input_ids, not inputs_embeds: the segments of new tokens "
+                    "depend on the tokens before them"
+                )
+            elif kwargs.get("segment_marks") is None and ids is not None:
+                mask = kwargs.get("attention_mask")
+                kwargs["segment_marks"] = self.marks_of(ids, mask, whole=True)
+            return super().generate(inputs, *rest, **kwargs)  # type: ignore[misc]
+        finally:
+            self._segmentation = before
+
+    def _get_candidate_generator(self, *args: Any, **kwargs: Any) -> Any:
+        """Keep marks from an assistant that knows no segments."""
+        assistant = kwargs.get("assistant_model")
+        if assistant is not None and not getattr(assistant, "segmented", False):
+            given = kwargs["model_kwargs"]
+            kwargs["model_kwargs"] = {k: v for k, v in given.items() if k != "segment_marks"}
+        return super()._get_candidate_generator(*args, **kwargs)  # type: ignore[misc]
+
+
+def cached(past_key_values: Any) -> int:
+    """Return how many tokens a cache of transformers holds."""
+    return 0 if past_key_values is None else int(past_key_values.get_seq_length())

@@ -1,0 +1,203 @@
+"""Marks of tokens inside transformers: their positions, and the marks of tokens being written.
+
+What travels is `segment_marks` [batch, all tokens so far], as data sets hold them (bit 0: a
+document starts, bit 1: a segment starts), beside ordinary position_ids, whose restarts are packed
+documents, as everywhere in transformers. Never the ids of BiPE in place of position_ids: they are
+taken for packed documents there, and attention is cut at every segment.
+
+Marks of new tokens come from one of two rules:
+
+    IdFlags      the table of a vocabulary (segmenters.IdTable), on any device: fast, with an error
+                 rate that was measured
+    ExactMarks   a marker (segmenters.TokenMarker) that reads the text: exact. The mark of a token
+                 is settled when it is written, even if it ends inside a character
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from bipe.generation.session import Marker
+from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Positions
+
+_DOCUMENT, _SEGMENT = 1 << DOCUMENT_BIT, 1 << SEGMENT_BIT
+_ROWS = (("closes", 2), ("takes", 2), ("passes", 2), ("opens", 1), ("guards", 1), ("spaces", 1))
+_KEPT = 8  # states per row: enough for the candidates of assisted decoding
+Marks = UInt8[Tensor, "batch time"]
+
+
+def positions_of(
+    marks: Int[Tensor, "batch time"] | Marks,
+    *,
+    mask: Tensor | None = None,
+    position_ids: Int[Tensor, "rows time"] | None = None,
+) -> Positions:
+    """Return the positions of all tokens so far.
+
+    mask: 0 for padding ``(batch, time)``. position_ids: a document starts where they restart.
+    """
+    marks = marks.byte()
+    real = None if mask is None or bool(mask.all()) else mask.bool()
+    if position_ids is not None:
+        restarts = position_ids[:, 1:] != position_ids[:, :-1] + 1
+        if real is not None:
+            restarts = restarts & real[:, 1:] & real[:, :-1]
+        marks = marks.clone()
+        marks[:, 1:] |= restarts.byte() * _DOCUMENT
+    packed = real is not None or bool((marks[:, 1:] & _DOCUMENT).any())
+    padding = None if real is None else ~real
+    return Positions.from_marks(marks, padding=padding, packed=packed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class IdFlags:
+    """What each id does to segments: the flags of a `segmenters.IdTable` as one tensor.
+
+    flags: bool [9, ids], the rows of closes (2), takes (2), passes (2), opens, guards, spaces.
+    about: the table's fingerprint: segmenter, share of wrong marks, tokens it was measured on.
+    """
+
+    flags: Tensor
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_table(cls, table: Any, *, size: int) -> IdFlags:
+        """Return the flags of a `segmenters.IdTable` for `size` ids; ids beyond it are special."""
+        rows = np.concatenate([np.atleast_2d(getattr(table, name)) for name, _ in _ROWS])
+        if rows.shape[1] > size:
+            raise ValueError(
+                f"the id table must be of the model's vocabulary, {size} ids, was: {rows.shape[1]}"
+            )
+        padded = np.zeros((len(rows), size), dtype=bool)
+        padded[:, : rows.shape[1]] = rows
+        padded[4:6, rows.shape[1] :] = True  # passes
+        return cls(flags=torch.from_numpy(padded), about=table.fingerprint())
+
+    @classmethod
+    def read(cls, packed: Mapping[str, Any]) -> IdFlags:
+        """Return what `packed` wrote; ValueError if it is something else."""
+        try:
+            ids, about = int(packed["ids"]), dict(packed["about"])
+            size = -(-9 * ids // 8)
+            reader = zlib.decompressobj()
+            data = reader.decompress(base64.b64decode(packed["flags"], validate=True), size + 1)
+        except (KeyError, TypeError, ValueError, zlib.error) as fault:
+            raise ValueError(f"segment_table is not as it was written: {fault!r}") from None
+        if ids < 1 or len(data) != size:
+            raise ValueError(f"segment_table must hold the flags of {ids} ids: it is damaged")
+        bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=9 * ids)
+        return cls(flags=torch.from_numpy(bits.reshape(9, ids).astype(bool)), about=about)
+
+    def packed(self) -> dict[str, Any]:
+        """Return the table as JSON-able values, for a config."""
+        bits = np.packbits(self.flags.cpu().numpy()).tobytes()
+        flags = base64.b64encode(zlib.compress(bits, 9)).decode()
+        return {"ids": self.flags.shape[1], "flags": flags, "about": dict(self.about)}
+
+    def to(self, device: torch.device) -> IdFlags:
+        return IdFlags(flags=self.flags.to(device), about=self.about)
+
+    def marks(self, ids: Int[Tensor, "batch time"]) -> Marks:
+        """Return the marks of ids; each row is a document from its start (`IdTable.marks`)."""
+        closes, takes, passes = (self.flags[i : i + 2] for i in (0, 2, 4))
+        opens, guards, spaces = self.flags[6:]
+        spaced, guarded = _behind(spaces[ids]).long(), _behind(guards[ids]).long()
+        closed = closes[guarded, ids]
+        decides = closed | ~passes[spaced, ids]
+        at = torch.arange(ids.shape[1], device=ids.device)
+        # The decision of the last token that does not only pass one on.
+        last = torch.where(decides, at, 0).cummax(-1).values
+        starts = opens[ids] | (_behind(closed.gather(-1, last)) & takes[spaced, ids])
+        marks = starts.byte() * _SEGMENT
+        marks[:, :1] = _DOCUMENT | _SEGMENT
+        return marks
+
+    def __str__(self) -> str:
+        segmenter = (self.about.get("segmenter") or {}).get("segmenter", "separators")
+        wrong, tokens = self.about.get("disagreement"), self.about.get("tokens")
+        rate = "not measured" if wrong is None else f"{wrong:.4%} of {tokens} marks wrong"
+        return f"marks of new tokens: a table of {self.flags.shape[1]} ids for {segmenter}, {rate}"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What was read of a row: `settled` when each token was written, `decided` with hindsight."""
+
+    tokens: np.ndarray
+    settled: np.ndarray
+    decided: np.ndarray
+    marker: Marker
+
+
+class ExactMarks:
+    """Marks from a marker that reads every token; states of rows are kept for the next tokens."""
+
+    def __init__(self, marker: Marker) -> None:
+        none = np.empty(0, dtype=np.uint8)
+        self._start = _State(np.empty(0, dtype=np.int64), none, none, marker.copy())
+        self._states: list[_State] = []
+
+    def marks(
+        self, ids: Int[Tensor, "batch time"], *, mask: Tensor | None = None, whole: bool = False
+    ) -> Marks:
+        """Return the marks of ids, settled as they were written; `whole`: as in the finished text.
+
+        mask: 0 for padding, which is not read.
+        """
+        made = torch.zeros_like(ids, dtype=torch.uint8, device="cpu")
+        rows = ids.cpu().numpy()
+        real = np.ones_like(rows, dtype=bool) if mask is None else mask.cpu().numpy().astype(bool)
+        for row, (tokens, read) in enumerate(zip(rows, real, strict=True)):
+            state = self._read(tokens[read])
+            found = state.settled
+            if whole:
+                found = np.concatenate([state.decided, _uint8(state.marker.provisional())])
+            made[row, torch.from_numpy(read)] = torch.from_numpy(found)
+        del self._states[: -_KEPT * len(rows)]
+        return made.to(ids.device)
+
+    def _read(self, tokens: np.ndarray) -> _State:
+        known = [s for s in self._states if np.array_equal(s.tokens, tokens[: len(s.tokens)])]
+        state = max(known, key=lambda state: len(state.tokens), default=self._start)
+        if len(state.tokens) == len(tokens):
+            return state
+        marker, settled, decided = state.marker.copy(), [], []
+        for token in tokens[len(state.tokens) :].tolist():
+            found = marker.push(token)
+            decided += found
+            settled.append((found + marker.provisional())[-1])
+        state = _State(
+            tokens.copy(),
+            np.concatenate([state.settled, _uint8(settled)]),
+            np.concatenate([state.decided, _uint8(decided)]),
+            marker,
+        )
+        self._states.append(state)
+        return state
+
+
+@functools.lru_cache(maxsize=8)
+def flags_on(flags: IdFlags, device: torch.device) -> IdFlags:
+    """Return a table on a device, copied there once."""
+    return flags.to(device)
+
+
+def _behind(flags: Tensor) -> Tensor:
+    """Return the flags of the previous token; false for the first."""
+    moved = torch.zeros_like(flags)
+    moved[:, 1:] = flags[:, :-1]
+    return moved
+
+
+def _uint8(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.uint8)

@@ -1,0 +1,234 @@
+"""BiPE-RoPE on a class of transformers: rotary positions count segments, embeddings get a table.
+
+    Model = bilevel(LlamaForCausalLM)
+    model = Model.from_pretrained("a plain or a bilevel folder")
+    model.config.bilevel = False       # the base model, bit for bit
+
+The class keeps the weights and names of its base and adds the table `intra.weight`, which starts at
+zero. It works on classes whose base model computes its rotation once, by `self.rotary_emb(x, ids)`:
+Llama, Mistral, Qwen 2 and 3, Gemma 1 to 3, OLMo, Phi 3, GPT-NeoX and others (FAMILIES). Packed rows
+have no mask and no cache, as transformers wants them: documents begin where position_ids restart,
+or where segment_marks say so.
+
+The layers see ordinary positions, so sliding windows and masks count tokens as before.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+import torch
+import transformers
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from bipe.build import build
+from bipe.encodings.rope import Stretch
+from bipe.hf.generation import Segmented, cached
+
+_UNFIT = (
+    "{name} does not compute its rotation once, by base_model.rotary_emb: bilevel cannot reach it"
+)
+
+
+class BilevelConfig:
+    """The keys that a bilevel configuration has besides those of its base.
+
+    bilevel: false for the base model. intra_length: rows of the table, the last for all tokens
+    beyond. intra_std: of its random start. stretch: description of an extension (bipe.extension),
+    whose lengths count segments. segmentation, segment_table: see generation.py; segmenter: the
+    description of the one whose segments the model was trained on.
+    """
+
+    bilevel: bool = True
+    intra_length: int = 1024
+    intra_std: float = 0.0
+    stretch: dict[str, Any] | None = None
+    segmenter: dict[str, Any] | None = None
+    segment_table: dict[str, Any] | None = None
+    segmentation: str = "table"
+
+
+class IntraTable(nn.Embedding):
+    """The vectors of places in a segment; places beyond the table have its last row."""
+
+    def __init__(self, length: int, width: int, *, std: float) -> None:
+        super().__init__(length, width)
+        self.std = std
+
+    def start(self) -> None:
+        """Fill the table with its first values."""
+        nn.init.normal_(self.weight, std=self.std)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids.clamp(max=self.num_embeddings - 1))
+
+
+class SegmentRotary(nn.Module):
+    """The rotation of the base model at other ids, and with a stretch of ours."""
+
+    ids: Tensor | None = None  # set for the time of a forward pass
+    inner: Any
+
+    def __init__(self, inner: nn.Module, *, stretch: Stretch | None) -> None:
+        super().__init__()
+        self.inner, self.stretch = inner, stretch
+        if stretch is None:
+            return
+        if stretch.dynamic:
+            raise ValueError(
+                f"stretch: {type(stretch).__name__} depends on the length of the text, which "
+                "changes under a cache here: use a fixed one, or BipeForCausalLM"
+            )
+        if getattr(inner, "rope_type", None) != "default":
+            raise ValueError(
+                "stretch needs a model of one plain rotation: it has rotations per layer, or a "
+                "rope_type of its own; set rope_parameters.rope_type to 'default' first"
+            )
+
+    def apply_stretch(self) -> None:
+        """Give the rotation its frequencies, from those that it started with."""
+        if self.stretch is None:
+            return
+        theta = float(self.inner.config.rope_parameters["rope_theta"])
+        plain = self.inner.original_inv_freq.double()
+        slowed, factor = self.stretch.frequencies(plain, theta=theta)
+        self.inner.inv_freq.copy_(slowed)
+        self.inner.attention_scaling = float(factor)
+
+    def forward(self, x: Tensor, position_ids: Tensor, *rest: Any, **kwargs: Any) -> Any:
+        ids = position_ids if self.ids is None else self.ids
+        return self.inner(x, ids, *rest, **kwargs)
+
+
+class Bilevel(Segmented):
+    """See `bilevel`: the methods of the classes that it makes, before those of their base."""
+
+    def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
+        base: Any = self.base_model  # type: ignore[attr-defined]
+        if not isinstance(getattr(base, "rotary_emb", None), nn.Module):
+            raise ValueError(_UNFIT.format(name=type(self).__name__))
+        stretch = None if config.stretch is None else build(config.stretch, Stretch, path="stretch")
+        base.rotary_emb = SegmentRotary(base.rotary_emb, stretch=stretch)
+        width = self.get_input_embeddings().weight.shape[1]  # type: ignore[attr-defined]
+        self.intra = IntraTable(config.intra_length, width, std=config.intra_std)
+        self.post_init()  # type: ignore[attr-defined]
+
+    @property
+    def segmented(self) -> bool:
+        return self.config.bilevel  # type: ignore[attr-defined]
+
+    @torch.no_grad()
+    def initialize_weights(self) -> None:
+        """Start what was not loaded; the frequencies of the base are made anew by it."""
+        super().initialize_weights()  # type: ignore[misc]
+        if not hasattr(self, "intra"):  # the base class is being made
+            return
+        self.base_model.rotary_emb.apply_stretch()  # type: ignore[attr-defined]
+        if not getattr(self.intra.weight, "_is_hf_initialized", False):
+            self.intra.start()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        logits_to_keep: int | Tensor = 0,
+        segment_marks: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return what the base class returns; segment_marks: of all tokens so far (marks.py)."""
+        kwargs |= {"attention_mask": attention_mask, "past_key_values": past_key_values}
+        kwargs |= {"labels": labels, "logits_to_keep": logits_to_keep}
+        call = super().forward  # type: ignore[misc]
+        if not self.segmented:
+            return call(
+                input_ids=input_ids,
+                inputs_embeds=inputs_embeds,
+                position_ids=position_ids,
+                **kwargs,
+            )
+        x = inputs_embeds
+        if x is None:
+            x = self.get_input_embeddings()(input_ids)  # type: ignore[attr-defined]
+        at = self.positions(
+            (x.shape[0], x.shape[1]),
+            past=cached(past_key_values),
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            segment_marks=segment_marks,
+        )
+        if at.packed and bool((at.document > 0).any()):
+            _require_packable(kwargs)
+            position_ids = at.token
+        new = slice(-x.shape[1], None)
+        rotary = self.base_model.rotary_emb  # type: ignore[attr-defined]
+        rotary.ids = at.inter[:, new]
+        try:
+            x = x + self.intra(at.intra[:, new]).to(x.dtype)
+            return call(inputs_embeds=x, position_ids=position_ids, **kwargs)
+        finally:
+            rotary.ids = None
+
+
+def _require_packable(kwargs: dict[str, Any]) -> None:
+    """Refuse what would let the documents of a row see each other in transformers."""
+    if kwargs["attention_mask"] is not None or kwargs["past_key_values"] is not None:
+        raise ValueError(
+            "rows hold several documents (position_ids restart, or segment_marks start one): "
+            "transformers keeps them apart only without attention_mask and without a cache; leave "
+            "both out, or give each document a row"
+        )
+    if kwargs.setdefault("use_cache", False):
+        raise ValueError("use_cache must be False for rows of several documents")
+
+
+# Classes of transformers (5.23) that bilevel was tested on.
+FAMILIES = (
+    *("Llama", "Mistral", "Ministral", "Ministral3", "Qwen2", "Qwen3", "SmolLM3", "Olmo", "Olmo2"),
+    *("Olmo3", "Gemma", "Gemma2", "Gemma3", "Granite", "Phi3", "GPTNeoX", "NanoChat", "Cohere"),
+    *("Cohere2", "GptOss", "Starcoder2", "StableLm", "Apertus", "Glm", "Glm4", "Exaone4", "Helium"),
+    *("Arcee", "SeedOss"),
+)
+
+
+@functools.cache
+def bilevel(cls: type[Any]) -> type[Any]:
+    """Return a class of transformers with BiPE-RoPE, and register it with the Auto classes.
+
+    Its configuration has the model type bipe_..., so that nobody loads such a folder as the base.
+    """
+    base = cls.config_class
+    namespace: dict[str, Any] = {
+        "__module__": __name__,
+        "__doc__": f"{base.__name__} with the keys of BilevelConfig.",
+        "__annotations__": {
+            "model_type": ClassVar[str],
+            **BilevelConfig.__annotations__,
+        },
+        "model_type": f"bipe_{base.model_type}",
+    }
+    namespace |= {key: getattr(BilevelConfig, key) for key in BilevelConfig.__annotations__}
+    config = type(f"Bipe{base.__name__}", (base,), namespace)
+    made = type(
+        f"Bipe{cls.__name__}",
+        (Bilevel, cls),
+        {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config},
+    )
+    AutoConfig.register(namespace["model_type"], config, exist_ok=True)
+    AutoModelForCausalLM.register(config, made, exist_ok=True)
+    return made
+
+
+def register_families() -> None:
+    """Register the bilevel forms of all FAMILIES that the installed transformers has."""
+    for name in FAMILIES:
+        cls = getattr(transformers, f"{name}ForCausalLM", None)
+        if cls is not None:
+            bilevel(cls)

@@ -1,0 +1,86 @@
+"""BipeForCausalLM is our Decoder to the bit, and refuses what it cannot do."""
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+
+from bipe import Decoder, Positions
+from bipe.hf import BipeConfig, BipeForCausalLM
+from tests.bipe.conftest import SCHEMES, small_decoder
+from tests.bipe.hf.conftest import ENCODINGS, VOCABULARY, marks_by_table, model_of
+
+IDS = torch.randint(1, VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_logits_are_the_decoders_bit_for_bit(name, dtype):
+    model = model_of(name).to(dtype)
+    decoder = Decoder(model.config.decoder_config()).to(dtype)
+    decoder.load_state_dict(model.model.state_dict())
+    marks = marks_by_table(IDS)
+    whole = decoder.logits(IDS, Positions.from_marks(marks, packed=False))
+    assert torch.equal(model(IDS, segment_marks=marks).logits, whole)
+    padding = torch.arange(24) < torch.tensor([[3], [0]])
+    padded = decoder.logits(IDS, Positions.from_marks(marks, padding=padding))
+    made = model(IDS, attention_mask=(~padding).long(), segment_marks=marks).logits
+    assert torch.equal(made, padded)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_goes_on_from_a_cache(name):
+    decoder = small_decoder(name).eval()
+    model = BipeForCausalLM.of(decoder)
+    ids = IDS[:, :14] % decoder.config.vocab_size
+    marks = marks_by_table(IDS[:, :14])
+    whole = model(ids, segment_marks=marks, use_cache=False).logits
+    if decoder._counts_length:
+        with pytest.raises(ValueError, match="dynamic stretch"):
+            model(ids, segment_marks=marks, past_key_values=DynamicCache(config=model.config))
+        return
+    cache, parts = DynamicCache(config=model.config), []
+    for start, stop in ((0, 6), (6, 13), (13, 14)):
+        given = {"segment_marks": marks[:, :stop], "past_key_values": cache}
+        parts.append(model(ids[:, start:stop], **given).logits)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=2e-5, rtol=1e-4)
+
+
+def test_a_folder_is_read_by_the_auto_classes(tmp_path):
+    model = model_of("bipe_alibi")
+    model.save_pretrained(tmp_path)
+    assert type(AutoConfig.from_pretrained(tmp_path)) is BipeConfig
+    read = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert type(read) is BipeForCausalLM
+    # Constants of an encoding keep their precision.
+    assert read.model.scheme.inter.slopes.dtype == model.model.scheme.inter.slopes.dtype
+
+
+def test_a_tied_head_is_one_tensor_again(tmp_path):
+    config = BipeConfig(vocab_size=VOCABULARY, tied_head=True, encoding=ENCODINGS["rope"], width=32)
+    model = BipeForCausalLM(config).eval()
+    model.save_pretrained(tmp_path)
+    read = BipeForCausalLM.from_pretrained(tmp_path)
+    assert read.model.head.weight is read.model.tokens.weight
+    assert torch.equal(read(IDS).logits, model(IDS).logits)
+
+
+def test_a_new_model_is_drawn_as_our_decoders_are():
+    torch.manual_seed(0)
+    model = BipeForCausalLM(BipeConfig(width=64, encoding=ENCODINGS["rope"] | {"head_width": 16}))
+    assert model.model.blocks[0].mlp.up.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert torch.equal(model.model.norm.weight, torch.ones(64))
+
+
+def test_vectors_may_replace_ids_when_marks_are_given():
+    model, marks = model_of("bipe_rope"), marks_by_table(IDS)
+    vectors = model.get_input_embeddings()(IDS)
+    made = model(inputs_embeds=vectors, segment_marks=marks).logits
+    assert torch.equal(made, model(IDS, segment_marks=marks).logits)
+
+
+def test_hidden_states_and_kept_logits():
+    model = model_of("bipe_rope")
+    made = model(IDS, output_hidden_states=True, logits_to_keep=2)
+    assert len(made.hidden_states) == 3
+    assert torch.equal(model.model.head(made.hidden_states[-1])[:, -2:], made.logits)
+    assert model(IDS, return_dict=False)[0].shape == (2, 24, VOCABULARY)

@@ -1,0 +1,162 @@
+"""bilevel: BiPE-RoPE on the classes of transformers; off it is the base, on it obeys the laws."""
+
+import pytest
+import torch
+import transformers
+
+from bipe.hf import FAMILIES, bilevel
+from tests.bipe.hf.conftest import (
+    ENDS,
+    N_HEAD,
+    PACKED_TABLE,
+    VOCABULARY,
+    WIDTH,
+    YARN,
+    filled,
+    llama_config,
+    marks_by_table,
+)
+
+# Without key and value heads, or a head width, of their own.
+OWN_HEADS = ("GPTNeoX",)
+# Their experts and sinks mix documents of a row even without BiPE (transformers 5.23).
+NOT_PACKED = ("GptOss",)
+
+
+def family(name):
+    """Return a random tiny model of a family, and its bilevel form with the same weights."""
+    cls = getattr(transformers, f"{name}ForCausalLM")
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, **ENDS}
+    sizes |= {"num_hidden_layers": 3, "num_attention_heads": N_HEAD, "max_position_embeddings": 512}
+    if name not in OWN_HEADS:
+        sizes |= {"num_key_value_heads": 2, "head_dim": WIDTH // N_HEAD}
+    if name == "GptOss":
+        sizes |= {"num_local_experts": 2, "num_experts_per_tok": 1}
+    made = bilevel(cls)
+    torch.manual_seed(0)
+    base = filled(cls(cls.config_class(**sizes)), std=0.3)
+    config = made.config_class(**sizes, intra_length=16, segment_table=PACKED_TABLE)
+    model = made(config).eval()
+    left_out = model.load_state_dict(base.state_dict(), strict=False)
+    assert left_out == (["intra.weight"], [])
+    return base, model
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def pair(request):
+    base, model = family(request.param)
+    ids = torch.randint(12, VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(2))
+    ids[:, 5::6] = 4  # ends of segments
+    return request.param, base, model, ids
+
+
+def test_off_is_the_base_bit_for_bit(pair):
+    _, base, model, ids = pair
+    model.config.bilevel = False
+    marks = marks_by_table(ids)
+    off = model(input_ids=ids, segment_marks=marks).logits
+    generated = model.generate(ids[:1], max_new_tokens=3, do_sample=False, segment_marks=marks[:1])
+    model.config.bilevel = True
+    assert torch.equal(off, base(input_ids=ids).logits)
+    assert torch.equal(generated, base.generate(ids[:1], max_new_tokens=3, do_sample=False))
+    on = model(input_ids=ids, segment_marks=marks).logits
+    assert (on - off).abs().max() > 0.01
+
+
+def test_one_segment_with_a_table_of_zeros_rotates_by_zero(pair):
+    _, base, model, ids = pair
+    marks, zeros = torch.zeros_like(ids), torch.zeros_like(ids)
+    # Positions that stand still would be packed documents without a mask.
+    whole = base(input_ids=ids, position_ids=zeros, attention_mask=torch.ones_like(ids)).logits
+    with torch.no_grad():
+        before = model.intra.weight.clone()
+        model.intra.weight.zero_()
+        made = model(input_ids=ids, segment_marks=marks).logits
+        model.intra.weight.copy_(before)
+    torch.testing.assert_close(made, whole, atol=1e-4, rtol=1e-4)
+
+
+def test_cached_is_uncached(pair):
+    _, _, model, ids = pair
+    with torch.no_grad():
+        model.intra.weight.normal_(0, 0.3)
+    given = {"max_new_tokens": 6, "do_sample": False}
+    prompt = ids[:1, :13]
+    expected = model.generate(prompt, use_cache=False, **given)
+    assert torch.equal(model.generate(prompt, **given), expected)
+    static = {"cache_implementation": "static", "disable_compile": True}
+    assert torch.equal(model.generate(prompt, **static, **given), expected)
+
+
+def test_packed_is_alone(pair):
+    name, _, model, ids = pair
+    if name in NOT_PACKED:
+        pytest.skip("the base mixes the documents of a row")
+    first, second = ids[:1, :11], ids[1:, :17]
+    restarts = torch.cat([torch.arange(11), torch.arange(17)])[None]
+    made = model(input_ids=torch.cat([first, second], 1), position_ids=restarts).logits
+    alone = torch.cat([model(input_ids=x, use_cache=False).logits for x in (first, second)], 1)
+    torch.testing.assert_close(made, alone, atol=2e-5, rtol=1e-5)
+
+
+def test_a_folder_is_read_by_its_own_name_only(tmp_path):
+    _, model = family("Qwen3")
+    with torch.no_grad():
+        model.intra.weight.normal_(0, 0.3)
+    model.save_pretrained(tmp_path)
+    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    ids = torch.arange(1, 20)[None]
+    assert type(read) is type(model)
+    assert torch.equal(read(ids).logits, model(ids).logits)
+    assert read.config.model_type == "bipe_qwen3"
+
+
+def test_a_plain_folder_gets_a_table_of_zeros(tmp_path):
+    base, model = family("Llama")
+    base.save_pretrained(tmp_path)
+    read = type(model).from_pretrained(tmp_path, intra_length=8)
+    assert read.intra.weight.shape == (8, WIDTH)
+    assert not read.intra.weight.any()
+    read.config.bilevel = False
+    ids = torch.arange(1, 20)[None]
+    assert torch.equal(read(ids).logits, base(ids).logits)
+
+
+def test_a_stretch_counts_segments():
+    cls = bilevel(transformers.LlamaForCausalLM)
+    plain = cls(llama_config(cls.config_class))
+    model = cls(llama_config(cls.config_class, stretch=YARN)).eval()
+    inner = model.model.rotary_emb.inner
+    slowed = inner.inv_freq / plain.model.rotary_emb.inner.inv_freq
+    assert slowed.tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
+    assert inner.attention_scaling == pytest.approx(1.1386, abs=1e-4)
+
+
+DYNAMIC = {"_target_": "bipe.extension.DynamicNTK", "factor": 2.0, "original_length": 8}
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"stretch": DYNAMIC}, "depends on the length"),
+        ({"stretch": {"_target_": "os.system"}}, "must start with"),
+        (
+            {
+                "stretch": YARN,
+                "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
+            },
+            "one plain rotation",
+        ),
+    ],
+)
+def test_a_stretch_that_cannot_be_is_refused(keys, reason):
+    cls = bilevel(transformers.LlamaForCausalLM)
+    with pytest.raises(ValueError, match=reason):
+        cls(llama_config(cls.config_class, **keys))
+
+
+def test_a_class_without_one_rotation_is_refused():
+    cls = bilevel(transformers.GPT2LMHeadModel)
+    config = cls.config_class(vocab_size=8, n_embd=8, n_layer=1, n_head=1)
+    with pytest.raises(ValueError, match="does not compute its rotation once"):
+        cls(config)
