@@ -16,13 +16,16 @@ _BASH = """_bipe() {
     local word="${line##*[[:space:]]}"
     mapfile -t COMPREPLY < <(bipe completion bash --line "$line" 2> /dev/null)
     # Bash replaces what follows the last = only.
+    [[ ${#COMPREPLY[@]} == 1 && $COMPREPLY != *= ]] && compopt +o nospace
     [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*=}"}"}")
 }
 complete -o nospace -o default -F _bipe bipe"""
 _ZSH = """_bipe() {
     local -a found
     found=("${(@f)$(bipe completion zsh --line "$LBUFFER" 2> /dev/null)}")
-    if [[ -n "$found" ]]; then compadd -S '' -- $found; else _files; fi
+    [[ -n "$found" ]] || { _files; return }
+    compadd -S '' -- ${(M)found:#*=}
+    compadd -- ${found:#*=}
 }
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 compdef _bipe bipe"""
@@ -52,7 +55,7 @@ def _candidates(line: str, commands: Sequence[str]) -> list[str]:
     *before, word = line.split(" ")
     before = [each for each in before if each]
     if len(before) < 2:
-        return [f"{name} " for name in commands if name.startswith(word)]
+        return [name for name in commands if name.startswith(word)]
     if before[1] not in PAGES:
         return []
     if before[-1] in ("-h", "--help"):
