@@ -30,21 +30,28 @@ _ML = (
     "val|fun|structure|signature|open|local|in|end|datatype|type|exception|infix[lr]?|abstype"
     "|functor|let"
 )
-_PROVERS = r"prove(?:_thm)?|store_thm|TAC_PROOF|PROVE"
+# Without their first letter.
+_PROVERS = r"(?<=p)rove(?:_thm)?|(?<=s)tore_thm|(?<=T)AC_PROOF|(?<=P)ROVE"
 _TACTICAL = r"THEN[1L]?(?![\w'])|\\\\|>>|>-|>\||>~|<<"
 _HIDDEN_WHOLE = r"\"[^\"\\]*+\"|`[^`]++`|\u2018[^\u2019]*+\u2019|\u201c[^\u201d]*+\u201d"
 # Brackets on a line without others are passed over at once.
 _PLAIN = r"[^()\[\]{}'\"`*;\r\n\u2018\u201c]++|\*(?!\))|;(?!;)|(?<=\w)'"
+_FLAT = rf"[(\[{{](?!\*)(?:{_PLAIN}|{_HIDDEN_WHOLE})*+[)\]}}]"
 _REACH = 48
 _RULES = Rules.of(
-    rf"[\r\n](?:(?P<item>(?:{_ITEMS}){_END})|(?P<alone>(?:{_LINES}){_END})|(?P<ml>(?:{_ML}){_END})"
-    rf"|[ \t]{{0,36}}(?P<leads>{_TACTICAL})|(?P<margin>(?=\(\*)))"
-    rf"|(?P<proves>(?<![\w'])(?:{_PROVERS})\s{{0,12}}\((?!\*))"
-    rf"|(?P<tactical>(?<![\w'])(?:{_TACTICAL}))|(?P<comma>,)|(?P<end>;;)"
-    rf"|[(\[{{](?!\*)(?:{_PLAIN}|{_HIDDEN_WHOLE})*+[)\]}}]|\(\*[^*()]*+\*\)|{_HIDDEN_WHOLE}"
-    r"|(?P<opens>\((?!\*)|[\[{])|(?P<closes>[)\]}])"
-    r"|(?<!\w)'(?:\\[^\r\n]|[^'\\\r\n])'",
-    signs=r"\r\n()\[\]{}'\"`,;\\\\<>TPps\u2018\u201c",
+    rf"(?<=[\r\n])(?:(?P<item>(?:{_ITEMS}){_END})|(?P<alone>(?:{_LINES}){_END})"
+    rf"|(?P<ml>(?:{_ML}){_END})|[ \t]{{0,36}}(?P<leads>{_TACTICAL})|(?P<margin>(?=\(\*)))"
+    rf"|(?<=[(\[{{])(?:(?!\*)(?:{_PLAIN}|{_HIDDEN_WHOLE}|{_FLAT})*+[)\]}}]"
+    r"|(?<=\()\*(?:[^*()]*+\*\)|(?P<hides0>))|(?P<opens>))"
+    r"|(?<=[)\]}])(?P<closes>)|(?<=,)(?P<comma>)|(?<=;);(?P<end>)"
+    r"|(?<=[TPps])(?<![\w'].)(?:(?<=T)HEN[1L]?(?![\w'])(?P<tactical>)"
+    rf"|(?P<proves>{_PROVERS})\s{{0,12}}\((?!\*))"
+    r"|(?<=[\\<>])(?<![\w'].)(?:(?<=\\)\\|(?<=>)[>\-|~]|(?<=<)<)(?P<tactic>)"
+    r"|(?<=\")(?:[^\"\\]*+\"|(?P<hides1>))|(?<=`)(?:[^`]++`|`(?P<hides2>)|(?P<hides3>))"
+    r"|(?<=\u2018)(?:[^\u2019]*+\u2019|(?P<hides4>))"
+    r"|(?<=\u201c)(?:[^\u201d]*+\u201d|(?P<hides5>))"
+    r"|(?<=')(?<!\w')(?:\\[^\r\n]|[^'\\\r\n])'",
+    signs=r"\r\n()\[\]{}'\"`,;\\<>TPps\u2018\u201c",
     hidden=(
         Hidden(r"\(\*", r"\*\)", nests=True),
         Hidden('"', '"', r"\\."),
@@ -54,6 +61,7 @@ _RULES = Rules.of(
         Hidden("\u201c", "\u201d"),
     ),
     reach=_REACH,
+    behind_sign=True,
 )._replace(lines=True)
 # Behind a comment at the margin, with which a step has begun.
 _ABOVE = re.compile(r"(?P<hides0>\(\*)|(?P<begun>\S)")
@@ -110,7 +118,7 @@ class _Tactics(Scanner):
         elif kind == "proves":
             self.nest += 1
             if self.nest == 1 and self.base < 0:
-                self.base, self.commas = self.nest, 1 + match[kind].startswith("store")
+                self.base, self.commas = self.nest, 1 + match[kind].startswith("tore")
         elif kind == "opens":
             self.nest += 1
         elif kind == "closes":
@@ -132,5 +140,5 @@ class _Tactics(Scanner):
             self.commas = max(0, self.commas - 1)
         elif kind == "leads" and not self.commas:
             self.cut(place)
-        elif kind == "tactical" and not self.commas:
+        elif kind in ("tactical", "tactic") and not self.commas:
             self.ended = True

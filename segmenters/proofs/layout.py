@@ -24,8 +24,20 @@ from segmenters.proofs.scanning import Hidden, Rules, Scanner
 
 # What may be between a word and the end of its line.
 _REST = r"(?=[^\S\r\n]{0,20}+(?:[\r\n]|--))"
-_LINE = r"(?P<line>\r\n?|\n)"
+# A line end; with it the indentation of the next line, if that has code and no comment first.
+_LINE = (
+    r"(?:\r\n?|\n)(?P<blank>[\r\n]{0,4}+)(?P<code>[^\S\r\n]{0,30}+(?=[^\s{/-]))"
+    r"|(?P<line>\r\n?|\n)"
+)
 _REACH = 40
+_BULLET = re.compile(r". {1,30}+")
+# Words of Agda that open a block at the end of a line, and how far back they are looked for.
+_AGDA_OPENS = (
+    *("where", "do", "let", "of", "=", "begin", "postulate", "private", "mutual", "abstract"),
+    *("instance", "field", "variable", "opaque", "macro", "primitive"),
+)
+_AGDA_OPEN = re.compile(rf"(?<![^\s;{{}}()@\"])(?:{'|'.join(_AGDA_OPENS)})[^\S\r\n]{{0,20}}\Z")
+_AGDA_BACK = 36
 
 
 class _Layout(NamedTuple):
@@ -33,38 +45,46 @@ class _Layout(NamedTuple):
 
     rules: Rules
     start: re.Pattern[str]
-    bullet: re.Pattern[str]
+    bullets: str
     never: str
 
 
 def _layout(
-    *, opens: str, rest: str, signs: str, block: Hidden, bullet: str, never: str
+    *, tokens: str, signs: str, block: Hidden, bullets: str, never: str, behind_sign: bool = False
 ) -> _Layout:
     hidden = (Hidden("--", r"(?=[\r\n])"), block, Hidden('"', '"', r"\\."))
-    tokens = rf"{_LINE}|(?P<opens>(?:{opens}){_REST})|{rest}"
-    start = rf"{_LINE}|(?P<hides0>--)|(?P<hides1>{block.opens})|(?P<visible>\S)"
-    rules = Rules.of(tokens, signs=signs, hidden=hidden, reach=_REACH)
-    return _Layout(rules, re.compile(start), re.compile(bullet), never)
+    start = rf"{_LINE}|(?P<comment>)--[^\r\n]*+(?=[\r\n])|(?P<hides0>--)"
+    start += rf"|(?P<hides1>{block.opens})|(?P<visible>\S)"
+    tokens = tokens if behind_sign else f"{_LINE}|{tokens}"
+    rules = Rules.of(tokens, signs=signs, hidden=hidden, reach=_REACH, behind_sign=behind_sign)
+    return _Layout(rules, re.compile(start), bullets, never)
 
 
 _LEAN: Final = _layout(
-    opens=r"(?<![\w.'])(?:by|do|where|with|then|else|from|calc)|=>|\u21a6|:=",
-    rest=rf"(?P<joins>(?<!\S)in{_REST})|(?P<attribute>\]{_REST})|(?P<calc>(?<![^\s:=(])calc(?!\w))"
+    tokens=rf"(?P<opens>(?:(?<![\w.'])(?:by|do|where|with|then|else|from|calc)|=>|\u21a6|:="
+    rf"){_REST})|(?P<joins>(?<!\S)in{_REST})|(?P<attribute>\]{_REST})|(?P<calc>(?<![^\s:=(])calc(?!\w))"
     r"|(?<!\w)'(?:\\[^\r\n]|[^\\\r\n])'",
     signs=r"\r\n\"'/\-\]=:\u21a6bdwtefic",
     block=Hidden("/-", "-/", nests=True),
-    bullet=r"[\u00b7.] {1,30}+",
+    bullets="\u00b7.",
     never=")]}\u27e9<",
 )
+# Brackets on a line, in brackets or not, are passed over at once.
+_PLAIN = r"[^(){}\"'\r\n-]++|-(?![-}])|(?<![\s.;{}()@\"])'"
+_FLAT = rf"[({{](?!-)(?:{_PLAIN})*+[)}}]"
+_NESTED = rf"[({{](?!-)(?:{_PLAIN}|{_FLAT})*+[)}}]"
 _AGDA: Final = _layout(
-    opens=r"(?<![^\s;{}()@\"])(?:where|do|let|of|=|begin|postulate|private|mutual|abstract|instance"
-    r"|field|variable|opaque|macro|primitive)",
-    rest=r"[({](?!-)(?:[^(){}\"'\r\n-]++|-(?![-}]))*+[)}]|(?P<nests>\(|\{(?!-(?!#)))|(?P<closes>[)}])"
-    r"|(?<![^\s.;{}()@\"])'(?:\\[^\r\n]{1,8}|[^\\\r\n])'",
-    signs=r"\r\n\"'(){}\-=wdlobpmaifv",
+    tokens=r"(?<=[\r\n])(?:(?<=\r)\n)?+(?:(?P<blank>[\r\n]{0,4}+)"
+    r"(?P<code>[^\S\r\n]{0,30}+(?=[^\s{/-]))|(?P<line>))"
+    rf"|(?<=[({{])(?:(?!-)(?:{_PLAIN}|{_NESTED})*+[)}}]"
+    r"|(?<=\()(?P<nests>)|-(?!#)(?P<hides1>)|(?P<nested>))|(?<=[)}])(?P<closes>)"
+    r"|(?<=-)-(?:(?P<comment>)[^\r\n]*+(?=[\r\n])|(?P<hides0>))|(?<=\")(?P<hides2>)"
+    r"|(?<=')(?<![^\s.;{}()@\"]')(?:\\[^\r\n]{1,8}|[^\\\r\n])'",
+    signs=r"\r\n\"'(){}\-",
     block=Hidden(r"\{-(?!#)", r"-\}", nests=True),
-    bullet=r"(?!)",
+    bullets="",
     never=')]}\u27e9;#"',
+    behind_sign=True,
 )
 
 
@@ -118,41 +138,61 @@ class _Lines(Scanner):
     layout: ClassVar[_Layout]
 
     def pattern(self) -> re.Pattern[str]:
-        return self.layout.start if self.hidden < 0 and not self.code else Scanner.pattern(self)
+        if self.hidden < 0:
+            return self.rules.outside if self.code else self.layout.start
+        return self.rules.inside[self.hidden]
 
     def hide(self, match: re.Match[str], place: int) -> None:
         if self.fresh:
-            self._start(match, place)
+            self._start(match.string, match.start(), place)
 
     def token(self, kind: str, match: re.Match[str], place: int) -> int:
-        if kind == "visible":
-            if self.fresh:
-                self._start(match, place)
-            self.code = True
-            if self.joins:
-                bullet = self.layout.bullet.match(match.string, match.start())
-                self.step = self.column + (len(bullet[0]) if bullet else 0)
+        index = match.end()
+        after = place + index - match.start()
+        if kind == "code":
+            indent = match.start(kind)
+            self._end(match, after - index + indent)
+            if match.start("blank") < indent:
+                self.blank = True
+            self._read_code(match.string, index, after)
+        elif kind == "line":
+            self._end(match, after)
+        elif kind == "closes":
+            self.nest = max(0, self.nest - 1)
+        elif kind in ("nests", "nested"):
+            self.nest += 1
+        elif kind == "visible":
+            self._read_code(match.string, match.start(), place)
             return place  # it is read as code
-        if kind == "line":
-            self._end(place + len(match[0]))
-        elif kind == "calc":
-            self.calls = True
-        elif kind in ("nests", "closes"):
-            self.nest = max(0, self.nest + (1 if kind == "nests" else -1))
+        elif kind == "comment":
+            self.hide(match, place)
         else:
-            self.ending = kind
-        if kind == "opens" and match[0] == "calc":
-            self.calls = True
-        return place + len(match[0])
+            self.calls = self.calls or match[0] == "calc"
+            self.ending = self.ending if kind == "calc" else kind
+        return after
 
-    def _start(self, match: re.Match[str], place: int) -> None:
+    def end_code(self, match: re.Match[str]) -> str:
+        """Return what a line ends with, if that decides; the match is at its end or comment."""
+        return self.ending
+
+    def _read_code(self, text: str, index: int, place: int) -> None:
+        """Follow the first code of a line, at `index` of this text."""
+        self.code = True
+        if self.fresh:
+            self._start(text, index, place)
+        if self.joins:
+            self.step = self.column
+            if text[index] in self.layout.bullets and (bullet := _BULLET.match(text, index)):
+                self.step += len(bullet[0])
+
+    def _start(self, text: str, index: int, place: int) -> None:
         """Decide whether a step starts with the line whose first visible character is here."""
         self.fresh, self.column = False, place - self.begin
         if self.column <= self.calc:
             self.calc = -1
         if self.blank and self.step < 0:
             self.joins = False  # only comments, and a blank line after them
-        signs = match.string[match.start() : match.start() + 2]
+        signs = text[index : index + 2]
         self.attribute = signs == "@["
         if not self.joins and self._is_step(signs):
             self.cut(place)
@@ -166,16 +206,18 @@ class _Lines(Scanner):
             return True
         return signs[1:].isspace() and (signs[0] == "|" or (signs[0] == "_" and self.calc >= 0))
 
-    def _end(self, begin: int) -> None:
+    def _end(self, match: re.Match[str], begin: int) -> None:
         """Follow the end of a line, where another begins."""
         if self.code:
-            self.opens = self.ending == "opens"
-            attribute = self.joins and self.attribute and self.ending == "attribute"
-            self.joins = self.ending == "joins" or attribute
-            if self.calc < 0 and self.calls:
+            ending = self.ending or self.end_code(match)
+            self.opens = ending == "opens"
+            attribute = ending == "attribute" and self.joins and self.attribute
+            self.joins = attribute or ending == "joins"
+            if self.calls and self.calc < 0:
                 self.calc = self.column
-        self.blank, self.begin = self.fresh, begin
-        self.fresh, self.code, self.calls, self.ending = True, False, False, ""
+            self.code = self.calls = False
+            self.ending = ""
+        self.blank, self.begin, self.fresh = self.fresh, begin, True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,3 +230,15 @@ class _LeanLines(_Lines):
 class _AgdaLines(_Lines):
     rules: ClassVar[Rules] = _AGDA.rules
     layout: ClassVar[_Layout] = _AGDA
+    looks_back: ClassVar[int] = _AGDA_BACK
+
+    def hide(self, match: re.Match[str], place: int) -> None:
+        if match.lastgroup in ("comment", "hides0") and self.code and not self.ending:
+            self.ending = self.end_code(match) or "comment"
+        _Lines.hide(self, match, place)
+
+    def end_code(self, match: re.Match[str]) -> str:
+        start = match.start()
+        line = match.string[max(0, start - _AGDA_BACK) : start]
+        ends = line.rstrip().endswith(_AGDA_OPENS) and _AGDA_OPEN.search(line)
+        return "opens" if ends else ""

@@ -17,7 +17,6 @@ from typing import ClassVar, NamedTuple, Self
 from segmenters.base import Machine
 from segmenters.places import SPACE, past
 
-_CONTEXT = 4  # characters that the look-behind of a pattern may read
 _LINE_ENDS = ("\n", "\r")
 _OWN = ("eol", "next")  # the groups of `behind`
 _NEXT = re.compile(r"(?P<next>\S)")
@@ -48,16 +47,25 @@ class Rules(NamedTuple):
 
     @classmethod
     def of(
-        cls, tokens: str, *, signs: str, hidden: tuple[Hidden, ...], reach: int, comments: int = 1
+        cls,
+        tokens: str,
+        *,
+        signs: str,
+        hidden: tuple[Hidden, ...],
+        reach: int,
+        comments: int = 1,
+        behind_sign: bool = False,
     ) -> Rules:
         """Compile them; `tokens`: patterns with named groups, tried before what hides text.
 
         `signs`: the characters with which all begin, which saves half of the time; the first rows
-        of `hidden` are those of `comments`.
+        of `hidden` are those of `comments`. `behind_sign`: the patterns, also of what opens hidden
+        text (`hides0` ..), look back at the first sign, which saves half of what is left.
         """
         opens = [f"(?P<hides{rank}>{row.opens})" for rank, row in enumerate(hidden)]
+        every = f"(?=[{signs}])(?:{'|'.join([tokens, *opens])})"
         return cls(
-            re.compile(f"(?=[{signs}])(?:{'|'.join([tokens, *opens])})", re.DOTALL),
+            re.compile(f"[{signs}](?:{tokens})" if behind_sign else every, re.DOTALL),
             tuple(row.pattern() for row in hidden),
             re.compile("|".join([r"(?P<eol>[\r\n])", *opens[:comments], r"(?P<next>\S)"])),
             reach,
@@ -79,6 +87,7 @@ class Scanner(Machine):
     found: list[int] = field(default_factory=list)  # cuts of this piece
 
     rules: ClassVar[Rules]
+    looks_back: ClassVar[int] = 4  # characters before a token that it may read
 
     @property
     def decided(self) -> int:
@@ -100,13 +109,36 @@ class Scanner(Machine):
         if self.first < 0 and (visible := past(SPACE, text, place)) < size:
             self.first = base + visible
         last = size if final else size - self.rules.reach
-        while (match := self.pattern().search(text, place)) and match.start() <= last:
-            place = self._take(match, base)
-        place = min(max(place, last + 1), size)
-        self.context = min(place, _CONTEXT)
+        while (after := self._run(self.pattern(), text, place, last, base)) >= 0:
+            place = after
+        place = min(max(~after, last + 1), size)
+        self.context = min(place, self.looks_back)
         self.rest = text[place - self.context :]
         cuts, self.found = self.found, []
         return cuts
+
+    def _run(self, pattern: re.Pattern[str], text: str, place: int, last: int, base: int) -> int:
+        """Follow matches of a pattern up to `last`; return where another is to go on.
+
+        Without another match, return ~place, which is negative.
+        """
+        for match in pattern.finditer(text, place):
+            if match.start() > last:
+                break
+            place = match.end()
+            kind = match.lastgroup
+            if kind is None:
+                continue
+            if self.hidden >= 0 or kind in _OWN or kind[:5] == "hides":
+                after = self._take(kind, match, base)
+            else:
+                start = match.start()
+                after = self.token(kind, match, base + start) - base
+                if after < start:
+                    after = start
+            if after != place or self.pattern() is not pattern:
+                return after
+        return ~place
 
     def pattern(self) -> re.Pattern[str]:
         """Return the pattern of what is looked for in this state."""
@@ -116,13 +148,8 @@ class Scanner(Machine):
             return _NEXT if self.below else self.rules.behind
         return self.rules.outside
 
-    def _take(self, match: re.Match[str], base: int) -> int:
-        """Follow a match; return where to read on."""
-        kind = match.lastgroup
-        if kind is None:
-            return match.end()
-        if self.hidden < 0 and kind not in _OWN and kind[:5] != "hides":
-            return max(self.token(kind, match, base + match.start()) - base, match.start())
+    def _take(self, kind: str, match: re.Match[str], base: int) -> int:
+        """Follow a match that is no token; return where to read on."""
         if self.hidden >= 0:
             self.depth += 1 if kind == "open" else -1
             if not self.depth:
