@@ -134,9 +134,7 @@ _LATEX = (
     "\\begin{proof}\nBy induction. For $n = 0$ it is clear; see Fig. 2. Now\n"
     "\\[ m + 1 = 1 + m. \\]\nSo it holds for all $n$.\n\\end{proof}\n\n"
 )
-_STEPS = (
-    "Step 1: add 3 and 4. We get 7.\nStep 2: Double it, so 14. Is it even? Yes.\n1. Then stop.\n\n"
-)
+_STEPS = "Step 1: add 3 and 4. We get 7.\nStep 2: Double it, so 14. Is it even?\n1. Then stop.\n\n"
 _MARKDOWN = f"# A title\n\n{_PROSE}- an item\n- another one\n\n```python\nx = 1\ny = f(x)\n```\n\n"
 _PAGE = (
     "<html><body><h1>A title</h1><p>It rained. <b>We</b> left.</p>"
