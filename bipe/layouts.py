@@ -23,6 +23,8 @@ from bipe.extension.hugging_face import read_stretch, write_stretch
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
 _BILEVEL, _FLAT = "bipe.encodings.Bilevel", "bipe.encodings.Flat"
+_HEADS = ("num_attention_heads", "num_hidden_layers")
+_SIZES = ("vocab_size", "hidden_size", "intermediate_size", *_HEADS)
 _WHOLE = [0.0, 1.0]  # of RoPE's part and pairs
 _LOG_N = "bipe.extension.LogN"
 _INTRA_TABLE = "model.embeds.0.weight"
@@ -45,11 +47,33 @@ _IN_BLOCK = {
     "mlp.up": "mlp.up_proj",
     "mlp.down": "mlp.down_proj",
 }
-# Options of the decoder in the kinds of transformers.
+# Options of the decoder in the kinds of transformers; the first that fits is written.
 _KINDS: dict[str, dict[str, Any]] = {
     "llama": {},
+    "mistral": {},
     "qwen2": {"qkv_bias": "qkv"},
     "qwen3": {"qk_norm": "both"},
+}
+# Keys of models that compute otherwise, whatever they call themselves, and values that change
+# nothing; None never does.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "hidden_act": ("silu", "swish"),
+    "hidden_activation": ("silu", "swish"),
+    "mlp_bias": (False,),
+    "partial_rotary_factor": (1,),
+    "logit_scale": (1,),
+    "logits_scaling": (1,),
+    "attention_multiplier": (),
+    "embedding_multiplier": (1,),
+    "residual_multiplier": (1,),
+    "final_logit_softcapping": (),
+    "attn_logit_softcapping": (),
+    "query_pre_attn_scalar": (),
+    "clip_qkv": (),
+    "no_rope_layers": ([],),
+    "num_local_experts": (0, 1),
+    "num_experts": (0, 1),
+    "quantization_config": (),
 }
 _ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.inv_freq)")
 
@@ -61,10 +85,7 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     count segments. `log_scale` becomes LogN without a floor, of original length `train_scale`.
     intra_length: rows of the intra-segment table. Raises CheckpointError for what is unknown.
     """
-    kind = str(config.get("model_type"))
-    options = _KINDS.get(kind, {})
-    if config.get("attention_bias") and kind != "qwen2":
-        raise CheckpointError("attention_bias also means a bias of o_proj, which has no place here")
+    options = _options(config)
     return DecoderConfig(
         vocab_size=config["vocab_size"],
         width=config["hidden_size"],
@@ -90,6 +111,7 @@ def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Dec
     unknown = sorted(k for k in state if k not in names and not _ALIBI_BUFFER.fullmatch(k))
     if unknown:
         raise CheckpointError(f"weights of an unknown layout: {unknown[:5]}")
+    _require_weights(model, state)
     model.to(state["model.embed_tokens.weight"].dtype)
     load_weights(model, {names[k]: tensor for k, tensor in state.items() if k in names})
     return model
@@ -144,6 +166,49 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
         "rope_scaling": None if rotary["rope_type"] == "default" else rotary,
         "rope_parameters": rotary,
     } | log_scale
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the decoder's options for the kind of a model; CheckpointError for another block."""
+    missing = [key for key in _SIZES if not isinstance(config.get(key), int)]
+    if missing:
+        raise CheckpointError(f"{missing[0]} must be a whole number, was: {config.get(missing[0])}")
+    kind = config.get("model_type")
+    if kind is not None and kind not in _KINDS:
+        raise CheckpointError(
+            f"model_type must be one of {', '.join(_KINDS)}, was: {kind!r}, which computes "
+            "otherwise; bipe.hf.bilevel gives segments to models of transformers as they are"
+        )
+    for key, neutral in _NEUTRAL.items():
+        if config.get(key) is not None and config[key] not in neutral:
+            said = " or ".join(map(repr, neutral)) or "absent"
+            raise CheckpointError(
+                f"{key} must be {said}: the decoder has none, was: {config[key]!r}"
+            )
+    windowed = config.get("use_sliding_window", kind not in ("qwen2", "qwen3"))
+    others = sorted({*(config.get("layer_types") or ())} - {"full_attention"})
+    if (config.get("sliding_window") and windowed) or others:
+        seen = others[0] if others else f"sliding_window={config['sliding_window']}"
+        raise CheckpointError(
+            f"all layers must see all tokens, was: {seen}; if no text is longer than the window, "
+            "set sliding_window to null and drop layer_types in config.json"
+        )
+    if config.get("attention_bias") and kind != "qwen2":
+        raise CheckpointError("attention_bias also means a bias of o_proj, which has no place here")
+    return _KINDS.get(str(kind), {})
+
+
+def _require_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError unless a state has every weight of a model, in its shape."""
+    own = model.state_dict()
+    for ours, theirs in _names(model).items():
+        if theirs not in state and not (ours == "head.weight" and model.config.tied_head):
+            raise CheckpointError(f"{theirs} is missing: are these all shards of the model?")
+        expected = tuple(own[ours].shape)
+        if theirs in state and tuple(state[theirs].shape) != expected:
+            raise CheckpointError(
+                f"{theirs} must be {expected} by the config, was: {tuple(state[theirs].shape)}"
+            )
 
 
 def _head_width(config: Mapping[str, Any]) -> int:

@@ -21,11 +21,12 @@ from typing import Any, ClassVar
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from bipe.build import build
 from bipe.encodings.rope import Stretch
 from bipe.hf.generation import Segmented, cached
+from bipe.hf.tokenizer import SegmentingTokenizer
 
 _UNFIT = (
     "{name} does not compute its rotation once, by base_model.rotary_emb: bilevel cannot reach it"
@@ -223,6 +224,7 @@ def bilevel(cls: type[Any]) -> type[Any]:
     )
     AutoConfig.register(namespace["model_type"], config, exist_ok=True)
     AutoModelForCausalLM.register(config, made, exist_ok=True)
+    AutoTokenizer.register(config, SegmentingTokenizer, exist_ok=True)
     return made
 
 

@@ -1,0 +1,117 @@
+"""Batches with segments, for the Trainer of transformers, TRL, or a loop of one's own.
+
+    DataCollatorWithSegments(tokenizer)               rows padded to one length, with a mask
+    DataCollatorWithSegments(tokenizer, packed=True)  one row of all, without padding or mask
+
+    packed     tokens        a  b  c  | d  e
+               position_ids  0  1  2  | 0  1      a restart is a new document
+               labels       -100 b  c | -100 e    no document is predicted from the one before
+               marks         3  0  2  | 3  0
+
+Marks of an example are its own `segment_marks`, or those of its `text`, or those of its ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bipe.hf.tokenizer import SegmentingTokenizer
+from bipe.positions import DOCUMENT_BIT
+
+IGNORED = -100  # labels that count for nothing
+_PER_TOKEN = ("input_ids", "attention_mask", "labels", "position_ids", "segment_marks")
+
+
+@dataclass(kw_only=True)
+class DataCollatorWithSegments:
+    """Makes a batch of examples with input_ids or text; labels are the ids unless given.
+
+    packed: all examples in one row, each a document. pad_to_multiple_of: tokens. flash: also
+    cu_seq_lens_q, cu_seq_lens_k, max_length_q, max_length_k of a packed row.
+    """
+
+    tokenizer: SegmentingTokenizer
+    packed: bool = False
+    pad_to_multiple_of: int | None = None
+    flash: bool = False
+
+    def __post_init__(self) -> None:
+        if self.flash and not self.packed:
+            raise ValueError("flash describes the documents of a packed row: set packed=True")
+        if self.pad_to_multiple_of is not None and self.packed:
+            raise ValueError("a packed row has no padding: leave out pad_to_multiple_of")
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the batch: int64 tensors, segment_marks uint8."""
+        rows = [self._row(example) for example in examples]
+        return self._packed(rows) if self.packed else self._padded(rows)
+
+    def _row(self, example: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return ids, labels, marks and position_ids of an example, without padding."""
+        given = {key: example[key] for key in _PER_TOKEN if example.get(key) is not None}
+        if "input_ids" not in given:
+            if "text" not in example:
+                raise ValueError(f"an example needs input_ids or text, had: {', '.join(example)}")
+            given = dict(self.tokenizer(example["text"]))
+        elif "segment_marks" not in given:
+            given["segment_marks"] = self.tokenizer.marks_of_ids(given["input_ids"])
+        row = {key: torch.as_tensor(given[key]) for key in _PER_TOKEN if key in given}
+        count = len(row["input_ids"])
+        odd = {key: len(each) for key, each in row.items() if len(each) != count}
+        if odd:
+            raise ValueError(f"an example of {count} input_ids must have as many {odd}")
+        real = row.pop("attention_mask", torch.ones(count)).bool()
+        row = {key: each[real] for key, each in row.items()}
+        row.setdefault("labels", row["input_ids"])
+        return self._with_documents(row)
+
+    def _with_documents(self, row: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Start documents in marks, positions and labels alike, wherever one of them does."""
+        marks = row["segment_marks"].byte()
+        opens = (marks & (1 << DOCUMENT_BIT)).bool()
+        if "position_ids" in row:
+            opens[1:] |= row["position_ids"].diff() != 1
+        opens[:1] = True
+        at = torch.arange(len(marks))
+        row["position_ids"] = at - torch.where(opens, at, 0).cummax(-1).values
+        row["segment_marks"] = marks | opens.byte() << DOCUMENT_BIT
+        row["labels"] = row["labels"].masked_fill(opens, IGNORED)
+        return row
+
+    def _packed(self, rows: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
+        batch: dict[str, Any] = {
+            key: torch.cat([row[key] for row in rows])[None] for key in rows[0]
+        }
+        if self.flash:
+            starts = (batch["position_ids"][0] == 0).nonzero()[:, 0]
+            bounds = torch.cat([starts, starts.new_tensor([batch["input_ids"].shape[1]])]).int()
+            longest = int(bounds.diff().max())
+            batch |= {f"cu_seq_lens_{name}": bounds for name in "qk"}
+            batch |= {f"max_length_{name}": longest for name in "qk"}
+        return batch
+
+    def _padded(self, rows: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
+        several = [row for row in rows if bool((row["position_ids"][1:] == 0).any())]
+        if several:
+            raise ValueError("an example holds several documents: use packed=True")
+        fill = self.tokenizer.pad_token_id
+        values = {"input_ids": 0 if fill is None else fill, "labels": IGNORED, "segment_marks": 0}
+        step = self.pad_to_multiple_of or 1
+        width = -(-max(len(row["input_ids"]) for row in rows) // step) * step
+        left = self.tokenizer.padding_side == "left"
+
+        def filled(each: Tensor, value: int) -> Tensor:
+            extra = each.new_full((width - len(each),), value)
+            return torch.cat([extra, each] if left else [each, extra])
+
+        batch = {
+            key: torch.stack([filled(row[key], value) for row in rows])
+            for key, value in values.items()
+        }
+        ones = [torch.ones_like(row["input_ids"]) for row in rows]
+        return batch | {"attention_mask": torch.stack([filled(each, 0) for each in ones])}

@@ -1,0 +1,205 @@
+"""A tokenizer that marks segments: `tokenizer(texts)` has segment_marks beside input_ids.
+
+    tokenizer = SegmentingTokenizer.from_pretrained(folder, segmenter=Sentences())
+    tokenizer.attach(model, texts)          # gives the model an id table, and the exact rule
+    tokenizer.save_pretrained(folder)       # tokenizer.json, as anybody reads it; segmenter.json
+
+segmenter.json holds the segmenter's fingerprint, from which it is built again. Marks are those of
+prepared data: a token belongs to the segment of its first visible character (segmenters/align.py);
+special tokens that a template adds belong to the segment before them. Padding has no marks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers.utils import logging
+
+from bipe.build import TARGET, build
+from bipe.hf.marks import IdFlags
+from segmenters import IdTable, Segmenter, TokenMarker, anchors_from_offsets, mark
+from segmenters.align import ByteTable
+
+logger = logging.get_logger(__name__)
+FILE = "segmenter.json"
+_CONFIG = "tokenizer_config.json"
+
+
+class _WithSegmenter(PreTrainedTokenizerFast):
+    """The constructor alone: transformers rebuilds tokenizers of classes that define one."""
+
+    def __init__(self, *args: Any, segmenter: Segmenter | None = None, **kwargs: Any) -> None:
+        file = kwargs.pop("segmenter_file", None)
+        super().__init__(*args, **kwargs)
+        if segmenter is None and file is not None:
+            segmenter = read_segmenter(Path(file))
+        self.segmenter = segmenter
+
+
+class SegmentingTokenizer(_WithSegmenter):
+    """A fast tokenizer of transformers with a `segmenter`; without one it makes no marks."""
+
+    vocab_files_names = {"tokenizer_file": "tokenizer.json", "segmenter_file": FILE}  # noqa: RUF012
+    model_input_names = ["input_ids", "attention_mask", "segment_marks"]  # noqa: RUF012
+
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Write the tokenizer for anybody, and the segmenter beside it."""
+        written = super().save_pretrained(save_directory, *args, **kwargs)
+        folder = Path(save_directory)
+        # Who has no bipe must not be sent to look for this class.
+        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        config.pop("tokenizer_class", None)
+        (folder / _CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        if self.segmenter is not None:
+            text = json.dumps(self.segmenter.fingerprint(), indent=1)
+            (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        return written
+
+    def _encode_plus(  # type: ignore[override]
+        self, text: Any, text_pair: Any = None, **kwargs: Any
+    ) -> BatchEncoding:
+        if self.segmenter is None:
+            return super()._encode_plus(text, text_pair, **kwargs)
+        if text_pair is not None or kwargs.get("is_split_into_words"):
+            raise ValueError(
+                "segments are those of one text: join pairs of texts and lists of words first"
+            )
+        tensors = kwargs.pop("return_tensors", None)
+        rows = [text] if isinstance(text, str) else list(text)
+        made = super()._encode_plus(rows, **kwargs)
+        origin = made.get("overflow_to_sample_mapping", range(len(rows)))
+        cuts = [self.segmenter.cut(row) for row in rows]
+        encodings: Any = made.encodings
+        pairs = zip(encodings, origin, strict=True)
+        marks = [self._marks(encoding, rows[at], cuts[at]) for encoding, at in pairs]
+        made["segment_marks"] = [row.tolist() for row in marks]
+        if tensors is not None:
+            return made.convert_to_tensors(tensors)
+        if isinstance(text, str) and not kwargs.get("return_overflowing_tokens"):
+            single = {key: value[0] for key, value in made.items()}
+            return BatchEncoding(single, made.encodings)
+        return made
+
+    def _marks(self, encoding: Any, text: str, cuts: np.ndarray) -> np.ndarray:
+        """Return the marks of an encoding, zero for padding."""
+        real = np.array(encoding.attention_mask, dtype=bool)
+        ids = np.array(encoding.ids, dtype=np.int64)[real]
+        offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[real]
+        marks = np.zeros(len(real), dtype=np.uint8)
+        marks[real] = mark(self._anchors(text, ids, offsets), [cuts])
+        return marks
+
+    def _anchors(self, text: str, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        # Offsets may be trimmed of white space: bytes are exact, where they spell the text.
+        table = self._table
+        if table is not None:
+            for prefix in (0, 1):
+                anchors, exact = table.anchors_of_parts([text], ids, [len(ids)], [prefix])
+                if exact[0]:
+                    return anchors
+        return anchors_from_offsets(text, offsets)
+
+    def _pad(self, encoded_inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Pad as the base does, and marks with zeros."""
+        before = len(encoded_inputs["input_ids"])
+        side = kwargs.get("padding_side") or self.padding_side
+        made = super()._pad(encoded_inputs, *args, **kwargs)
+        zeros = [0] * (len(made["input_ids"]) - before)
+        if zeros and "segment_marks" in made:
+            marks = [*made["segment_marks"]]
+            made["segment_marks"] = marks + zeros if side == "right" else zeros + marks
+        return made
+
+    @cached_property
+    def _table(self) -> ByteTable | None:
+        """The bytes of each id, for vocabularies that spell texts byte by byte."""
+        definition = json.loads(self.backend_tokenizer.to_str())
+        decoder = definition["decoder"] or {}
+        steps = {step["type"] for step in decoder.get("decoders", [decoder]) if step}
+        vocabulary, added = self.get_vocab(), self.added_tokens_decoder
+        special = [id for id, token in added.items() if token.special]
+        verbatim = [id for id, token in added.items() if not token.special]
+        if "ByteLevel" in steps:
+            return ByteTable.from_vocabulary(vocabulary, special=special, verbatim=verbatim)
+        if steps & {"ByteFallback", "Metaspace"}:
+            plain = {piece: id for piece, id in vocabulary.items() if id not in special}
+            return ByteTable.from_sentencepiece(plain, verbatim=verbatim)
+        return None
+
+    def pieces(self) -> tuple[bytes, ...]:
+        """Return the bytes of text of each id, or what it adds after a word; empty if special."""
+        ids, special = range(len(self)), set(self.all_special_ids)
+        if self._table is not None:
+            known = self._table.pieces
+            return tuple(known[id] if id < len(known) else b"" for id in ids)
+
+        def text(*some: int) -> str:
+            return str(self.decode([*some]))
+
+        word = next(id for id in ids if id not in special and text(id).isalpha())
+        size = len(text(word))
+        return tuple(b"" if id in special else text(word, id)[size:].encode() for id in ids)
+
+    def _require_segmenter(self) -> Segmenter:
+        if self.segmenter is None:
+            raise ValueError("the tokenizer has no segmenter: set tokenizer.segmenter")
+        return self.segmenter
+
+    def marker(self) -> TokenMarker:
+        """Return a marker of tokens one by one; ValueError for a segmenter that reads further."""
+        return TokenMarker(segmenter=self._require_segmenter(), pieces=self.pieces())
+
+    def marks_of_ids(self, ids: Sequence[int]) -> list[int]:
+        """Return the marks of a text of which only the ids are known."""
+        marker = self.marker()
+        return [found for id in ids for found in marker.push(int(id))] + marker.provisional()
+
+    def id_flags(self, texts: Iterable[str] = (), *, size: int | None = None) -> IdFlags:
+        """Return the table of ids for this segmenter; texts: to measure its error on."""
+        table = IdTable.compile(self.pieces(), self._require_segmenter())
+        texts = list(texts)
+        if texts:
+            table = table.measured(texts, lambda text: self(text)["input_ids"])
+        return IdFlags.of_table(table, size=size or len(self))
+
+    def attach(self, model: Any, texts: Iterable[str] = ()) -> None:
+        """Give a model the segmenter, its id table (measured on texts), and the exact rule."""
+        model.config.segmenter = json.loads(json.dumps(self._require_segmenter().fingerprint()))
+        table = self.id_flags(texts, size=model.config.vocab_size)
+        model.config.segment_table = table.packed()
+        model.follow(self)
+
+
+def read_segmenter(path: Path) -> Segmenter:
+    """Return the segmenter of a file; ValueError names the file and what is wrong with it."""
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        description = {TARGET: written["segmenter"], **written["parameters"]}
+        _refuse_back_ends(description)
+        made: Segmenter = build(description, Segmenter)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise ValueError(
+            f"{path}: holds no segmenter that can be built: {fault!r}; give segmenter= yourself"
+        ) from None
+    if json.loads(json.dumps(made.fingerprint())) != written:
+        logger.warning(
+            f"{path}: was written for an older rule or table of {type(made).__name__}; "
+            "the one of today is used"
+        )
+    return made
+
+
+def _refuse_back_ends(description: Any) -> None:
+    """Raise ValueError for a back end that is named: spaCy imports its models, which are code."""
+    if isinstance(description, Mapping):
+        backend = description.get("backend", "rules")
+        if backend != "rules":
+            raise ValueError(f"backend must be 'rules' in a file, was: {backend!r}")
+        for value in description.values():
+            _refuse_back_ends(value)

@@ -1,0 +1,248 @@
+"""SegmentingTokenizer and DataCollatorWithSegments: marks are those of prepared data."""
+
+import json
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from tokenizers import decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, pipeline
+
+from bipe.hf import DataCollatorWithSegments, SegmentingTokenizer
+from segmenters import Lines, Newline, Sentences, mark
+from segmenters.align import anchors_from_offsets
+from tests.bipe.hf.conftest import filled, model_of
+
+TEXTS = [
+    "He left. She (Mr. Smith's aunt) stayed! Why?\n\nNobody knew.  Then it rained.",
+    "def f(x):\n    return x\n\nclass A:\n    pass\n",
+    "Eins. \U0001f600 Zwei! \u4e2d\u6587\u3002\u4e0b\u4e00\u53e5\u3002",
+    "",
+]
+
+
+def trained(kind):
+    if kind == "bytes":
+        fast = tokenizers.Tokenizer(models.BPE())
+        fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        fast.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    else:
+        fast = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+        fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        fast.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+        alphabet = []
+    special = ["<pad>", "<eos>", "<unk>"] + (
+        [f"<0x{byte:02X}>" for byte in range(256)] if kind == "metaspace" else []
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=320 + len(special),
+        special_tokens=special[:3],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    fast.train_from_iterator([text for text in TEXTS if text.isascii()] * 4, trainer)
+    return fast
+
+
+@pytest.fixture(scope="module", params=["bytes", "metaspace"])
+def fast(request):
+    return trained(request.param)
+
+
+def tokenizer_of(fast, segmenter):
+    return SegmentingTokenizer(
+        tokenizer_object=fast, segmenter=segmenter, pad_token="<pad>", eos_token="<eos>"
+    )
+
+
+@pytest.mark.parametrize("segmenter", [Sentences(), Newline(), Lines()], ids=repr)
+def test_marks_are_those_of_the_text(fast, segmenter):
+    tokenizer = tokenizer_of(fast, segmenter)
+    made = tokenizer(TEXTS)
+    for text, ids, marks in zip(TEXTS, made["input_ids"], made["segment_marks"], strict=True):
+        encoding = fast.encode(text)
+        assert ids == encoding.ids
+        assert (
+            marks
+            == mark(anchors_from_offsets(text, encoding.offsets), [segmenter.cut(text)]).tolist()
+        )
+        assert dict(tokenizer(text))["segment_marks"] == marks
+
+
+def test_padding_has_no_marks_on_either_side(fast):
+    tokenizer = tokenizer_of(fast, Sentences())
+    alone = [tokenizer(text)["segment_marks"] for text in TEXTS[:3]]
+    for side in ("left", "right"):
+        tokenizer.padding_side = side
+        given = {"padding": True, "pad_to_multiple_of": 8, "return_tensors": "pt"}
+        direct = tokenizer(TEXTS[:3], **given)
+        later = tokenizer.pad(
+            [tokenizer(text) for text in TEXTS[:3]], padding=True, return_tensors="pt"
+        )
+        for made in (direct, later):
+            rows = zip(made["segment_marks"], made["attention_mask"].bool(), alone, strict=True)
+            for marks, real, expected in rows:
+                assert marks[real].tolist() == expected
+                assert not marks[~real].any()
+
+
+def test_truncated_and_overflowing_rows_are_marked(fast):
+    tokenizer = tokenizer_of(fast, Sentences())
+    whole = tokenizer(TEXTS[0])["segment_marks"]
+    assert tokenizer(TEXTS[0], truncation=True, max_length=9)["segment_marks"] == whole[:9]
+
+
+def test_a_folder_is_read_with_its_segmenter_and_by_anybody(fast, tmp_path):
+    tokenizer = tokenizer_of(fast, Sentences())
+    model = model_of("bipe_rope")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    read = AutoTokenizer.from_pretrained(tmp_path)
+    assert type(read) is SegmentingTokenizer
+    assert read.segmenter == Sentences()
+    assert dict(read(TEXTS[0])) == dict(tokenizer(TEXTS[0]))
+    (tmp_path / "config.json").unlink()
+    stranger = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    assert stranger(TEXTS[0])["input_ids"] == tokenizer(TEXTS[0])["input_ids"]
+    assert "SegmentingTokenizer" not in (tmp_path / "tokenizer_config.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"segmenter": "os.system"},
+        {"parameters": {"backend": "evil_package"}},
+        {"parameters": {"unknown": 1}},
+        {"parameters": None},
+    ],
+)
+def test_a_segmenter_file_of_a_stranger_is_refused(fast, tmp_path, change):
+    tokenizer_of(fast, Sentences()).save_pretrained(tmp_path)
+    file = tmp_path / "segmenter.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(ValueError, match="holds no segmenter"):
+        SegmentingTokenizer.from_pretrained(tmp_path)
+
+
+def test_pairs_and_words_are_refused(fast):
+    tokenizer = tokenizer_of(fast, Sentences())
+    for given in ({"text_pair": "b"}, {"is_split_into_words": True}):
+        with pytest.raises(ValueError, match="join pairs of texts"):
+            tokenizer("a", **given)
+
+
+def test_marks_of_ids_are_those_of_the_text():
+    tokenizer = tokenizer_of(trained("bytes"), Sentences())
+    for text in TEXTS[:3]:
+        made = tokenizer(text)
+        assert tokenizer.marks_of_ids(made["input_ids"]) == made["segment_marks"]
+
+
+def test_an_attached_model_generates_by_both_rules():
+    tokenizer = tokenizer_of(trained("bytes"), Sentences())
+    model = model_of("bipe_rope")
+    model.resize_token_embeddings(len(tokenizer))
+    filled(model)
+    tokenizer.attach(model, TEXTS[:2])
+    about = model.config.segment_table["about"]
+    assert 0 <= about["disagreement"] < 0.2
+    given = tokenizer(TEXTS[0], return_tensors="pt")
+    for rule in ("table", "exact"):
+        made = model.generate(**given, max_new_tokens=6, do_sample=False, segmentation=rule)
+        again = model.generate(
+            **given, max_new_tokens=6, do_sample=False, segmentation=rule, use_cache=False
+        )
+        assert torch.equal(made, again)
+
+
+def test_the_pipeline_writes_text():
+    tokenizer = tokenizer_of(trained("bytes"), Sentences())
+    model = model_of("bipe_alibi")
+    model.resize_token_embeddings(len(tokenizer))
+    filled(model)
+    tokenizer.attach(model)
+    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    made = write(TEXTS[0], max_new_tokens=4, do_sample=False)[0]["generated_text"]
+    ids = tokenizer(TEXTS[0], return_tensors="pt")
+    expected = model.generate(**ids, max_new_tokens=4, do_sample=False)[0]
+    assert made == tokenizer.decode(expected, skip_special_tokens=True)
+
+
+class TestCollator:
+    tokenizer = tokenizer_of(trained("bytes"), Sentences())
+
+    @property
+    def examples(self):
+        return [dict(self.tokenizer(text)) for text in TEXTS[:3]]
+
+    def test_marks_may_be_given_or_come_from_text_or_ids(self):
+        collate = DataCollatorWithSegments(tokenizer=self.tokenizer)
+        given = collate(self.examples)
+        by_text = collate([{"text": text} for text in TEXTS[:3]])
+        by_ids = collate([{"input_ids": each["input_ids"]} for each in self.examples])
+        for key, value in given.items():
+            assert torch.equal(by_text[key], value)
+            assert torch.equal(by_ids[key], value)
+
+    @pytest.mark.parametrize("side", ["left", "right"])
+    def test_padded_rows_give_the_logits_of_each_alone(self, side):
+        tokenizer = tokenizer_of(trained("bytes"), Sentences())
+        tokenizer.padding_side = side
+        batch = DataCollatorWithSegments(tokenizer=tokenizer, pad_to_multiple_of=16)(self.examples)
+        assert batch["input_ids"].shape[1] % 16 == 0
+        model = self.model()
+        made = model(**batch)
+        for row, example in enumerate(self.examples):
+            alone = model(**tensors(example)).logits[0]
+            real = batch["attention_mask"][row].bool()
+            torch.testing.assert_close(made.logits[row][real], alone, atol=1e-5, rtol=1e-5)
+
+    def test_a_packed_row_gives_the_logits_and_the_loss_of_each_alone(self):
+        collate = DataCollatorWithSegments(tokenizer=self.tokenizer, packed=True, flash=True)
+        batch = collate(self.examples)
+        lengths = [len(each["input_ids"]) for each in self.examples]
+        assert batch["cu_seq_lens_q"].tolist() == [0, *np.cumsum(lengths).tolist()]
+        assert batch["max_length_k"] == max(lengths)
+        model = self.model()
+        made = model(**batch, use_cache=False)
+        alone = [
+            model(**tensors(each), labels=tensors(each)["input_ids"]) for each in self.examples
+        ]
+        logits = torch.cat([each.logits for each in alone], 1)
+        torch.testing.assert_close(made.logits, logits, atol=1e-5, rtol=1e-5)
+        scored = torch.tensor([length - 1 for length in lengths])
+        mean = (torch.stack([each.loss for each in alone]) * scored).sum() / scored.sum()
+        torch.testing.assert_close(made.loss, mean)
+        assert int((batch["labels"] != -100).sum()) == int(scored.sum())
+
+    def test_a_row_that_is_packed_already_stays_so(self):
+        collate = DataCollatorWithSegments(tokenizer=self.tokenizer, packed=True)
+        packed = collate(self.examples)
+        again = collate([{key: value[0] for key, value in packed.items()}])
+        assert all(torch.equal(again[key], packed[key]) for key in packed)
+        with pytest.raises(ValueError, match="several documents"):
+            DataCollatorWithSegments(tokenizer=self.tokenizer)(
+                [{k: v[0] for k, v in packed.items()}]
+            )
+
+    def test_what_does_not_fit_is_refused(self):
+        collate = DataCollatorWithSegments(tokenizer=self.tokenizer)
+        with pytest.raises(ValueError, match="needs input_ids or text"):
+            collate([{"words": 1}])
+        with pytest.raises(ValueError, match="as many"):
+            collate([{"input_ids": [1, 2], "segment_marks": [3]}])
+        with pytest.raises(ValueError, match="packed=True"):
+            DataCollatorWithSegments(tokenizer=self.tokenizer, flash=True)
+        with pytest.raises(ValueError, match="no padding"):
+            DataCollatorWithSegments(tokenizer=self.tokenizer, packed=True, pad_to_multiple_of=8)
+
+    def model(self):
+        model = model_of("bipe_rope")
+        model.resize_token_embeddings(len(self.tokenizer))
+        return filled(model)
+
+
+def tensors(example):
+    return {key: torch.tensor([value]) for key, value in example.items()}
