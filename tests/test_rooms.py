@@ -127,16 +127,8 @@ MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
 COMMANDS = ["prepare", "pretrain", "extend", "scrolls", "evaluate", "generate", "report"]
-COMMANDS += [
-    "verify",
-    "export",
-    "tokenizer",
-    "doctor",
-    "status",
-    "explain",
-    "completion",
-    "segment",
-]
+COMMANDS += ["verify", "export", "tokenizer", "doctor", "status", "explain"]
+COMMANDS += ["completion", "segment"]
 
 
 def files(room):
