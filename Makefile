@@ -45,7 +45,9 @@ segmentation: .venv/demo.done
 # `make encodings_bilevel` trains the same within BiPE, over segments, and reports on both.
 COSTLY := kerple_power t5 tupe fire xlnet cope deberta shaw transformer_xl tener
 SCHEMES := $(shell grep -lE '/encoding@|^  - (bilevel|hirope)|HiRoPE' conf/encoding/*.yaml)
-ENCODINGS := $(filter-out bilevel $(COSTLY),$(basename $(notdir $(wildcard conf/encoding/*.yaml)))) \
+# The data of the comparison have one level of segments.
+SEVERAL := multilevel segatron segatron_xl
+ENCODINGS := $(filter-out bilevel $(SEVERAL) $(COSTLY),$(basename $(notdir $(wildcard conf/encoding/*.yaml)))) \
 	$(COSTLY)
 LEVELS := $(filter-out $(basename $(notdir $(SCHEMES))),$(ENCODINGS))
 INTRA := learned

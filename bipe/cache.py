@@ -15,7 +15,7 @@ from dataclasses import replace
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from bipe.positions import IDS, Carry, Lengths, Positions
+from bipe.positions import Carry, Lengths, Positions
 
 _FIRST_CAPACITY = 256  # tokens
 
@@ -68,11 +68,12 @@ class Cache:
         *,
         padding: Bool[Tensor, "batch time"] | None = None,
         level: int = 0,
+        levels: int = 1,
     ) -> Positions:
-        """Return the positions of the next tokens of each row, from their marks."""
+        """Return the positions of the next tokens of each row; see `Positions.from_marks`."""
         packed = padding is not None or not self._unbroken
         return Positions.from_marks(
-            marks, carry=self.carry(), padding=padding, packed=packed, level=level
+            marks, carry=self.carry(), padding=padding, packed=packed, level=level, levels=levels
         )
 
     def extend(self, at: Positions) -> Positions:
@@ -91,8 +92,8 @@ class Cache:
         if self._positions is None:
             empty = at.map(lambda ids: _enlarged(ids, self.capacity, 0, axis=1))
             self._positions = replace(empty, packed=True, lengths=None)
-        for name in IDS:
-            getattr(self._positions, name)[:, start:stop] = getattr(at, name)
+        for held, new in zip(self._positions.tensors(), at.tensors(), strict=True):
+            held[:, start:stop] = new
         # One unpadded document per row needs no mask, and a later chunk continues it.
         self._unbroken = self._unbroken and not at.packed
         self._length = stop

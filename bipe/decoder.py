@@ -26,8 +26,8 @@ from bipe.attention.passes import pass_attention
 from bipe.build import ALLOWED, Of, build, require_at_least
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
-from bipe.encodings.base import counts_length, far_of, of_layer
-from bipe.positions import Positions
+from bipe.encodings.base import counts_length, far_of, levels_of, of_layer
+from bipe.positions import Positions, too_few_levels
 from bipe.rotation import Rotation
 
 # A field that may be left out of a description and is filled in by __post_init__.
@@ -231,6 +231,7 @@ class Decoder(nn.Module):
             kind = Encoding | Scheme
             self.scheme = as_scheme(build(config.encoding, kind, allowed=allowed, path="encoding"))
         self._counts_length = counts_length(self.scheme)
+        self.levels = levels_of(self.scheme)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.head = Projection(config.width, config.vocab_size)
@@ -249,6 +250,8 @@ class Decoder(nn.Module):
         tokens: ids, or vectors in the place of their embeddings.
         With a `Context` for a cache, tokens are the own part of rows that devices share.
         """
+        if self.levels > 1 and len(at.levels) != self.levels:
+            raise ValueError(too_few_levels(len(at.levels) or 1, self.levels))
         if cache is not None and self._counts_length:
             at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)

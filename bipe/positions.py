@@ -11,13 +11,22 @@ bits 2 and up: coarser levels). Everything else is derived on the device, withou
     intra      0   1   2     0  1       2     | 0    1      BiPE's inner level
 
 A position of 0 does not mean a new document: under BiPE `intra` is 0 at the start of each segment.
+
+With `levels` of 2 or more, coarser units are counted too, each inside the next coarser one (mark
+bits 1 and 2: sentences and paragraphs; `|` is the end of a paragraph):
+
+    text       One. Two. | Three. Four. Five. |
+    inter      0    1      2      3     4           sentence of the document
+    level0     0    1      0      1     2           sentence of the paragraph
+    level1     0    0      1      1     1           paragraph of the document
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int, UInt8
@@ -27,24 +36,30 @@ DOCUMENT_BIT = 0
 SEGMENT_BIT = 1
 NO_DOCUMENT = -1
 
-Level = Literal["token", "inter", "intra"]
+# "token", "inter", "intra", or "level0", "level1" ..., which only several levels have.
+Level = str
 IDS = ("document", "token", "inter", "intra")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """The ids of each row's next token if it starts no document and no segment: ``(batch)``."""
+    """The ids of each row's next token if it starts no document and no segment: ``(batch)``.
+
+    levels: those of `Positions.levels`.
+    """
 
     document: Int[Tensor, " batch"]
     token: Int[Tensor, " batch"]
     inter: Int[Tensor, " batch"]
     intra: Int[Tensor, " batch"]
+    levels: tuple[Int[Tensor, " batch"], ...] = ()
 
     @classmethod
-    def from_columns(cls, columns: Int[Tensor, "batch 3"]) -> Carry:
-        """Read (token, inter, intra) of the first token of each row, as packing stores them."""
-        token, inter, intra = columns.unbind(-1)
-        return cls(document=torch.zeros_like(token), token=token, inter=inter, intra=intra)
+    def from_columns(cls, columns: Int[Tensor, "batch column"]) -> Carry:
+        """Read (token, inter, intra, levels ...) of the first token of each row, as packed."""
+        token, inter, intra, *levels = columns.unbind(-1)
+        document = torch.zeros_like(token)
+        return cls(document=document, token=token, inter=inter, intra=intra, levels=tuple(levels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +79,9 @@ class Positions:
     """The ids of a batch of packed rows: ``(batch, time)``, int64, each.
 
     document: index in the row, -1 for padding. token, inter: index in the document. intra: index in
-    the segment. lengths: see `Lengths`; None: each document ends with its ids here.
+    the segment. levels: with several, the index of each unit in the next coarser one, finest first,
+        the last in the document.
+    lengths: see `Lengths`; None: each document ends with its ids here.
     packed: False promises that each row is one document without padding, so that plain causal
         attention is exact; a host value, because asking the device would wait for it.
     """
@@ -73,6 +90,7 @@ class Positions:
     token: Int[Tensor, "batch time"]
     inter: Int[Tensor, "batch time"]
     intra: Int[Tensor, "batch time"]
+    levels: tuple[Int[Tensor, "batch time"], ...] = ()
     packed: bool = True
     lengths: Lengths | None = None
 
@@ -85,22 +103,18 @@ class Positions:
         padding: Bool[Tensor, "batch time"] | None = None,
         packed: bool = True,
         level: int = 0,
+        levels: int = 1,
     ) -> Positions:
         """Derive the ids of each row; `level` 0 reads segments from bit 1 of marks, 1 from bit 2.
 
         Without a carry, the first token that is not padding starts a document and a segment,
-        whatever its mark. Padding may be on either side.
+        whatever its mark. Padding may be on either side. levels: how many are read, from `level`
+        on; with several, a unit of a level also starts where one of a coarser level does.
         """
         at = torch.arange(marks.shape[-1], device=marks.device)
-        opens_document = (marks & (1 << DOCUMENT_BIT)).bool()
-        opens_segment = (marks & (1 << (SEGMENT_BIT + level))).bool()
-        if padding is not None:
-            opens_document = opens_document & ~padding
-            opens_segment = opens_segment & ~padding
-        if carry is None:
-            first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
-            opens_document = opens_document | first
-        opens_segment = opens_segment | opens_document
+        bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)
+        opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)
+        opens_document, opens_segment = opens[0], opens[-1]
 
         document_start = _last_start(opens_document, at)
         segment_start = _last_start(opens_segment, at)
@@ -116,10 +130,13 @@ class Positions:
             token = torch.where(going_on, at + carry.token[:, None], token)
             inter = torch.where(going_on, segments + carry.inter[:, None], inter)
             intra = torch.where(same_segment, at + carry.intra[:, None], intra)
+        nested = [*_nested(opens, at, carry)] if levels > 1 else []
         if padding is not None:
             document = torch.where(padding, NO_DOCUMENT, document)
-            token, inter, intra = (x.masked_fill(padding, 0) for x in (token, inter, intra))
-        return cls(document=document, token=token, inter=inter, intra=intra, packed=packed)
+            counts = (x.masked_fill(padding, 0) for x in (token, inter, intra, *nested))
+            token, inter, intra, *nested = counts
+        ids: dict[str, Any] = {"document": document, "token": token, "inter": inter}
+        return cls(**ids, intra=intra, levels=tuple(nested), packed=packed)
 
     def __getitem__(self, time: slice) -> Positions:
         """Return a slice of the time of all rows."""
@@ -128,7 +145,21 @@ class Positions:
     def map(self, change: Callable[[Tensor], Tensor]) -> Positions:
         """Return positions with `change` applied to each tensor of ids."""
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in IDS}
-        return replace(self, **changed)
+        return replace(self, **changed, levels=tuple(map(change, self.levels)))
+
+    def tensors(self) -> tuple[Int[Tensor, "batch time"], ...]:
+        """Return all ids, in one order."""
+        return (*(getattr(self, name) for name in IDS), *self.levels)
+
+    def ids(self, level: Level) -> Int[Tensor, "batch time"]:
+        """Return the ids that a level counts; ValueError if they were not derived."""
+        if not level.startswith("level"):
+            found: Tensor = getattr(self, level)
+            return found
+        number = int(level.removeprefix("level"))
+        if number >= len(self.levels):
+            raise ValueError(too_few_levels(len(self.levels) or 1, number + 1))
+        return self.levels[number]
 
     def length(self, level: Level) -> Int[Tensor, " batch #time"]:
         """Return the number of ids per document: from `lengths`, or else the largest here + 1."""
@@ -149,7 +180,16 @@ class Positions:
             token=self.token[:, -1] + 1,
             inter=self.inter[:, -1],
             intra=self.intra[:, -1] + 1,
+            levels=tuple(ids[:, -1] for ids in self.levels),
         )
+
+
+def too_few_levels(held: int, wanted: int) -> str:
+    """Return the message for positions of other levels than an encoding reads."""
+    return (
+        f"levels must be {wanted}, as many as the encoding reads, was: {held} "
+        f"(Positions.from_marks(marks, levels={wanted}), and the same where a cache makes them)"
+    )
 
 
 def document_runs(document: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
@@ -162,3 +202,40 @@ def document_runs(document: Int[Tensor, "batch time"]) -> Int[Tensor, "batch tim
 def _last_start(start: Bool[Tensor, "batch time"], at: Int[Tensor, " time"]) -> Tensor:
     """Return the index of the last True up to each place, -1 before the first."""
     return torch.where(start, at, -1).cummax(-1).values
+
+
+def _openings(
+    marks: UInt8[Tensor, "batch time"],
+    at: Int[Tensor, " time"],
+    *,
+    padding: Bool[Tensor, "batch time"] | None,
+    carried: bool,
+    bits: Iterable[int],
+) -> list[Bool[Tensor, "batch time"]]:
+    """Return where documents open, then units of the level of each bit, coarsest first."""
+    starts = [(marks & (1 << bit)).bool() for bit in (DOCUMENT_BIT, *bits)]
+    if padding is not None:
+        starts = [start & ~padding for start in starts]
+    if not carried:
+        first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
+        starts[0] = starts[0] | first
+    return list(itertools.accumulate(starts, torch.logical_or))
+
+
+def _nested(
+    opens: list[Bool[Tensor, "batch time"]], at: Int[Tensor, " time"], carry: Carry | None
+) -> tuple[Tensor, ...]:
+    """Return the index of each unit in the next coarser one, finest first; opens: `_openings`."""
+    found = []
+    for outer, own in itertools.pairwise(opens):
+        count, start = own.cumsum(-1), _last_start(outer, at)
+        found.append((count - count.gather(-1, start.clamp(min=0)), count, start < 0))
+    found.reverse()
+    if carry is None:
+        return tuple(index for index, _, _ in found)
+    if len(carry.levels) != len(found):
+        raise ValueError(too_few_levels(len(carry.levels) or 1, len(found)))
+    return tuple(
+        torch.where(going_on, count + before[:, None], index)
+        for before, (index, count, going_on) in zip(carry.levels, found, strict=True)
+    )

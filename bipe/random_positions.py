@@ -7,15 +7,16 @@
     Randomised     2 5 7 8 10 14 16 19           reach 20: a random subset
     Shifted        6 7 8 9 10 11 12 13           most 9: an offset of 6
 
-A draw changes the token index of flat encodings and the segment index of BiPE, per document and per
-level. It depends only on (seed, step, tokens of the row), not on the rank, the size of
-micro-batches or a generator, so a run resumed on other devices repeats its draws. The numbers are
-a counter passed through the finaliser of SplitMix64 (Steele et al., 2014).
+A draw changes what is counted in documents: the token index of flat encodings, the segment index of
+BiPE, the coarsest of several levels; per document and per level. It depends only on (seed, step,
+tokens of the row), not on the rank, the size of micro-batches or a generator, so a run resumed on
+other devices repeats its draws. The numbers are a counter passed through the finaliser of
+SplitMix64 (Steele et al., 2014).
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -25,7 +26,6 @@ from bipe.build import Bounded, at_least
 from bipe.positions import Positions, document_runs
 
 Ids = Int[Tensor, "batch time"]
-_LEVELS: tuple[Literal["token", "inter"], ...] = ("token", "inter")
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # the int64 with these bits
 _MIX = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 _FRACTION_BITS = 53  # of a float64
@@ -56,17 +56,17 @@ class Draw(Bounded, ABC):
         """Return new ids in the same order: equal where `of.ids` are, greater where they are."""
 
     def drawn(self, at: Positions, keys: Int[Tensor, " batch"]) -> Positions:
-        """Return positions with drawn token and segment indices. keys: see `row_keys`."""
-        found: dict[str, Any] = {}
+        """Return positions with drawn indices in the document. keys: see `row_keys`."""
+        found: list[Tensor] = []
         document = document_runs(at.document)
-        for number, level in enumerate(_LEVELS):
-            ids: Tensor = getattr(at, level)
+        for number, ids in enumerate((at.token, at.inter, *at.levels[-1:])):
             first = _of_document(ids, document, "amin")
             count = _of_document(ids, document, "amax") - first + 1
             own = mixed(mixed(keys + number)[:, None] + document)
             of = Drawn(ids=ids - first, count=count, document=document, keys=own)
-            found[level] = torch.where(at.document < 0, ids, first + self.new_ids(of))
-        return replace(at, **found)
+            found.append(torch.where(at.document < 0, ids, first + self.new_ids(of)))
+        token, inter, *coarsest = found
+        return replace(at, token=token, inter=inter, levels=(*at.levels[:-1], *coarsest))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,12 +28,14 @@ class Encoding(nn.Module):
     relative: scores stay the same when all ids of a document are shifted by one number.
     random: draws anew at each call in training; without draws in evaluation.
     layered: the bias differs between layers, or depends on what they compute (content.py).
+    decays: a rotation makes scores fall with distance, which must not be negative then.
     counts_length: `rotation` also needs the ids per document, `length=`: ``(batch, time or 1)``.
     """
 
     relative: ClassVar[bool] = True
     random: ClassVar[bool] = False
     layered: ClassVar[bool] = False
+    decays: bool = False
     counts_length: bool = False
 
     def __init__(self) -> None:
@@ -85,7 +87,7 @@ class Scheme(Protocol):
     def bias(self, q_at: Positions, k_at: Positions) -> Bias | None: ...
 
 
-class _Fed(nn.Module, ABC):
+class Fed(nn.Module, ABC):
     """Encodings that each get the ids of their own level, or of a pass of `far` at `level`."""
 
     level: Level
@@ -97,13 +99,13 @@ class _Fed(nn.Module, ABC):
 
     def embed(self, x: Tensor, at: Positions) -> Tensor:
         for level, encoding in self.fed().items():
-            x = encoding.embed(x, getattr(at, level))
+            x = encoding.embed(x, at.ids(level))
         return x
 
     def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
         found = []
         for level, encoding in self.fed().items():
-            own = getattr(at, level) if ids is None or level != self.level else ids
+            own = at.ids(level) if ids is None or level != self.level else ids
             length = {"length": at.length(level)} if encoding.counts_length else {}
             found.append(encoding.rotation(own, **length))
         return compose(*found)
@@ -116,11 +118,11 @@ class _Fed(nn.Module, ABC):
             # Skip encodings without a bias: where only rotations change, ids may be fractions.
             if has_hook(type(encoding), "bias"):
                 own = None if level != self.level else ids
-                found.append(encoding.bias(*own or (getattr(q_at, level), getattr(k_at, level))))
+                found.append(encoding.bias(*own or (q_at.ids(level), k_at.ids(level))))
         return add_biases(*found)
 
 
-class Flat(_Fed):
+class Flat(Fed):
     """An ordinary encoding, which counts tokens from the start of the document."""
 
     level = "token"
@@ -134,7 +136,7 @@ class Flat(_Fed):
         return {"token": self.encoding}
 
 
-class Bilevel(_Fed):
+class Bilevel(Fed):
     """BiPE: `intra` counts tokens inside a segment, `inter` counts segments."""
 
     level = "inter"
@@ -255,6 +257,17 @@ def has_hook(encoding: type[Encoding], hook: str) -> bool:
 def counts_length(scheme: nn.Module) -> bool:
     """Return whether an encoding in a scheme depends on the length of documents."""
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
+
+
+def levels_of(scheme: Any) -> int:
+    """Return how many levels of marks a scheme reads: 1, but for several levels (multilevel.py)."""
+    counts = {int(part.levels) for part in scheme.modules() if hasattr(part, "levels")}
+    if len(counts) > 1:
+        raise ValueError(
+            "all Multilevel encodings of a model must have equally many levels, since the coarsest "
+            f"counts units of the document, had: {', '.join(map(str, sorted(counts)))}"
+        )
+    return counts.pop() if counts else 1
 
 
 def _require_hook(encoding: Encoding, far: Far | None) -> None:

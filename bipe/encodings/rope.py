@@ -101,7 +101,8 @@ class RoPE(Encoding):
         self.features = span_of(part, name="part", whole=head_width, step=2)
         width = self.features.stop - self.features.start
         moves = torch.zeros(width // 2, dtype=torch.float64)
-        moves[span_of(pairs, name="pairs", whole=width // 2)] = 1.0
+        self.pairs = span_of(pairs, name="pairs", whole=width // 2)
+        moves[self.pairs] = 1.0
         self.constant("moves", moves)
         self.whole = width == head_width
         frequencies = inverse_frequencies(width=width, theta=theta)
@@ -114,6 +115,15 @@ class RoPE(Encoding):
                 frequencies, self.attention_factor = slowed, factor
         self.constant("frequencies", frequencies)
         self.interleaved, self.theta, self.stretch = interleaved, theta, stretch
+
+    def turned(self) -> list[int]:
+        """Return the features of a head that turn."""
+        pairs = range(len(self.moves))[self.pairs]
+        if self.interleaved:
+            found = [at for pair in pairs for at in (2 * pair, 2 * pair + 1)]
+        else:
+            found = [*pairs, *(len(self.moves) + pair for pair in pairs)]
+        return [self.features.start + at for at in found]
 
     def rotation(self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None) -> Rotation:
         """Return the rotation at `ids`. length: ids in use, by default the row's largest + 1."""

@@ -31,6 +31,7 @@ class XPos(Encoding):
     scale_base: ids after which pair p has shrunk by zeta_p. gamma: 0.4 in the paper.
     """
 
+    decays = True
     frequencies: Tensor
     shrinking: Tensor
 

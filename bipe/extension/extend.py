@@ -23,7 +23,7 @@ import torch
 
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
-from bipe.encodings.base import Bilevel, Chain, Encoding, Flat, Layers, Scheme, has_hook
+from bipe.encodings.base import Bilevel, Chain, Encoding, Fed, Flat, Layers, Scheme, has_hook
 from bipe.encodings.far import Far
 from bipe.encodings.rope import RoPE, Stretch
 
@@ -222,6 +222,12 @@ def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
     elif kind is Flat:
         inner = node["encoding"]
         yield _Level(node, inner, find(inner[TARGET], Encoding, allowed=allowed), "tokens")
+    elif issubclass(kind, Fed):
+        raise ValueError(
+            f"{kind.__name__} cannot be stretched: training counts the tokens and segments of "
+            "documents, and no coarser units, so the original length is not known; train with a "
+            "stretch of its RoPE from the start (encodings.NAME.stretch)"
+        )
     elif issubclass(kind, Encoding):
         yield _Level(node, node, kind, "tokens")
 

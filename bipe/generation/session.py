@@ -230,7 +230,7 @@ class Session:
             if any(self.padding):
                 places = self._tensor(range(part.start, part.stop))
                 padding = places < self._tensor(self.padding)[:, None]
-            at = self.cache.next(marks, padding=padding)
+            at = self.cache.next(marks, padding=padding, levels=self.model.levels)
             found.append(self.model(tokens, at, cache=self.cache))
         return found
 

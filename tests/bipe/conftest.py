@@ -66,6 +66,29 @@ SCHEMES: dict[str, dict[str, Any]] = {
         inter=target("RoPE", head_width=HEAD_WIDTH, pairs=[0.5, 1.0]),
     ),
     "bilevel_alibi_alibi": target("Bilevel", intra=BARE["alibi"], inter=BARE["alibi_x96"]),
+    "multilevel_split_ropes": target(
+        "multilevel.Multilevel",
+        encodings={
+            "token": target("RoPE", head_width=HEAD_WIDTH, pairs=[0.0, 0.25]),
+            "sentence": target("RoPE", head_width=HEAD_WIDTH, pairs=[0.25, 0.5]),
+            "paragraph": target("RoPE", head_width=HEAD_WIDTH, pairs=[0.5, 1.0]),
+        },
+    ),
+    "multilevel_in_one_layer": target(
+        "base.Layers",
+        schemes={
+            "flat": target("Flat", encoding=BARE["rope"]),
+            "multilevel": target(
+                "multilevel.Multilevel",
+                encodings={
+                    "token": BARE["sinusoidal"],
+                    "sentence": BARE["learned"],
+                    "paragraph": BARE["alibi"],
+                },
+            ),
+        },
+        pattern=["flat", "multilevel"],
+    ),
     "chain": target(
         "Chain",
         links=[
@@ -77,6 +100,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
 
 
 N_LAYER = 2
+LEVELS = 2  # of random marks: segments, and units of segments
 # Numbers of the configuration that encodings refer to.
 SIZES = {"model.width": WIDTH, "model.n_head": N_HEAD, "model.n_layer": N_LAYER, "row_length": 24}
 
@@ -168,12 +192,17 @@ def small_decoder(scheme: str, *, seed: int = 0, **overrides: Any) -> Decoder:
 def random_marks(batch: int, time: int, *, seed: int, documents: float = 0.05) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     draw = torch.rand(batch, time, generator=generator)
-    marks = (draw < 0.2).to(torch.uint8) << 1
-    return torch.where(draw < documents, 3, marks)
+    marks = (draw < 0.2).to(torch.uint8) << 1 | (draw < 0.08).to(torch.uint8) << 2
+    return torch.where(draw < documents, 7, marks)
+
+
+def positions_of(marks: torch.Tensor, **how: Any) -> Positions:
+    """Positions of all levels that some scheme reads."""
+    return Positions.from_marks(marks, levels=LEVELS, **how)
 
 
 def random_batch(batch: int, time: int, *, seed: int, documents: float = 0.05):
     """Tokens and positions of packed rows."""
     generator = torch.Generator().manual_seed(seed + 1)
     tokens = torch.randint(0, 61, (batch, time), generator=generator)
-    return tokens, Positions.from_marks(random_marks(batch, time, seed=seed, documents=documents))
+    return tokens, positions_of(random_marks(batch, time, seed=seed, documents=documents))

@@ -3,9 +3,15 @@
 import pytest
 import torch
 
-from bipe import Positions
 from bipe.cache import Cache
-from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder
+from tests.bipe.conftest import (
+    LEVELS,
+    SCHEMES,
+    positions_of,
+    random_batch,
+    random_marks,
+    small_decoder,
+)
 
 TIME = 45
 DIVISIONS = {
@@ -21,7 +27,7 @@ def cached_logits(model, tokens, marks, division, cache, *, padding=None):
     for size in division:
         part = slice(start, start + size)
         hidden = None if padding is None else padding[:, part]
-        at = cache.next(marks[:, part], padding=hidden)
+        at = cache.next(marks[:, part], padding=hidden, levels=LEVELS)
         pieces.append(model.logits(tokens[:, part], at, cache=cache))
         start += size
     return torch.cat(pieces, 1)
@@ -34,7 +40,7 @@ def test_cached_equals_uncached(scheme, division):
     model = small_decoder(scheme).double()
     tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
     marks = random_marks(2, TIME, seed=3, documents=0.0)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    full = model.logits(tokens, positions_of(marks, packed=False))
     ours = cached_logits(
         model, tokens, marks, DIVISIONS[division], Cache(batch=2, grows=True, capacity=7)
     )
@@ -49,7 +55,7 @@ def test_logits_in_float32_are_the_exact_ones_cached_or_not(scheme):
     limit = 2e-5 if scheme.endswith(("cope", "tener")) else 5e-6
     tokens, _ = random_batch(2, time, seed=5, documents=0.0)
     marks = random_marks(2, time, seed=5, documents=0.0)
-    at = Positions.from_marks(marks, packed=False)
+    at = positions_of(marks, packed=False)
     exact = small_decoder(scheme, attention="eager").double().logits(tokens, at)
     assert relative_error(model.logits(tokens, at), exact) <= limit
     division = [1] * 30 + [50, 10] + [1] * 30
@@ -61,7 +67,9 @@ def relative_error(found, exact):
     return float((found - exact).abs().max() / exact.abs().max())
 
 
-@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_alibi_x96", "flat_learned"])
+@pytest.mark.parametrize(
+    "scheme", ["flat_rope", "bilevel_learned_alibi_x96", "flat_learned", "multilevel"]
+)
 @torch.no_grad()
 def test_left_padding_changes_nothing(scheme):
     model = small_decoder(scheme).double()
@@ -72,30 +80,33 @@ def test_left_padding_changes_nothing(scheme):
     full = cached_logits(
         model, tokens, marks, [20] + [1] * 25, Cache(batch=2, capacity=TIME), padding=padding
     )
-    alone = model.logits(tokens[1:, 11:], Positions.from_marks(marks[1:, 11:]))
+    alone = model.logits(tokens[1:, 11:], positions_of(marks[1:, 11:]))
     torch.testing.assert_close(full[1:, 11:], alone, atol=1e-9, rtol=1e-9)
-    first = model.logits(tokens[:1], Positions.from_marks(marks[:1]))
+    first = model.logits(tokens[:1], positions_of(marks[:1]))
     torch.testing.assert_close(full[:1], first, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96"])
+@pytest.mark.parametrize(
+    "scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96", "multilevel"]
+)
 @torch.no_grad()
 def test_documents_in_a_cached_row_do_not_see_each_other(scheme):
     model = small_decoder(scheme).double()
     tokens, _ = random_batch(1, TIME, seed=5, documents=0.0)
     marks = random_marks(1, TIME, seed=5, documents=0.0)
     marks[:, 25] = 3
-    full = model.logits(tokens, Positions.from_marks(marks))
+    full = model.logits(tokens, positions_of(marks))
     cache, pieces = Cache(batch=1, capacity=TIME), []
     for start, stop in ((0, 20), (20, 30), (30, 31), (31, TIME)):
-        at = Positions.from_marks(marks[:, start:stop], carry=cache.carry())
+        at = positions_of(marks[:, start:stop], carry=cache.carry())
         pieces.append(model.logits(tokens[:, start:stop], at, cache=cache))
     torch.testing.assert_close(torch.cat(pieces, 1), full, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "multilevel"])
 @torch.no_grad()
-def test_rewinding_restores_keys_and_carry():
-    model = small_decoder("bilevel_learned_rope").double()
+def test_rewinding_restores_keys_and_carry(scheme):
+    model = small_decoder(scheme).double()
     tokens, _ = random_batch(2, TIME, seed=6, documents=0.0)
     marks = random_marks(2, TIME, seed=6, documents=0.0)
     cache = Cache(batch=2, grows=True, capacity=4)
@@ -104,13 +115,14 @@ def test_rewinding_restores_keys_and_carry():
     cached_logits(model, wrong, wrong_marks, [1] * 9, cache)
     cache.rewind(30)
     rest = cached_logits(model, tokens[:, 30:], marks[:, 30:], [5, 10], cache)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    full = model.logits(tokens, positions_of(marks, packed=False))
     torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("scheme", ["bilevel_learned_alibi_x96", "multilevel"])
 @torch.no_grad()
-def test_rows_may_be_selected():
-    model = small_decoder("bilevel_learned_alibi_x96").double()
+def test_rows_may_be_selected(scheme):
+    model = small_decoder(scheme).double()
     tokens, _ = random_batch(3, TIME, seed=7, documents=0.0)
     marks = random_marks(3, TIME, seed=7, documents=0.0)
     cache = Cache(batch=3, capacity=TIME)
@@ -118,7 +130,7 @@ def test_rows_may_be_selected():
     order = torch.tensor([2, 0, 2])
     cache.select(order)
     rest = cached_logits(model, tokens[order, 30:], marks[order, 30:], [1, 14], cache)
-    full = model.logits(tokens[order], Positions.from_marks(marks[order]))
+    full = model.logits(tokens[order], positions_of(marks[order]))
     torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
 
 
@@ -130,7 +142,7 @@ def test_a_shared_prompt_need_not_be_moved(order):
     tokens, _ = random_batch(3, TIME, seed=8, documents=0.0)
     marks = random_marks(3, TIME, seed=8, documents=0.0)
     tokens[:, :20], marks[:, :20] = tokens[0, :20], marks[0, :20]
-    full = model.logits(tokens[order], Positions.from_marks(marks[order]))
+    full = model.logits(tokens[order], positions_of(marks[order]))
     for shared in (0, 20):
         cache = Cache(batch=3, capacity=TIME)
         cached_logits(model, tokens[:, :30], marks[:, :30], [30], cache)
@@ -141,7 +153,7 @@ def test_a_shared_prompt_need_not_be_moved(order):
 
 def test_a_full_cache_says_so_and_one_without_a_size_too():
     cache = Cache(batch=1, capacity=4)
-    at = Positions.from_marks(torch.zeros(1, 5, dtype=torch.uint8))
+    at = positions_of(torch.zeros(1, 5, dtype=torch.uint8))
     with pytest.raises(ValueError, match="holds 4 tokens per row, was asked for 5"):
         cache.extend(at)
     with pytest.raises(ValueError, match="capacity must be given"):
@@ -149,4 +161,4 @@ def test_a_full_cache_says_so_and_one_without_a_size_too():
     with pytest.raises(ValueError, match="length must be from 0 to 0"):
         cache.rewind(1)
     with pytest.raises(ValueError, match="the cache holds 1 rows, was given 2"):
-        cache.extend(Positions.from_marks(torch.zeros(2, 5, dtype=torch.uint8)))
+        cache.extend(positions_of(torch.zeros(2, 5, dtype=torch.uint8)))

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from bipe import Positions
 from bipe.attention.banded import WORTH_FROM
 from bipe.attention.dispatch import BY_DOCUMENT_FROM
-from tests.bipe.conftest import random_batch, random_marks, small_decoder
+from tests.bipe.conftest import positions_of, random_batch, random_marks, small_decoder
 
 # Dynamo looks at gradients of what has none.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 ROTATIONS = ("flat_rope_partial", "flat_xpos", "flat_pope", "flat_permuteformer")
 SCHEMES = ("flat_rope", "bilevel_learned_rope", "flat_alibi", "bilevel_learned_alibi_x96")
+SEVERAL = ("multilevel", "segatron")
 WARM_UP = 2  # steps
 
 
@@ -25,7 +25,7 @@ def gradients(model, step, *, packed, time=50):
     marks = random_marks(2, time, seed=step, documents=0.06 if packed else 0.0)
     marks[:, time // 2] |= packed  # some documents in every batch
     model.zero_grad()
-    model(tokens, Positions.from_marks(marks, packed=packed)).square().sum().backward()
+    model(tokens, positions_of(marks, packed=packed)).square().sum().backward()
     return [parameter.grad for parameter in model.parameters()]
 
 
@@ -53,7 +53,7 @@ def compiled(unchecked_types):
 @pytest.mark.parametrize(
     ("scheme", "recompute"),
     [
-        *((scheme, False) for scheme in (*SCHEMES, *ROTATIONS)),
+        *((scheme, False) for scheme in (*SCHEMES, *ROTATIONS, *SEVERAL)),
         ("flat_rope", True),
         (SCHEMES[-1], True),
     ],

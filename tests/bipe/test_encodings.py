@@ -19,7 +19,9 @@ from tests.bipe.conftest import (
     bare_encoding,
     forms_of,
     kind_of,
+    positions_of,
     random_batch,
+    random_marks,
     small_decoder,
 )
 
@@ -40,6 +42,7 @@ def test_packed_equals_alone(scheme, mode):
             fields = {
                 name: getattr(at, name)[row, here][None] for name in ("token", "inter", "intra")
             }
+            fields["levels"] = tuple(ids[row, here][None] for ids in at.levels)
             alone = Positions(document=torch.zeros(1, int(here.sum()), dtype=torch.long), **fields)
             out = model(tokens[row, here][None], alone)[0]
             torch.testing.assert_close(packed[row, here], out, atol=1e-10, rtol=0)
@@ -65,12 +68,12 @@ def test_padding_changes_nothing(scheme):
     model = small_decoder(scheme).double()
     tokens, at = random_batch(2, 30, seed=3, documents=0.0)
     marks = torch.zeros(2, 41, dtype=torch.uint8)
-    marks[:, 6:36] = (at.intra == 0).to(torch.uint8) << 1
+    marks[:, 6:36] = random_marks(2, 30, seed=3, documents=0.0)
     padding = torch.ones(2, 41, dtype=torch.bool)
     padding[:, 6:36] = False
     padded_tokens = torch.zeros(2, 41, dtype=torch.long)
     padded_tokens[:, 6:36] = tokens
-    padded = model(padded_tokens, Positions.from_marks(marks, padding=padding))
+    padded = model(padded_tokens, positions_of(marks, padding=padding))
     assert torch.isfinite(padded).all()
     torch.testing.assert_close(padded[:, 6:36], model(tokens, at), atol=1e-10, rtol=0)
 

@@ -1,21 +1,28 @@
-"""The level that a model reads: data of two levels, read at the second, are data of that level."""
+"""The levels that a model reads: data of two levels, read at the second, are data of that level;
+an encoding of several levels reads both, from shards to text that is written.
+"""
 
 import json
 
 import numpy as np
 import pytest
+import torch
 
-from segmenters import Levels, Sentences
+from bipe import Carry, Positions
+from bipe.checkpoint import load_model
+from bipe.generation import Session
+from segmenters import Levels, Sentences, TokenMarker, mark
 from tests.train.studies import curve, pretrain, same_weights
 from train.cli import main
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.prepare import prepare
 from train.data.reading.split import Split
+from train.data.rows.packing import Packing, Rows
 from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import source_segmenter
 from train.data.store.export import export
-from train.data.tokenizing.vocabulary import TrainBPE
-from train.errors import DataError
+from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
+from train.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +130,134 @@ def test_an_export_of_that_level_is_that_of_its_data(study, tmp_path, format):
 def test_a_level_is_a_number_a_name_or_the_first_of_names_that_is_there(study):
     for level in (1, "paragraph", ["method", "paragraph"]):
         sets = DataSets(study / "both", level=level)
-        assert sets.level_of("x") == 1
+        assert sets.levels_of("x") == (1,)
         followed = source_segmenter(sets, source="x", allowed=())
         assert followed == Levels(of=Levels(of=Sentences(), keep=2), keep=["paragraph"])
     for level in (2, "page", ["page"]):
         with pytest.raises(DataError, match=r"rows\.level=.* must be among sentence, paragraph, 0"):
             DataSets(study / "both", level=level).open("x", "train")
-    assert DataSets(study / "paragraphs").level_of("x") == 0
+    assert DataSets(study / "paragraphs").levels_of("x") == (0,)
+
+
+WORDS = ("encoding=multilevel", "encoding.encodings.sentence.part=[0.0, 0.5]")
+
+
+@pytest.fixture(scope="module")
+def runs(study):
+    """Runs of several levels: the next level, and the same by name."""
+    for name, words in {
+        "next": (),
+        "named": ("rows.level=sentence", "rows.coarser=[[definition, paragraph]]"),
+        "segatron": ("encoding=segatron",),
+    }.items():
+        place = (f"data={study / 'both'}", f"out={study / 'several'}", f"name={name}")
+        chosen = () if name == "segatron" else WORDS
+        pretrain(*place, "steps=3", "rows.sources=null", *chosen, *words)
+    return study / "several"
+
+
+def test_levels_are_the_next_ones_or_those_of_a_name(runs):
+    assert same_weights(runs / "next", runs / "named")
+    assert curve(runs / "next") == curve(runs / "named")
+    notes = json.loads((runs / "named" / "model" / "config.json").read_text())["notes"]
+    assert notes["level"] == "sentence" and notes["coarser"] == [["definition", "paragraph"]]
+
+
+@pytest.mark.parametrize("strategy", ["concat", "best_fit", "single", "long_first"])
+def test_rows_that_continue_have_the_ids_of_their_documents(study, strategy):
+    data = DataSets(study / "both", coarser=1).open("x", "train")
+    assert data.levels == data.marked == (0, 1)
+    whole = Positions.from_marks(torch.from_numpy(data.marks(0, len(data.tokens)))[None], levels=2)
+    packing = Packing(strategy=strategy, split_documents="continue")
+    rows = Rows(data=data, row_length=40, packing=packing)
+    for index, row in enumerate(rows.read(range(min(40, len(rows))))):
+        carry = Carry.from_columns(torch.from_numpy(row.carry)[None])
+        marks = torch.from_numpy(row.marks)[None]
+        found = Positions.from_marks(marks, carry=carry, levels=2)
+        at = 0
+        for start, stop in rows.spans(index).tolist():
+            for ours, theirs in zip(found.levels, whole.levels, strict=True):
+                length = min(stop - start, 41 - at)
+                assert torch.equal(ours[0, at : at + length], theirs[0, start : start + length])
+            at += stop - start
+
+
+def test_data_without_these_levels_are_refused(study, runs, capsys):
+    place = [f"data={study / 'paragraphs'}", f"out={study / 'refused'}", "model=tiny"]
+    with pytest.raises(DataError, match=r"reads 2 levels of units, the data hold 1 \(paragraph\)"):
+        pretrain(*place, *WORDS, "rows.sources=null")
+    place[0] = f"data={study / 'both'}"
+    with pytest.raises(DataError, match=r"reads 2 levels.*hold 1 \(paragraph\).*levels=3"):
+        pretrain(*place, *WORDS, "rows.sources=null", "rows.level=paragraph")
+    with pytest.raises(DataError, match=r"rows\.coarser=page must be among sentence, paragraph"):
+        pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[page]")
+    with pytest.raises(DataError, match=r"rows\.coarser must name levels above .* was: sentence"):
+        pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[sentence]")
+    with pytest.raises(
+        ConfigError, match=r"rows\.coarser must name 1 levels or be null.*was: \[\]"
+    ):
+        pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[]")
+
+
+def test_runs_of_several_levels_are_measured(study, runs):
+    words = ["evaluate.lengths=[1]", "evaluate.probes=[passkey, copy]", "row_length=64"]
+    words += ["evaluate.documents=2", "evaluate.probing.trials=2"]
+    place = [f"out={study}", f"evaluate.runs={runs}", f"data={study / 'both'}"]
+    assert main(["evaluate", *place, *words]) == 0
+    for name in ("next", "segatron"):
+        lines = (runs / name / "evaluation.jsonl").read_text().splitlines()
+        measured = {row["measure"] for row in map(json.loads, lines)}
+        assert "perplexity" in measured and len(measured) > 2
+    values = []
+    for name in ("next", "named"):
+        lines = map(json.loads, (runs / name / "evaluation.jsonl").read_text().splitlines())
+        values.append([row["value"] for row in lines if row["measure"] == "perplexity"])
+    assert values[0] == values[1] != []
+
+
+@pytest.mark.parametrize("name", ["next", "segatron"])
+def test_text_that_is_written_is_marked_on_both_levels(study, runs, name):
+    """Read token by token with a marker, and at once with the marks of the whole text."""
+    model = load_model(runs / name / "model")[0].eval().double()
+    assert model.levels == 2
+    sets = DataSets(study / "both", coarser=1)
+    tokenizer, segmenter = LoadTokenizer(path=sets.folder).build(), Levels(of=Sentences(), keep=2)
+    assert source_segmenter(sets, source="x", allowed=()) == segmenter
+    text = "It was 3 cats. It was 4.\n\nIt was 5 dogs. It was 6. So.\n\nIt was 7."
+    ((ids, anchors),) = tokenizer.encode_batch([text])
+    marks = torch.from_numpy(mark(anchors, segmenter.levels(text)))[None]
+    assert int((marks >> 2).sum()) == 3 and int((marks >> 1 & 1).sum()) == 6
+    tokens = torch.from_numpy(ids.astype(np.int64))[None]
+    whole = model.logits(tokens, Positions.from_marks(marks, levels=2))
+    marker = TokenMarker(segmenter=segmenter, pieces=tokenizer.pieces(), levels=2)
+    session = Session(model, batch=1, marker=marker)
+    parts = [session.feed([ids[:7].tolist()])]
+    parts += [session.feed([[id]]) for id in ids[7:].tolist()]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("words", [[], ["generate.segmenter=sentences"]])
+def test_the_command_writes_text(runs, words, capfdbinary):
+    told = {}
+    for name in ("next", "named"):
+        options = [f"generate.run={runs / name}", "generate.temperature=0", *words]
+        options += ["generate.max_new=30", "generate.prompt='It was. It was 3 cats.'"]
+        assert main(["generate", *options]) == 0
+        told[name] = capfdbinary.readouterr().out
+    assert told["next"] == told["named"] != b""
+    options = [each for each in options if each not in words]
+    assert main(["generate", *options, "generate.segmenter=newline"]) == 2
+    said = capfdbinary.readouterr().err.decode()
+    assert "generate.segmenter: " in said and "must be among" in said
+
+
+def test_a_run_goes_on_with_its_levels_and_is_not_stretched(runs, tmp_path, capsys):
+    words = ["extend", f"checkpoint={runs / 'named'}", f"out={tmp_path}", "name=longer"]
+    words += ["row_length=96", "steps=2", "trainer=cpu", "rows.global_batch=2"]
+    words += ["rows.micro_batch=2"]
+    assert main(words) == 0
+    notes = json.loads((tmp_path / "longer" / "model" / "config.json").read_text())["notes"]
+    assert notes["coarser"] == [["definition", "paragraph"]]
+    capsys.readouterr()
+    assert main([*words, "stretch=yarn", "name=stretched"]) == 2
+    assert "Multilevel cannot be stretched" in capsys.readouterr().err

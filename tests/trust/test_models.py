@@ -44,7 +44,7 @@ EXPLOITS = [
     {"_target_": "segmenters.code.grammars.load", "module": "evil", "function": "Encoding"},
     {"_target_": "bipe.encodings.rope.RoPE.__init__", "head_width": 8},
     {"_target_": "bipe.encodings.rope.RoPE.rotation.__globals__"},
-    {"_target_": "bipe.encodings.base._Fed"},
+    {"_target_": "bipe.encodings.base.Fed"},
     # Classes of ours, of other kinds and other rooms.
     {"_target_": "train.disk.files.Output", "path": "{kept}"},
     {"_target_": "train.evals.rows.Journal", "path": "{kept}"},

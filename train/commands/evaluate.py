@@ -15,9 +15,9 @@ from rich.console import Console
 from bipe.build import build
 from train.config import Config
 from train.config.sections import Count, SplitName
-from train.data.rows.sets import DataSets
+from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import source_segmenter
-from train.data.store.shards import LevelWish
+from train.data.store.shards import Coarser, LevelWish
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest
@@ -43,11 +43,11 @@ def evaluate(config: Config) -> list[Path]:
     """Evaluate all runs that the configuration names; return the files with their rows."""
     folders = runs.find_runs(config.evaluate.runs, key="evaluate.runs")
     trained = [read_run(folder) for folder in folders]
-    # Runs that read the same level of the data have their held-out text in common.
-    texts = {str(run.notes.get("level")): run.notes.get("level") for run in trained}
-    measured = {name: _measured(config, level) for name, level in texts.items()}
+    # Runs that read the same levels of the data have their held-out text in common.
+    texts = {str(read_by(run.notes)): read_by(run.notes) for run in trained}
+    measured = {name: _measured(config, **read) for name, read in texts.items()}
     jobs = [
-        job for run in trained for job in _jobs(config, run, *measured[str(run.notes.get("level"))])
+        job for run in trained for job in _jobs(config, run, *measured[str(read_by(run.notes))])
     ]
     measure(jobs, allowed=config.allowed)
     files = [folder / FILE for folder in folders]
@@ -68,7 +68,7 @@ def while_training(
     asked = lengths or config.evaluate.lengths
     options = replace(config.evaluate, split=split, lengths=asked, probes=probes or [], sweep=None)
     config = replace(config, evaluate=options)
-    _, held_out, measurements = _measured(config, config.rows.level)
+    _, held_out, measurements = _measured(config, level=config.rows.level, coarser=config.coarser)
     return LiveEvaluation(
         every=every,
         measurements=measurements,
@@ -80,10 +80,10 @@ def while_training(
 
 
 def _measured(
-    config: Config, level: LevelWish | None
+    config: Config, *, level: LevelWish | None, coarser: Coarser
 ) -> tuple[int, HeldOut, dict[str, Measurement]]:
     """Return the size of the vocabulary, the held-out text and what is measured on it."""
-    options, sets = config.evaluate, DataSets(config.data, level=level)
+    options, sets = config.evaluate, DataSets(config.data, level=level, coarser=coarser)
     sources = list(sets.sources) if options.sources is None else options.sources
     for name in sources:
         _require_source("evaluate.sources", name, sets)
@@ -184,7 +184,8 @@ def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:
     beginning = tokenizer.decode(data.tokens[: min(_LOOKED_AT, len(data.tokens))])
     name = Path(next(iter(data.document_ids()), "")).name or None
     chosen = segmenter.choose(text=beginning, name=name)
-    return Haystack(data, texts=Texts(tokenizer=tokenizer, segmenter=chosen), name=source)
+    texts = Texts(tokenizer=tokenizer, segmenter=chosen, levels=len(data.levels))
+    return Haystack(data, texts=texts, name=source)
 
 
 def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithmetic:

@@ -63,6 +63,9 @@ def completed(config: DictConfig) -> DictConfig:
         filled["data"] = "${out}/data" if base.data is None else base.data
     if (level := base.notes.get("level")) is not None and config.rows.get("level") is None:
         filled["rows.level"] = level
+    coarser = base.notes.get("coarser")
+    if isinstance(coarser, list) and config.rows.get("coarser") is None:
+        filled["rows.coarser"] = coarser
     for key, value in filled.items():
         OmegaConf.update(config, key, value, merge=False, force_add=True)
     return config

@@ -15,7 +15,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,9 +30,9 @@ from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
 from train.commands.pretrain import decoder_of
 from train.config import Config, Generate, Scrolls
-from train.data.rows.sets import DataSets
-from train.data.rows.source_segmenter import CURE, at_level, built, source_segmenter
-from train.data.store.shards import level_of
+from train.data.rows.sets import DataSets, read_by
+from train.data.rows.source_segmenter import CURE, at_levels, built, source_segmenter
+from train.data.store.shards import levels_read
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, RunError, UserError, as_config_error
@@ -67,7 +66,10 @@ def generate_text(config: Config) -> list[Written]:
     if not isinstance(trained.model.scheme, Flat):  # a flat encoding needs no segments
         segmenter = segmenter_of(config, sets, trained, section="generate")
         name = None if options.prompt is not None else options.file
-        marker = marker_of(prompt, tokenizer=tokenizer, segmenter=segmenter, name=name)
+        levels = trained.model.levels
+        marker = marker_of(
+            prompt, tokenizer=tokenizer, segmenter=segmenter, name=name, levels=levels
+        )
     write = functools.partial(
         generate, max_new=options.max_new, sampling=sampling, marker=marker, seed=config.seed
     )
@@ -116,11 +118,15 @@ def segmenter_of(
     """Return the segmenter of the options (NAME:KEY=VALUE,...), or that of the run's data."""
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
-        made, level = built(options.segmenter, option=f"{section}.segmenter"), 0
+        made = built(options.segmenter, option=f"{section}.segmenter")
+        levels: tuple[int, ...] = (0,)
         stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
-        with suppress(DataError):  # one without that level is followed at its finest
-            level = level_of(stored, run.notes.get("level"), what="")
-        return at_level(made, level)
+        try:
+            levels = levels_read(stored, **read_by(run.notes), what=f"{section}.segmenter: ")
+        except DataError:  # one without that level is followed at its finest
+            if run.model.levels > 1:
+                raise
+        return at_levels(made, levels)
     return source_segmenter(
         sets,
         source=options.source,
@@ -131,17 +137,18 @@ def segmenter_of(
 
 
 def marker_of(
-    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None
+    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None, levels: int = 1
 ) -> TokenMarker:
     """Return the marker of the tokens of the prompt and of its continuation.
 
-    name: the file of the prompt, for a segmenter that depends on the document. Raises ConfigError
-    for a segmenter with lookahead, which cannot mark token by token.
+    name: the file of the prompt, for a segmenter that depends on the document. levels: how many the
+    model reads. Raises ConfigError for a segmenter with lookahead, which cannot mark token by
+    token.
     """
     chosen = segmenter.choose(text=prompt, name=name)
     skip = tokenizer.spelling.prefix(prompt) if tokenizer.spelling else 0
     try:
-        return TokenMarker(segmenter=chosen, pieces=tokenizer.pieces(), skip=skip)
+        return TokenMarker(segmenter=chosen, pieces=tokenizer.pieces(), skip=skip, levels=levels)
     except ValueError as fault:
         raise ConfigError(
             f"generate.segmenter: {fault}; set generate.segmenter to {CURE}"
@@ -221,7 +228,11 @@ def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> BaseRun:
         raise RunError(f"generate.checkpoint={path}: not a checkpoint: {fault}") from None
     model = Decoder(decoder, allowed=config.allowed)
     load_weights(model, weights)
-    notes = {"sources": config.rows.sources or {}, "level": config.rows.level}
+    notes = {
+        "sources": config.rows.sources or {},
+        "level": config.rows.level,
+        "coarser": config.coarser,
+    }
     data = runs.data_of(stored, home)
     return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=path)
 
@@ -233,7 +244,7 @@ def _data_of(trained: BaseRun, options: Generate) -> DataSets:
             f"{trained.home} does not say which data it was trained on; set generate.data=FOLDER"
         )
     try:
-        return DataSets(data, level=trained.notes.get("level"))
+        return DataSets(data, **read_by(trained.notes))
     except ValueError as fault:
         raise ConfigError(f"{fault}. generate.data=FOLDER names the data of the model") from None
 

@@ -11,6 +11,7 @@ import torch
 
 from bipe.build import TARGET, find
 from bipe.decoder import DecoderConfig, as_scheme
+from bipe.encodings.base import levels_of
 from bipe.positions import Positions
 from train.config import Config, encoding_name, slug
 from train.config.check import LOGGER
@@ -124,6 +125,7 @@ def rows_of(config: Config) -> LMDataModule:
         epochs=config.epochs,
         seed=config.seed,
         context_parallel=config.context_parallel,
+        coarser=config.coarser,
         **config.rows.values(),
     )
 
@@ -140,7 +142,9 @@ def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
         )
     built = config.build("encoding")  # so that an error names its key
     with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
-        as_scheme(built).rotation(Positions.from_marks(torch.zeros(1, 1, dtype=torch.uint8)))
+        scheme = as_scheme(built)
+        nothing = torch.zeros(1, 1, dtype=torch.uint8)
+        scheme.rotation(Positions.from_marks(nothing, levels=levels_of(scheme)))
     with as_config_error("model."):
         return DecoderConfig(**sizes, encoding=dict(config.encoding))
 

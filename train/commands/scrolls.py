@@ -87,6 +87,11 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     sets = DataSets(config.data, level=base.notes.get("level"))
     base.refuse_other_data(sets)
+    if base.model.levels > 1:
+        raise ConfigError(
+            f"checkpoint={config.checkpoint}: its encoding reads {base.model.levels} levels of "
+            "units, and bipe scrolls cuts examples into one: take a model of a bilevel or flat one"
+        )
     encoder = _encoder(config, task, base, sets)
     decoded = _examples_to_decode(config, task)
     encoding = str(base.decoder.encoding.get(TARGET))

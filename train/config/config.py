@@ -38,7 +38,7 @@ from train.config.sections import (
     Statistics,
 )
 from train.disk.files import is_name
-from train.errors import ConfigError, UserError
+from train.errors import ConfigError, UserError, as_config_error
 
 IfExists = Literal["auto", "refuse", "resume", "overwrite"]
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
@@ -115,6 +115,23 @@ class Config:
         """Return the prefixes of the user's own packages that the configuration may name."""
         return allowed_prefixes(self.allowed_targets)
 
+    @property
+    def coarser(self) -> int | list[Any]:
+        """Return the levels above the segments that the encoding reads; ConfigError for too few."""
+        from bipe.encodings.base import levels_of  # torch, which checks and help do without
+
+        with as_config_error("encoding: "):
+            wanted = levels_of(self.build("encoding")) - 1
+        named = self.rows.coarser
+        if named is None:
+            return wanted
+        if len(named) < wanted:
+            raise ConfigError(
+                f"rows.coarser must name {wanted} levels or be null, since the encoding reads as "
+                f"many above the segments, was: {named}"
+            )
+        return named[:wanted]
+
     def build(self, section: str) -> Any:
         """Build a section; ConfigError names the key of the part that cannot be built."""
         kind = typing.get_type_hints(Config, include_extras=True)[section]
@@ -170,6 +187,9 @@ def encoding_name(encoding: Any) -> str:
         name = f"Chain({', '.join(map(encoding_name, encoding.get('links', [])))})"
     elif name == "Layers":
         name = f"Layers({', '.join(map(encoding_name, encoding.get('schemes', {}).values()))})"
+    elif name == "Multilevel":
+        names = [*map(encoding_name, encoding.get("encodings", {}).values())]
+        name = "Segatron" if {*names} == {"Learned"} else f"Multilevel({', '.join(names)})"
     elif name == "Bilevel":
         intra, inter = (encoding_name(encoding.get(level)) for level in ("intra", "inter"))
         name = f"BiPE-{inter}" if intra == "Learned" else f"Bilevel({intra}, {inter})"

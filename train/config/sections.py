@@ -38,6 +38,7 @@ class Rows:
     packing: str
     split_documents: str
     level: int | str | list[str] | None
+    coarser: list[int | str | list[str]] | None
     prompt_level: int | str | None
     curriculum: list[Mapping[str, int]] | None
     budget: str
@@ -50,8 +51,9 @@ class Rows:
         self.values()  # the classes built there check their arguments
 
     def values(self) -> dict[str, Any]:
-        """Return the arguments of LMDataModule that these keys decide."""
+        """Return the arguments of LMDataModule that these keys decide, without `coarser`."""
         rest = {field.name: getattr(self, field.name) for field in fields(self)}
+        del rest["coarser"]  # depends on the encoding
         packing = {name: rest.pop(name) for name in ("split_documents", "prompt_level")}
         return rest | {
             "packing": Packing(strategy=rest["packing"], **packing),

@@ -11,7 +11,7 @@ from typing import Any
 
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
-from bipe.encodings import Bilevel, Chain, Encoding, Scheme
+from bipe.encodings.base import Chain, Encoding, Fed, Flat, Scheme
 from bipe.encodings.far import Far
 from bipe.encodings.rope import Stretch
 from bipe.extension import extend_config
@@ -106,4 +106,4 @@ def _has_segments(node: Any, allowed: tuple[str, ...]) -> bool:
     kind = find(node[TARGET], Encoding | Scheme, allowed=allowed)
     if kind is Chain:
         return any(_has_segments(link, allowed) for link in node["links"])
-    return kind is Bilevel
+    return issubclass(kind, Fed) and kind is not Flat

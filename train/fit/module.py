@@ -11,6 +11,7 @@ whose kernels do not accept a plain tensor, need the wait; their gradients are d
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,8 @@ from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
 from bipe.build import ALLOWED
-from bipe.encodings import Bilevel, Learned
+from bipe.encodings import Learned
+from bipe.encodings.base import Fed
 from bipe.loss import IGNORE, summed_cross_entropy
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.batch import Batch
@@ -134,7 +136,7 @@ class LMModule(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._batch = batch
-        at = real = positions_of(batch)
+        at = real = positions_of(batch, levels=self.model.levels)
         options = self.options
         if options.draw is not None:
             keys = row_keys(batch.tokens, seed=options.seed, step=batch.step)
@@ -213,7 +215,7 @@ class LMModule(lightning.LightningModule):
     # Validation
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        at = positions_of(batch)
+        at = positions_of(batch, levels=self.model.levels)
         batch, shared = self._part(batch, at)
         at = at if shared is None else at.map(shared.own)
         hidden = self.model(batch.tokens, at, cache=shared).flatten(0, 1)
@@ -251,10 +253,17 @@ class LMModule(lightning.LightningModule):
 
     def _count_clamped(self, at: Positions) -> None:
         scheme = self.model.scheme
-        if isinstance(scheme, Bilevel) and isinstance(scheme.intra, Learned):
+        fed = scheme.fed() if isinstance(scheme, Fed) else {}
+        lengths = {
+            level: each.table.num_embeddings
+            for level, each in fed.items()
+            if isinstance(each, Learned) and level != "token"  # refused where rows are longer
+        }
+        if lengths:
             inside = at.document >= 0
-            beyond = (at.intra >= scheme.intra.table.num_embeddings) & inside
-            self._clamped.append(beyond.sum() / inside.sum().clamp(min=1))
+            beyond = [at.ids(level) >= length for level, length in lengths.items()]
+            some = functools.reduce(torch.logical_or, beyond) & inside
+            self._clamped.append(some.sum() / inside.sum().clamp(min=1))
 
 
 class SkippedSteps:
@@ -303,11 +312,11 @@ class SkippedSteps:
             )
 
 
-def positions_of(batch: Batch) -> Positions:
-    """Return the positions of a batch from its marks, on the device."""
+def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
+    """Return the positions of a batch from its marks, on the device; levels: of the model."""
     carry = None if batch.carry is None else Carry.from_columns(batch.carry)
     return Positions.from_marks(
-        batch.marks, carry=carry, padding=batch.padding, packed=batch.packed
+        batch.marks, carry=carry, padding=batch.padding, packed=batch.packed, levels=levels
     )
 
 

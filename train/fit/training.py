@@ -198,7 +198,7 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
             model = Decoder(
                 small, attention=module.options.attention, allowed=module.options.allowed
             )
-            model(tokens, Positions.from_marks(tokens.byte()))
+            model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
     with as_config_error("optimizer: "):
         module.configure_optimizers()
 
@@ -253,6 +253,7 @@ def _trained(
         "skipped_steps": module.skipped.state()[0],
         "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
         "level": rows.sets.level,
+        "coarser": rows.sets.coarser or None,
         "tokenizer": rows.sets.tokenizer,
         "data": rows.data_digest(),
         "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],

@@ -52,7 +52,7 @@ def pass_attention(
     """
     k_at = replace(k_at, lengths=q_at.lengths)
     level = _LEVELS.get(scheme.far.unit, scheme.level)
-    q_ids, k_ids = getattr(q_at, level), getattr(k_at, level)
+    q_ids, k_ids = q_at.ids(level), k_at.ids(level)
     passes: tuple[Pass, ...] = scheme.far.passes(q_ids, k_ids)
     where = functools.partial(key_ranges, document=k_at.document, ids=k_ids, n_query=q_ids.shape[1])
     ranges = where(passes)

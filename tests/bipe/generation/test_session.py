@@ -24,8 +24,9 @@ def whole_logits(model, tokens, segmenter):
     for token in tokens:
         offsets.append((ends, ends + len(PIECES[token])))
         ends = offsets[-1][1]
-    marks = mark(anchors_from_offsets(text, offsets), [segmenter.cut(text)])
-    at = Positions.from_marks(torch.from_numpy(marks)[None])
+    levels = segmenter.levels(text)[: model.levels]
+    marks = mark(anchors_from_offsets(text, offsets), levels)
+    at = Positions.from_marks(torch.from_numpy(marks)[None], levels=model.levels)
     return model.logits(torch.tensor([tokens]), at)[0]
 
 
@@ -46,6 +47,28 @@ def test_a_session_reads_as_the_whole_text(scheme, segmenter):
     pieces += [session.feed([row[i : i + 1] for row in rows]) for i in range(19, 40)]
     for row, ours in zip(rows, torch.cat(pieces, 1), strict=True):
         torch.testing.assert_close(ours, whole_logits(model, row, segmenter), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["multilevel", "segatron", "segatron_xl"])
+@torch.no_grad()
+def test_a_session_follows_the_levels_that_a_model_reads(scheme):
+    model = small_decoder(scheme).double()
+    end, line = PIECES.index(b". "), PIECES.index(b"\n")
+    words = [LETTERS[id] for id in draw(1, 60) if LETTERS[id] < 58]
+    row = [*words[:9], end, *words[9:14], end, line, line, *words[14:20], end, *words[20:26], line]
+    row += [line, *words[26:30]]
+    marker = TokenMarker(segmenter=Sentences(), pieces=PIECES, levels=2)
+    session = Session(model, batch=1, marker=marker, chunk=7)
+    state = session.state()
+    for _ in range(2):  # the second time after a rewind
+        pieces = [session.feed([row[:8]]), *(session.feed([[id]]) for id in row[8:])]
+        found = torch.cat(pieces, 1)[0]
+        expected = whole_logits(model, row, Sentences())
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+        session.rewind(state)
+    plain = TokenMarker(segmenter=Sentences(), pieces=PIECES)
+    other = Session(model, batch=1, marker=plain).feed([row])[0]
+    assert not torch.allclose(other[-1], expected[-1])
 
 
 @torch.no_grad()

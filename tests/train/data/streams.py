@@ -12,6 +12,7 @@ class Stream:
         draw = np.random.default_rng(seed)
         self.name, self.folder = name, Path(name)
         self.manifest = {"split": "train", "files": {}}
+        self.levels = (0,)
         self.document_ends = np.cumsum(lengths, dtype=np.int64)
         total = int(self.document_ends[-1])
         self.tokens = np.arange(total)

@@ -9,7 +9,8 @@ from bipe.attention import context
 from bipe.attention.context import Context, refuse_shared
 from bipe.bias import TableBias
 from bipe.encodings import ALiBi, Bilevel, Flat, Learned, RoPE
-from bipe.encodings.base import Encoding
+from bipe.encodings.base import Encoding, levels_of
+from bipe.encodings.multilevel import Multilevel
 from bipe.extension import DynamicYaRN, ReRoPE
 from tests.train.parallel.ranks import together
 from tests.train.studies import pretrain
@@ -42,6 +43,13 @@ SCHEMES = {
     "table": lambda: Flat(encoding=Distances()),
     "bipe_rope": lambda: Bilevel(intra=Learned(length=5, width=16), inter=RoPE(head_width=4)),
     "bipe_alibi": lambda: Bilevel(intra=Learned(length=5, width=16), inter=ALiBi(n_head=4)),
+    "multilevel": lambda: Multilevel(
+        encodings={
+            "token": Learned(length=5, width=16),
+            "sentence": RoPE(head_width=4, part=[0.0, 0.5]),
+            "paragraph": ALiBi(n_head=4),
+        }
+    ),
     "bipe_table": lambda: Bilevel(intra=RoPE(head_width=4), inter=Distances()),
 }
 QUERIES = (512, 3)  # all at once; groups that do not divide a chunk
@@ -50,6 +58,7 @@ QUERIES = (512, 3)  # all at once; groups that do not divide a chunk
 def model_of(name, *, recompute=False):
     model = Decoder(CONFIG, recompute=recompute)
     model.scheme = SCHEMES[name]()
+    model.levels = levels_of(model.scheme)
     model.init_weights(seed=1)
     return model
 
@@ -57,10 +66,11 @@ def model_of(name, *, recompute=False):
 def batch(packed):
     generator = torch.Generator().manual_seed(2)
     tokens = torch.randint(0, 31, (2, TIME + 1), generator=generator)
-    marks = 2 * (torch.rand(2, TIME, generator=generator) < 0.25).byte()
+    draw = torch.rand(2, TIME, generator=generator)
+    marks = 2 * (draw < 0.25).byte() + 4 * (draw < 0.1).byte()
     if packed:
         marks[0, 9] = marks[0, 11] = marks[1, 17] = 3
-    return tokens[:, :-1], tokens[:, 1:], Positions.from_marks(marks, packed=packed)
+    return tokens[:, :-1], tokens[:, 1:], Positions.from_marks(marks, packed=packed, levels=2)
 
 
 def learned(model, tokens, targets, at, cache=None):

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
+from bipe.encodings.base import levels_of
 from bipe.extension import extend_config
 from bipe.positions import Positions
 from train.commands.explain import text
@@ -80,7 +81,9 @@ def _decoder(config: Config) -> DecoderConfig:
     """Return the model, whose vocabulary may be anything; ConfigError names a faulty key."""
     built = config.build("encoding")
     with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
-        as_scheme(built).rotation(Positions.from_marks(torch.zeros(1, 1, dtype=torch.uint8)))
+        scheme = as_scheme(built)
+        nothing = torch.zeros(1, 1, dtype=torch.uint8)
+        scheme.rotation(Positions.from_marks(nothing, levels=levels_of(scheme)))
     given = {} if "vocab_size" in config.model else {"vocab_size": _VOCABULARY}
     with as_config_error("model."):
         made: DecoderConfig = config.call("model", encoding=dict(config.encoding), **given)

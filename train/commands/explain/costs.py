@@ -17,7 +17,7 @@ from bipe.attention.dispatch import Case, choose_attention, choose_rule
 from bipe.attention.fused import bias_row_works
 from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
-from bipe.encodings.base import Encoding, Layers, far_of
+from bipe.encodings.base import Encoding, Layers, far_of, levels_of
 from bipe.positions import Positions
 from train.errors import as_config_error
 from train.fit.flops import counter
@@ -93,7 +93,8 @@ def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> It
 
 def _require_possible(scheme: Any, path: Any) -> None:
     """Raise ConfigError for a path that the bias cannot take; one by layer is not known here."""
-    at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8), packed=False)
+    nothing = torch.zeros(1, 2, dtype=torch.uint8)
+    at = Positions.from_marks(nothing, packed=False, levels=levels_of(scheme))
     bias = scheme.bias(at, at)
     leaves = () if bias is None else bias.leaves()
     if far_of(scheme) is None and not any(x.layered for x in leaves):
@@ -186,7 +187,8 @@ def _operations(decoder: DecoderConfig, time: int, allowed: tuple[str, ...]) -> 
     made = replace(decoder, vocab_size=1, mlp_width=1)
     model = Decoder(made, attention="eager", allowed=allowed).eval()
     model.init_weights(seed=0)
-    at = Positions.from_marks(torch.zeros(1, time, dtype=torch.uint8), packed=False)
+    nothing = torch.zeros(1, time, dtype=torch.uint8)
+    at = Positions.from_marks(nothing, packed=False, levels=model.levels)
     with torch.no_grad(), counter() as counted:
         model(torch.zeros(1, time, dtype=torch.int64), at)
     return counted.get_total_flops()

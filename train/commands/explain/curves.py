@@ -26,7 +26,8 @@ from train.commands.explain.parts import ALL_IDS, SEGMENT, Asked, Part, asked_of
 SEED = 0
 DRAWS = 32
 _HEADS = 4  # at most, evenly over all
-_FARTHEST = {"token": 255, "intra": 63, "inter": 63}  # ids
+_FARTHEST = {"token": 255}  # ids
+_UNITS = 63  # of other levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> It
     """Yield a curve for each hook of each part that changes anything."""
     for part in parts:
         level = part.ids[0] if part.ids != ALL_IDS else "token"
-        asked = asked_of(part, time=min(_FARTHEST[level] + 1, row_length))
+        asked = asked_of(part, time=min(_FARTHEST.get(level, _UNITS) + 1, row_length))
         for hook, find in (("embed", _embedded), ("rotation", _rotated), ("bias", _biased)):
             if part.only and hook not in part.only:
                 continue

@@ -13,11 +13,13 @@ import torch
 from torch import nn
 
 from bipe.attention.dispatch import bias_kind
-from bipe.encodings.base import Chain, Encoding, Layers, far_of
+from bipe.encodings.base import Chain, Encoding, Layers, far_of, levels_of
+from bipe.encodings.multilevel import Multilevel
 from bipe.positions import Positions
 
 ALL_IDS = ("token", "inter", "intra")
 COUNTS = {"token": "tokens of the document", "intra": "tokens of the segment", "inter": "segments"}
+_UNITS = "units in the next coarser one"
 _BIASES = {
     "linear": "linear in ids",
     "gates": "gates, read off hidden states",
@@ -48,7 +50,7 @@ class Part:
 
     @property
     def counts(self) -> str:
-        return ", ".join(COUNTS[each] for each in self.ids)
+        return ", ".join(COUNTS.get(each, _UNITS) for each in self.ids)
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -107,13 +109,20 @@ class Asked:
 
 
 def asked_of(part: Part, *, time: int) -> Asked:
-    """Return the hooks of a part; a scheme is asked with segments of 16 tokens."""
+    """Return the hooks of a part; a scheme is asked with segments of 16 tokens, units of four."""
     if isinstance(part.of, Encoding):
         return Asked(part.of, None, time)
-    marks = torch.zeros(1, time, dtype=torch.uint8)
-    marks[:, ::SEGMENT] = 2
-    marks[:, 0] = 3
-    return Asked(part.of, Positions.from_marks(marks, packed=False), time)
+    marks, levels = torch.zeros(1, time, dtype=torch.uint8), levels_of(part.of)
+    for level in range(levels):
+        marks[:, :: SEGMENT * 4**level] |= 2 << level
+    return Asked(part.of, Positions.from_marks(marks, packed=False, levels=levels), time)
+
+
+def ids_read(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the names of the ids to show: of two levels, and of coarser ones if they are fed."""
+    fed = [each for part in parts for each in part.ids if each not in ALL_IDS]
+    count = 1 + max((int(each.removeprefix("level")) for each in fed), default=-1)
+    return (*ALL_IDS, *(f"level{level}" for level in range(count)))
 
 
 def parts_of(scheme: Any, *, n_layer: int, path: str = "") -> list[Part]:
@@ -130,8 +139,10 @@ def _parts(scheme: Any, n_layer: int, path: str, layers: tuple[int, ...] | None)
         for place, link in enumerate(scheme.links):
             yield from _parts(link, n_layer, f"{path}links.{place}.", layers)
     elif hasattr(scheme, "fed"):
-        for level, encoding in scheme.fed().items():
+        for place, (level, encoding) in enumerate(scheme.fed().items()):
             name = {"token": "encoding"}.get(level, level)
+            if isinstance(scheme, Multilevel):
+                name = f"encodings.{[*scheme.encodings][place]}"
             yield Part(path=f"{path}{name}", of=encoding, ids=(level,), layers=layers)
     else:
         name = path.rstrip(".") or "encoding"

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from train.commands.explain.curves import Curve
-from train.commands.explain.parts import ALL_IDS, Part
+from train.commands.explain.parts import Part, ids_read
 from train.commands.explain.text import Cut, samples
 from train.report.figures import Drawing, our_style
 from train.report.palette import colour, ordered_styles
@@ -16,28 +16,28 @@ from train.report.palette import colour, ordered_styles
 WIDTH = 760
 _LEFT, _RIGHT, _TOP = 70, 110, 40
 _ROW, _LETTER, _PAD = 20, 7.2, 10  # pixels: of a line of ids, of a letter, around a word
-_IDS = (len(ALL_IDS) + 1) * _ROW + 30
 _PANEL, _HEAD, _FOOT = 230, 44, 46  # a curve, and what is above and below its axes
 
 
 def picture(title: str, parts: Sequence[Part], curves: Iterable[Curve]) -> Drawing:
     """Draw the ids of short texts and, below, a panel for each curve."""
-    drawn, cuts = list(curves), list(samples())
+    names = ids_read(parts)
+    drawn, cuts, tall = list(curves), list(samples(names)), (len(names) + 1) * _ROW + 30
     read = {name for each in parts for name in each.ids}
-    below = _TOP + _IDS * len(cuts)
+    below = _TOP + tall * len(cuts)
     with our_style():
         made = Drawing(name="encoding", title=title, width=WIDTH,
                        height=below + _PANEL * len(drawn))  # fmt: skip
         made.text(0, 18, title, weight="bold", fontsize=15)
         for place, cut in enumerate(cuts):
-            _ids(made, cut, read, top=_TOP + place * _IDS)
+            _ids(made, cut, read, top=_TOP + place * tall)
         for place, curve in enumerate(drawn):
             _panel(made, curve, top=below + place * _PANEL)
     return made
 
 
 def _ids(made: Drawing, cut: Cut, read: set[str], *, top: float) -> None:
-    for line, name in enumerate((cut.level, *ALL_IDS)):
+    for line, name in enumerate((cut.level, *cut.ids)):
         role = "ink" if name in read else "muted"
         weight = "bold" if name in read else "normal"
         made.text(0, top + line * _ROW + 15, name, role=role, weight=weight)
@@ -45,8 +45,8 @@ def _ids(made: Drawing, cut: Cut, read: set[str], *, top: float) -> None:
     for place, word in enumerate(cut.words):
         width = _LETTER * len(word) + _PAD
         tint = f"tint-{cut.ids['inter'][place] % 2}"
-        made.box((left, top), (width - 1, _IDS - 30), role=tint)
-        cells = (word, *(str(cut.ids[name][place]) for name in ALL_IDS))
+        made.box((left, top), (width - 1, (len(cut.ids) + 1) * _ROW), role=tint)
+        cells = (word, *(str(each[place]) for each in cut.ids.values()))
         for line, cell in enumerate(cells):
             made.text(left + width / 2, top + line * _ROW + 15, cell, ha="center")
         left += width

@@ -12,11 +12,15 @@ import torch
 from bipe.positions import Positions
 from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
 from train.commands.explain.curves import Curve
-from train.commands.explain.parts import ALL_IDS, Part, settings, source_of
+from train.commands.explain.parts import ALL_IDS, Part, ids_read, settings, source_of
 from train.report.formats import short
 
 _SAMPLES: tuple[tuple[str, Segmenter, str], ...] = (
-    ("sentences", Sentences(), "Dr. Bo counts twice. One id is for segments. The other one stays."),
+    (
+        "sentences",
+        Sentences(),
+        "Dr. Bo counts twice. One id is for segments.\n\nThe other one stays.",
+    ),
     ("lines", Lines(), "def twice(x):\n    y = x + x\n    return y\n"),
 )
 _COLUMNS, _ROWS = 64, 10  # of a chart
@@ -58,17 +62,18 @@ def far(where: str, method: Any) -> Iterator[str]:
     yield f"  {' '.join(said.split())}"
 
 
-def samples() -> Iterator[Cut]:
-    """Yield short texts, cut by segmenters; each word is a token."""
+def samples(names: Sequence[str] = ALL_IDS) -> Iterator[Cut]:
+    """Yield short texts with the ids of these names; each word is a token."""
+    levels = max(1, len(names) - len(ALL_IDS))
     for level, segmenter, text in _SAMPLES:
-        words, ends, at = text.split(), [], 0
+        words, ends, place = text.split(), [], 0
         for word in words:
-            at = text.index(word, at)
-            ends.append((at, at + len(word)))
-            at += len(word)
-        marks = mark(anchors_from_offsets(text, ends), (segmenter.cut(text),))
-        at_ids = Positions.from_marks(torch.from_numpy(marks)[None], packed=False)
-        ids = {name: tuple(getattr(at_ids, name)[0].tolist()) for name in ALL_IDS}
+            place = text.index(word, place)
+            ends.append((place, place + len(word)))
+            place += len(word)
+        marks = mark(anchors_from_offsets(text, ends), segmenter.levels(text)[:levels])
+        at = Positions.from_marks(torch.from_numpy(marks)[None], packed=False, levels=levels)
+        ids = {name: tuple(at.ids(name)[0].tolist()) for name in names}
         yield Cut(level=level, words=tuple(words), ids=ids)
 
 
@@ -76,11 +81,12 @@ def ids(parts: Sequence[Part]) -> Iterator[str]:
     """Yield tables of ids; a star is at those that the encoding reads."""
     read = {name for each in parts for name in each.ids}
     yield "ids (* read by this encoding; | starts a segment; here each word is a token)"
-    for cut in samples():
+    names = ids_read(parts)
+    for cut in samples(names):
         starts = [at == 0 for at in cut.ids["intra"]]
         rows = [(cut.level, cut.words)]
         rows += [(f"{name}{'*' * (name in read)}", tuple(map(str, cut.ids[name])))
-                 for name in ALL_IDS]  # fmt: skip
+                 for name in names]  # fmt: skip
         widths = [max(map(len, column)) for column in zip(*(row for _, row in rows), strict=True)]
         for name, row in rows:
             cells = zip(row, widths, starts, strict=True)

@@ -28,7 +28,7 @@ class Batch:
     """Rows of a micro-batch. *Shape:* ``(batch, time)`` unless noted.
 
     targets: -100 where the next token is padding, starts another document or is not scored.
-    padding: True where a token is padding; None if there is none. carry: ``(batch, 3)``, see
+    padding: True where a token is padding; None if there is none. carry: ``(batch, column)``, see
     bipe.positions.Carry.from_columns; None if positions restart. source: ``(batch)``, index into
     the sources. packed: False promises that each row is one document without padding.
     step: number of the optimizer step, from 0. step_targets: scored targets of its global batch.
@@ -39,7 +39,7 @@ class Batch:
     targets: Int[Tensor, "batch time"]
     marks: UInt8[Tensor, "batch time"]
     padding: Bool[Tensor, "batch time"] | None
-    carry: Int[Tensor, "batch 3"] | None
+    carry: Int[Tensor, "batch column"] | None
     source: Int[Tensor, " batch"]
     packed: bool
     step: int

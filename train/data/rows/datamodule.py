@@ -23,7 +23,7 @@ from train.data.rows.mixture import Mixture
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Packing, Rows
 from train.data.rows.sets import DataSets, Folders
-from train.data.store.shards import LevelWish
+from train.data.store.shards import Coarser, LevelWish
 from train.data.store.verify import data_faults
 from train.errors import DataError
 
@@ -90,7 +90,8 @@ def table(statistics: Sequence[RowStatistics]) -> list[str]:
 class LMDataModule(lightning.LightningDataModule):
     """Rows of prepared data for training and validation.
 
-    folder: one or several that `bipe prepare` wrote, and level: of their segments, see `DataSets`.
+    folder: one or several that `bipe prepare` wrote, and level, coarser: of their segments, see
+    `DataSets`.
     row_length: inputs of a row, in tokens. global_batch: rows per optimizer step. micro_batch: rows
     per device at once. steps: of the run. With packing long_first and without epochs, the run reads
     only the rows of documents of at least row_length, and shorter ones if those are too few.
@@ -106,6 +107,7 @@ class LMDataModule(lightning.LightningDataModule):
         *,
         folder: Folders,
         level: LevelWish | None = None,
+        coarser: Coarser = 0,
         row_length: int,
         global_batch: int,
         micro_batch: int,
@@ -128,7 +130,8 @@ class LMDataModule(lightning.LightningDataModule):
         )
         if self.packing.prompt_level is not None and len(self.stages.each) > 1:
             raise DataError("rows.curriculum must be null: documents with a prompt are not cut")
-        self.sets, self.row_length, self.seed = DataSets(folder, level=level), row_length, seed
+        self.sets = DataSets(folder, level=level, coarser=coarser)
+        self.row_length, self.seed = row_length, seed
         self.global_batch, self.micro_batch = global_batch, micro_batch
         self.epochs, self.drop_last = epochs, drop_last
         self._first: int | None = None
@@ -295,6 +298,7 @@ class LMDataModule(lightning.LightningDataModule):
             "epochs": self.epochs,
             "sources": self.weights or self.source_names,
             "level": self.sets.level,
+            "coarser": self.sets.coarser or None,
             "data": self.data_digest(),
         }
 

@@ -111,7 +111,7 @@ class RowLoader:
                 read = [
                     self.order.read(of, at, part=part, parts=stage.parts)
                     if is_filled
-                    else blank_row(stage.length)
+                    else blank_row(stage.length, columns=self.order.rows[0].columns)
                     for of, at, part, is_filled in wanted
                 ]
             batch = collate(

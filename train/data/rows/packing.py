@@ -86,8 +86,9 @@ class Row:
     """One row: inputs are ``tokens[:-1]``, targets ``tokens[1:]``.
 
     tokens: int64 [row_length + 1]. marks: uint8 [row_length + 1]. padding: number of padding tokens
-    at the end. carry: int64 [3]: token index, open segment and place in it before the row; zeros
-    where the row begins a document or positions restart. scored: bool [row_length + 1], where a
+    at the end. carry: int64 [3]: token index, open segment and place in it before the row, and with
+    several levels the open unit of each in the next coarser one; zeros where the row begins a
+    document or positions restart. scored: bool [row_length + 1], where a
     token is a target; None: wherever the packing allows it.
     """
 
@@ -98,13 +99,13 @@ class Row:
     scored: npt.NDArray[np.bool_] | None = None
 
 
-def blank_row(length: int) -> Row:
-    """Return a row of padding, without targets."""
+def blank_row(length: int, *, columns: int) -> Row:
+    """Return a row of padding, without targets; columns: of its carry."""
     return Row(
         tokens=np.zeros(length + 1, np.int64),
         marks=np.zeros(length + 1, np.uint8),
         padding=length + 1,
-        carry=np.zeros(3, np.int64),
+        carry=np.zeros(columns, np.int64),
     )
 
 
@@ -121,6 +122,7 @@ class Rows:
                 "Give the split a larger share, or name documents for it in split.ids"
             )
         self.data, self.row_length, self.continues = data, row_length, packing.continues
+        self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry
         self._answers: Integers | None = None  # where the scored part of each document begins
         if packing.prompt_level is not None:
             self._answers = _answers(data, row_length, level=packing.prompt_level)
@@ -172,7 +174,7 @@ class Rows:
         if parts > 1:
             spans = _cut(spans, part * length, (part + 1) * length + 1)
             if not len(spans):
-                return blank_row(length)
+                return blank_row(length, columns=self.columns)
         tokens = np.zeros(length + 1, np.int64)
         marks = np.zeros(length + 1, np.uint8)
         scored = None if self._answers is None else np.zeros(length + 1, np.bool_)
@@ -187,7 +189,7 @@ class Rows:
             if scored is not None:
                 scored[end - (stop - answer) : end] = True
             at = end
-        carry = self._carry(int(spans[0, 0])) if self.continues else np.zeros(3, np.int64)
+        carry = self._carry(int(spans[0, 0])) if self.continues else self._no_carry()
         return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry, scored=scored)
 
     def read(self, indices: Sequence[int]) -> list[Row]:
@@ -198,7 +200,7 @@ class Rows:
             return [self.row(index) for index in indices]
         length = self.row_length + 1
         tokens = np.empty((len(starts), length), np.int64)
-        carry = np.zeros((len(starts), 3), np.int64)
+        carry = np.zeros((len(starts), self.columns), np.int64)
         for at, start in enumerate(starts.tolist()):
             tokens[at] = self.data.tokens[start : start + length]
             if self.continues:
@@ -217,14 +219,24 @@ class Rows:
         return self._answers[self.data.document_ends.searchsorted(spans[:, 0], side="right")]
 
     def _carry(self, at: int) -> npt.NDArray[np.int64]:
-        """Return token index, open segment and place in it, after the tokens before `at`."""
+        """Return token index, open segment, place in it and units, after the tokens before `at`."""
         document = int(np.searchsorted(self.data.document_ends, at, side="right"))
         start, _ = self.data.span(document)
         if at == start:
-            return np.zeros(3, np.int64)
+            return self._no_carry()
         opened = np.flatnonzero(self.data.starts(start, at))
         # The first token of a document opens its first segment.
-        return np.array([at - start, len(opened) - 1, at - start - opened[-1]], np.int64)
+        carry = [at - start, len(opened) - 1, at - start - opened[-1]]
+        for level in self.data.levels[1:]:
+            outer = np.flatnonzero(self.data.starts(start, at, level=level))
+            carry.append(len(opened) - 1 - np.searchsorted(opened, outer[-1]))
+            opened = outer
+        if self.columns > len(carry):
+            carry.append(len(opened) - 1)  # of the coarsest in the document
+        return np.array(carry, np.int64)
+
+    def _no_carry(self) -> npt.NDArray[np.int64]:
+        return np.zeros(self.columns, np.int64)
 
 
 def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from train.data.store.folder import differences, read_top
-from train.data.store.shards import DataSet, LevelWish, level_of, open_dataset
+from train.data.store.shards import Coarser, DataSet, LevelWish, levels_read, open_dataset
 from train.errors import DataError, nearest
 
 Folders = str | Path | Sequence[str] | Mapping[str, str]
@@ -14,11 +14,14 @@ Folders = str | Path | Sequence[str] | Mapping[str, str]
 class DataSets:
     """The data that `bipe prepare` wrote into a folder, a list of folders, or {name: folder}.
 
-    level: the stored one that is read as the segments (rows.level; `shards.level_of`).
+    level: the stored one that is read as the segments (rows.level), and coarser: those that an
+    encoding of several levels reads as well (rows.coarser); see `shards.levels_read`.
     """
 
-    def __init__(self, data: Folders, *, level: LevelWish | None = None) -> None:
-        self.level = level
+    def __init__(
+        self, data: Folders, *, level: LevelWish | None = None, coarser: Coarser = 0
+    ) -> None:
+        self.level, self.coarser = level, coarser
         self.named = isinstance(data, Mapping)
         folders = _folders(data)
         if not folders:
@@ -49,18 +52,18 @@ class DataSets:
         folder, own = self._place(source)
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
-    def level_of(self, source: str) -> int:
-        """Return the number of the level of a source that is read; DataError if it has none."""
+    def levels_of(self, source: str) -> tuple[int, ...]:
+        """Return the numbers of the levels of a source that are read; DataError if it has none."""
         folder, own = self._place(source)
         manifest = self.manifests[folder]["sources"][own]
-        return level_of(manifest, self.level, what=f"{folder / own}: rows.level")
+        return levels_read(manifest, self.level, self.coarser, what=f"{folder / own}: rows.")
 
     def open(self, source: str, split: str, *, verify: bool = False) -> DataSet:
         """Open one split of one source; DataError if another tokenizer or segmenter made it."""
         folder, own = self._place(source)
         top = self.manifests[folder]
-        level = self.level_of(source)
-        data = open_dataset(folder / own / split, verify=verify, level=level)
+        level, *coarser = self.levels_of(source)
+        data = open_dataset(folder / own / split, verify=verify, level=level, coarser=coarser)
         for key, expected in (
             ("tokenizer", top["tokenizer"]),
             ("segmenter", top["sources"][own]["segmenter"]),
@@ -100,6 +103,11 @@ class DataSets:
                 "ids mean different things. Prepare it again with that one: "
                 f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.folder}"
             )
+
+
+def read_by(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `DataSets` for the levels that a trained model reads."""
+    return {"level": notes.get("level"), "coarser": notes.get("coarser") or 0}
 
 
 def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:

@@ -35,7 +35,7 @@ def source_segmenter(
 ) -> Segmenter:
     """Return the segmenter of a source; without `source`, that of all sources, which must agree.
 
-    Its finest level is the one of the data that is read.
+    Its levels are those of the data that are read, the finest first.
 
     Warns if the segmenter's rules have changed since the source was cut.
     trained_on: without `source`, only these sources count. section: of the configuration; messages
@@ -47,11 +47,11 @@ def source_segmenter(
         )
     names = [source] if source else [name for name in trained_on if name in sets.sources]
     found: dict[str, Mapping[str, Any]] = {}
-    levels: dict[str, int] = {}
+    levels: dict[str, tuple[int, ...]] = {}
     for name in names or sets.sources:
         folder, own = sets.sources[name]
         found[name] = sets.manifests[folder]["sources"][own]["segmenter"]
-        levels[name] = sets.level_of(name)
+        levels[name] = sets.levels_of(name)
     if len({json.dumps([found[name], levels[name]], sort_keys=True) for name in found}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ConfigError(
@@ -74,12 +74,16 @@ def source_segmenter(
             "the one of today is followed",
             file=sys.stderr,
         )
-    return at_level(made, levels[name])
+    return at_levels(made, levels[name])
 
 
-def at_level(segmenter: Segmenter, level: int) -> Segmenter:
-    """Return a segmenter whose finest level is this one."""
-    return Levels(of=segmenter, keep=segmenter.level_names[level:]) if level else segmenter
+def at_levels(segmenter: Segmenter, levels: Sequence[int]) -> Segmenter:
+    """Return a segmenter whose levels are these, the finest first; above them others may follow."""
+    names = segmenter.level_names
+    if [*levels] == [*range(len(levels))]:
+        return segmenter
+    kept = names[levels[0] :] if len(levels) == 1 else [names[level] for level in levels]
+    return Levels(of=segmenter, keep=kept)
 
 
 def _refuse_models(description: Any, allowed: tuple[str, ...]) -> None:

@@ -75,6 +75,7 @@ def file_faults(
 
 
 LevelWish = int | str | Sequence[str]
+Coarser = int | Sequence[LevelWish]  # further levels that are read: as many, or these
 FORMAT = "bipe-shards"
 VERSION = 2
 MANIFEST = "manifest.json"
@@ -143,12 +144,21 @@ class DataSet:
     """One split of one source, mapped into memory; its shards behave as one.
 
     tokens: uint16 or uint32 [tokens]. document_ends, document_bytes: int64 [documents].
-    level: the stored one whose segments are read; marks hold it and the coarser ones.
+    level: the stored one whose segments are read. coarser: further ones that are read. Marks hold
+    these, or without `coarser` all from `level` on: `marked`.
     """
 
-    def __init__(self, *, folder: Path, manifest: dict[str, Any], level: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        manifest: dict[str, Any],
+        level: int = 0,
+        coarser: Sequence[int] = (),
+    ) -> None:
         self.folder, self.manifest, self.name = folder, manifest, str(manifest["name"])
-        self.level = level
+        self.level, self.levels = level, (level, *coarser)
+        self.marked = self.levels if coarser else tuple(range(level, manifest["levels"]))
         self.shards = [
             Shard(folder=folder, manifest=manifest, number=number)
             for number in range(len(manifest["shards"]))
@@ -172,8 +182,8 @@ class DataSet:
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """Return the marks of tokens start to stop: uint8 [stop - start]."""
         marks = self.starts(start, stop) << np.uint8(1)
-        for level in range(self.level + 1, self.manifest["levels"]):
-            marks |= self.starts(start, stop, level=level) << np.uint8(1 + level - self.level)
+        for bit, level in enumerate(self.marked[1:], start=2):
+            marks |= self.starts(start, stop, level=level) << np.uint8(bit)
         first, last = map(self.document_ends.searchsorted, (start, stop))
         marks[self.document_ends[first:last] - start] |= 1
         if start == 0 and len(marks):
@@ -209,18 +219,50 @@ class DataSet:
 
 
 def open_dataset(
-    folder: str | Path, *, verify: bool = True, level: LevelWish | None = None
+    folder: str | Path,
+    *,
+    verify: bool = True,
+    level: LevelWish | None = None,
+    coarser: Coarser = 0,
 ) -> DataSet:
     """Open one split of one source; DataError names a changed file (`verify`: by its sha256).
 
-    level: see `level_of`.
+    level, coarser: see `levels_read`.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
     for fault in file_faults(folder, manifest["files"], hashes=verify):
         raise DataError(str(fault))
-    level_read = level_of(manifest, level, what=f"{folder}: level")
-    return DataSet(folder=folder, manifest=manifest, level=level_read)
+    first, *rest = levels_read(manifest, level, coarser, what=f"{folder}: ")
+    return DataSet(folder=folder, manifest=manifest, level=first, coarser=rest)
+
+
+def levels_read(
+    manifest: Mapping[str, Any], level: LevelWish | None, coarser: Coarser, *, what: str
+) -> tuple[int, ...]:
+    """Return the numbers of the stored levels that are read, the finest first.
+
+    level: see `level_of`. coarser: how many next ones, or which. Raises DataError, with `what` in
+    front, for levels that are not there or not in order.
+    """
+    first = level_of(manifest, level, what=f"{what}level")
+    if isinstance(coarser, int):
+        held, wanted = manifest["levels"] if coarser else 1, 1 + coarser
+        if coarser and first + coarser >= held:
+            raise DataError(
+                f"{what}the encoding reads {wanted} levels of units, the data hold {held - first} "
+                f"({', '.join(manifest.get('level_names', [])[first:]) or 'unnamed'}): prepare "
+                f"them with levels={first + wanted} (corpus.sources.NAME.levels), if the segmenter "
+                "has as many, or choose an encoding of fewer"
+            )
+        return tuple(range(first, first + wanted))
+    rest = [level_of(manifest, one, what=f"{what}coarser") for one in coarser]
+    if [first, *rest] != sorted({first, *rest}):
+        raise DataError(
+            f"{what}coarser must name levels above the one that is read as segments, from finer to "
+            f"coarser, was: {', '.join(map(str, coarser))}"
+        )
+    return (first, *rest)
 
 
 def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) -> int:

@@ -5,7 +5,7 @@ gathered for all windows, shifted to the start of each, and unpacked in one call
 `DataSet.marks` for each window gives the same, slower.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 def window_marks(data: DataSet, starts: Integers, length: int) -> Marks:
     """Return marks from each start, uint8 [windows, length]; no window may pass the end."""
     if len(data.shards) == 1:
-        marks = _segments(data.shards[0], data.level, starts, length)
+        marks = _segments(data.shards[0], data.marked, starts, length)
     else:
         marks = _segments_over_shards(data, starts, length)
     rows, places = _document_starts(data.document_ends, starts, length)
@@ -37,22 +37,22 @@ def _segments_over_shards(data: DataSet, starts: Integers, length: int) -> Marks
     for number in np.unique(of[~crossing]).tolist():
         here = (of == number) & ~crossing
         before = stops[number] - len(data.shards[number].tokens)
-        marks[here] = _segments(data.shards[number], data.level, starts[here] - before, length)
+        marks[here] = _segments(data.shards[number], data.marked, starts[here] - before, length)
     for window in np.flatnonzero(crossing).tolist():
         marks[window] = data.marks(int(starts[window]), int(starts[window]) + length)
     return marks
 
 
-def _segments(shard: Shard, finest: int, starts: Integers, length: int) -> Marks:
+def _segments(shard: Shard, levels: Sequence[int], starts: Integers, length: int) -> Marks:
     """Return the marks of segments, without those of documents, inside one shard."""
     gathered = (starts >> 3)[:, None] + np.arange(-(-length // 8) + 1)
     shift = (starts & 7).astype(np.uint8)[:, None]
     marks = np.zeros((len(starts), length), np.uint8)
-    for level, bits in enumerate(shard.bits[finest:]):
-        packed = bits.take(gathered, mode="clip")  # a byte beyond the last is not used
+    for bit, level in enumerate(levels, start=1):
+        packed = shard.bits[level].take(gathered, mode="clip")  # a byte beyond the last is not used
         # numpy gives 0 for a shift by 8, as is needed here.
         begun = (packed[:, :-1] >> shift) | (packed[:, 1:] << (np.uint8(8) - shift))
-        marks |= np.unpackbits(begun, axis=1, bitorder="little")[:, :length] << np.uint8(1 + level)
+        marks |= np.unpackbits(begun, axis=1, bitorder="little")[:, :length] << np.uint8(bit)
     return marks
 
 

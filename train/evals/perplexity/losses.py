@@ -117,7 +117,7 @@ def hidden_states(
     A row is read as one document, whatever its marks say. chunk: tokens per part of long rows.
     """
     marks = marks & ~(1 << DOCUMENT_BIT) & 0xFF
-    at = Positions.from_marks(marks, packed=False)
+    at = Positions.from_marks(marks, packed=False, levels=model.levels)
     batch, time = tokens.shape
     if time <= one_pass:
         yield 0, model(tokens, at)

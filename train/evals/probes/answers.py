@@ -72,7 +72,9 @@ def read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: 
     """Read tokens in chunks; return the hidden states of the last chunk."""
     device = model.head.weight.device
     for part, opened in zip(tokens.split(chunk, 1), marks.split(chunk, 1), strict=True):
-        hidden = model(part.to(device), cache.next(opened.to(device)), cache=cache)
+        hidden = model(
+            part.to(device), cache.next(opened.to(device), levels=model.levels), cache=cache
+        )
     return hidden
 
 
@@ -90,7 +92,7 @@ def _behind(
     tokens, opened = (_padded(rows).to(device) for rows in (ids, marks))
     logits = first
     if tokens.shape[1] > 1:
-        at = cache.next(opened[:, :-1].to(torch.uint8))
+        at = cache.next(opened[:, :-1].to(torch.uint8), levels=model.levels)
         behind = model.head(model(tokens[:, :-1], at, cache=cache)).float()
         logits = torch.cat([first, behind], 1)
         cache.rewind(length)

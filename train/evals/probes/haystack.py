@@ -21,10 +21,10 @@ _AHEAD = 4096  # tokens in which a segment should begin
 
 
 class Texts:
-    """A tokenizer and a segmenter, as probes use them."""
+    """A tokenizer and a segmenter, as probes use them; levels: how many of it are read."""
 
-    def __init__(self, *, tokenizer: Tokenizer, segmenter: Segmenter) -> None:
-        self.tokenizer, self.segmenter = tokenizer, segmenter
+    def __init__(self, *, tokenizer: Tokenizer, segmenter: Segmenter, levels: int = 1) -> None:
+        self.tokenizer, self.segmenter, self.levels = tokenizer, segmenter, levels
         self.pieces = tokenizer.pieces()
         self._sizes = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
         try:
@@ -35,7 +35,7 @@ class Texts:
 
     def marker(self) -> TokenMarker:
         """Return a marker of token streams; ValueError for a segmenter that reads ahead."""
-        return TokenMarker(segmenter=self.segmenter, pieces=self.pieces)
+        return TokenMarker(segmenter=self.segmenter, pieces=self.pieces, levels=self.levels)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids of each text, int64 [tokens]."""
@@ -64,7 +64,8 @@ class Texts:
         found = spelled(ids, self.pieces, self._sizes)
         spans = np.stack([found.first, found.last], axis=1)
         anchors = anchors_from_offsets(found.text, spans)
-        return mark(anchors, self.segmenter.levels_of_tokens(found.text, anchors)[:1])
+        levels = self.segmenter.levels_of_tokens(found.text, anchors)
+        return mark(anchors, levels[: self.levels])
 
     def behind(self, ids: np.ndarray, words: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the marks of each word on its own after `ids`: uint8 [tokens] each."""

@@ -18,7 +18,7 @@ from bipe.attention.dispatch import Case, bias_kind, choose_rule
 from bipe.attention.fused import bias_row_works
 from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
-from bipe.encodings import Scheme
+from bipe.encodings.base import Scheme, levels_of
 from bipe.positions import Positions
 from train.fit.flops import Flops, peak_flops, step_flops
 from train.fit.plan.memory import Memory, Step, Weights, count_weights, memory_of
@@ -205,8 +205,8 @@ def attention_of(
     scheme: Scheme, *, kind: Device, time: int, packed: bool, path: str
 ) -> tuple[str, str, str, bool]:
     """Return path and reason of attention, what its bias is, and whether there is a rotation."""
-    ids = torch.zeros(1, 2, dtype=torch.int64)
-    at = Positions(document=ids, token=ids, inter=ids, intra=ids, packed=packed)
+    nothing = torch.zeros(1, 2, dtype=torch.uint8)
+    at = Positions.from_marks(nothing, packed=packed, levels=levels_of(scheme))
     with torch.no_grad():
         bias, rotated = bias_kind(scheme.bias(at, at)), scheme.rotation(at) is not None
     if path != "auto":

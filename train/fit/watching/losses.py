@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bipe import Decoder, Positions
-from bipe.encodings import Bilevel
+from bipe.encodings.base import Fed, Flat
 from bipe.loss import IGNORE
 from train.data.rows.batch import Batch
 
@@ -40,7 +40,7 @@ class StepLosses:
     @classmethod
     def of(cls, model: Decoder, rows: Any) -> Self:
         """Return those of a model that is trained on the rows of a data module."""
-        bilevel = isinstance(model.scheme, Bilevel)
+        bilevel = isinstance(model.scheme, Fed) and not isinstance(model.scheme, Flat)
         return cls(sources=rows.source_names, row_length=rows.row_length, bilevel=bilevel)
 
     @torch.no_grad()

@@ -1,0 +1,90 @@
+"""Several levels: BiPE (2401.16421) with units of units, and Segatron's sums (2004.14996).
+
+    encodings      counts                                          for example
+    token          tokens in the sentence (intra)                  a learned table
+    sentence       sentences in the paragraph (level0)             RoPE on a part of each head
+    paragraph      paragraphs in the document (level1)             ALiBi
+
+Names are free; units are those of the levels that are read (`rows.level`, `rows.coarser`): lines,
+definitions and files, for example. Two encodings would be `Bilevel`, three learned tables are
+Segatron: token, sentence and paragraph embeddings, added up (section 3.1).
+
+The last encoding may be any. Ids of the others start again in each unit: sentence 0 of the last
+paragraph is nearer than sentence 5 of the first one, but has the smaller id. So these may be
+
+    absolute (embed)       vectors of the place in the unit
+    rotations              scores that depend on the difference of places, of either sign
+
+and not what falls with distance: a bias, or a rotation with a decay, would take an early unit with
+a high place for a near or a future one. Rotary encodings of several levels must turn different
+features (`part`, `pairs`): on the same ones their ids would add up, and the second token of the
+first sentence could not be told from the first token of the second.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from bipe.encodings.base import Encoding, Fed, has_hook
+from bipe.encodings.rope import RoPE
+from bipe.positions import Level
+
+MOST = 7  # levels that marks have bits for
+
+
+class Multilevel(Fed):
+    """A scheme: `encodings` by name, the first counts tokens, each next the units before it.
+
+    Raises ValueError for combinations without a meaning, see above. Far methods and dynamic
+    stretches are not offered: they need the number of units to come.
+    """
+
+    far = None
+
+    def __init__(self, *, encodings: Mapping[str, Encoding]) -> None:
+        super().__init__()
+        if not 3 <= len(encodings) <= MOST + 1:
+            raise ValueError(
+                f"encodings must number 3 to {MOST + 1}, of tokens, units, units of units and so "
+                f"on (Flat has one, Bilevel two), was: {len(encodings)}"
+            )
+        self.encodings = nn.ModuleDict(encodings)
+        self.levels = len(encodings) - 1
+        self.level = f"level{self.levels - 1}"
+        for name, encoding in [*encodings.items()][:-1]:
+            _require_inner(name, encoding)
+        for name, encoding in encodings.items():
+            if encoding.counts_length:
+                raise ValueError(
+                    f"{name}: a dynamic stretch needs the number of units to come, which is counted"
+                    " for tokens and segments alone: choose one that is not, such as yarn"
+                )
+        _require_apart({k: v for k, v in encodings.items() if isinstance(v, RoPE)})
+
+    def fed(self) -> dict[Level, Encoding]:
+        levels = ("intra", *(f"level{number}" for number in range(self.levels)))
+        return dict(zip(levels, self.encodings.values(), strict=True))  # type: ignore[arg-type]
+
+
+def _require_inner(name: str, encoding: Encoding) -> None:
+    kind = type(encoding)
+    if has_hook(kind, "bias") or encoding.decays:
+        what = "a bias" if has_hook(kind, "bias") else "a decay"
+        raise ValueError(
+            f"{name}: {kind.__name__} has {what} by distance, and ids start again in each unit, so "
+            "that an earlier unit may have the greater id: use it as the last encoding, and here "
+            "an absolute one (learned, sinusoidal) or RoPE"
+        )
+
+
+def _require_apart(ropes: Mapping[str, RoPE]) -> None:
+    turned: dict[Any, str] = {}
+    for name, rope in ropes.items():
+        for feature in rope.turned():
+            if (other := turned.setdefault(feature, name)) != name:
+                raise ValueError(
+                    f"{other} and {name}: both turn feature {feature} of the heads, so that their "
+                    "ids add up; give each RoPE a part of its own, such as part=[0.0, 0.5] and "
+                    "part=[0.5, 1.0]"
+                )

@@ -1,0 +1,183 @@
+"""Several levels: what combines, and that Bilevel and Segatron are special cases."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from bipe import Positions
+from bipe.build import build
+from bipe.encodings import ALiBi, Bilevel, Learned, NoPE, RoPE, Sinusoidal
+from bipe.encodings.alibi import alibi_slopes
+from bipe.encodings.base import levels_of
+from bipe.encodings.multilevel import Multilevel
+from bipe.encodings.permuteformer import PermuteFormer
+from bipe.encodings.xpos import XPos
+from bipe.random_positions import Shifted, row_keys
+from tests.bipe.conftest import (
+    SCHEMES,
+    configured,
+    random_batch,
+    random_marks,
+    small_decoder,
+    target,
+)
+
+SIZES = {"head_width": 8}
+
+
+def test_levels_that_never_begin_again_are_bilevel():
+    """A document of one paragraph: its sentences are those of the document."""
+    marks = random_marks(2, 40, seed=1, documents=0.0) & 0b11
+    at = Positions.from_marks(marks, levels=2)
+    learned, rope = Learned(width=8, length=9), RoPE(**SIZES)
+    several = Multilevel(encodings={"a": learned, "b": rope, "c": ALiBi(n_head=2)})
+    two = Bilevel(intra=learned, inter=rope)
+    x = torch.randn(2, 40, 8)
+    assert torch.equal(several.embed(x, at), two.embed(x, at))
+    q = torch.randn(2, 2, 40, 8)
+    assert torch.equal(several.rotation(at).query(q), two.rotation(at).query(q))
+    assert not several.bias(at, at).dense(torch.float64).any()
+
+
+def test_segatron_adds_the_embeddings_of_token_sentence_and_paragraph():
+    """2004.14996, section 3.1, from ids counted by hand."""
+    text = ["One", "two", ".", "Three", ".", "/", "Four", ".", "Five", ".", "/", "Six", "."]
+    marks, ids, t, s, p, opens = [], [], 0, 0, 0, 4
+    for word in text:
+        if word == "/":
+            p, s, opens = p + 1, 0, 4
+            continue
+        if opens:
+            t = 0
+        marks.append((1 if not marks else 0) | (2 if opens else 0) | (opens & 4))
+        ids.append((t, s, p))
+        t, opens = t + 1, 0
+        if word == ".":
+            s, opens = s + 1, 2
+    segatron = build(configured("segatron"))
+    torch.nn.init.normal_(segatron.encodings["token"].table.weight)
+    at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=2)
+    found = segatron.embed(torch.zeros(1, len(ids), 48), at)[0]
+    tables = [each.table.weight for each in segatron.encodings.values()]
+    for place, own in enumerate(ids):
+        expected = sum(table[id] for table, id in zip(tables, own, strict=True))
+        torch.testing.assert_close(found[place], expected)
+
+
+@torch.no_grad()
+def test_scores_of_multilevel_are_those_of_its_parts():
+    """The YAML: half of each head turns by the sentence, ALiBi counts paragraphs."""
+    scheme = build(configured("multilevel"))
+    at = random_batch(2, 50, seed=3)[1]
+    x, q, k = torch.zeros(2, 50, 48), torch.randn(2, 6, 50, 8), torch.randn(2, 6, 50, 8)
+    table = scheme.encodings["token"].table.weight
+    torch.testing.assert_close(scheme.embed(x, at), table[at.intra.clamp(max=len(table) - 1)])
+    angle = at.levels[0].double()[:, None, :, None] * 10000.0 ** (-torch.arange(2) / 2)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    rotation = scheme.rotation(at)
+    for x, turned in ((q, rotation.query(q)), (k, rotation.key(k))):
+        pairs = torch.complex(x[..., :2].double(), x[..., 2:4].double()) * turn
+        expected = torch.cat((pairs.real, pairs.imag, x[..., 4:].double()), -1)
+        torch.testing.assert_close(turned.double(), expected, atol=1e-6, rtol=0)
+    apart = at.levels[1][:, None, None, :] - at.levels[1][:, None, :, None]
+    slopes = torch.tensor(alibi_slopes(6), dtype=torch.float64)[:, None, None]
+    torch.testing.assert_close(scheme.bias(at, at).dense(torch.float64), slopes * apart)
+
+
+def test_a_draw_changes_the_coarsest_level_and_leaves_those_inside():
+    tokens, at = random_batch(3, 40, seed=2)
+    drawn = Shifted(most=1000).drawn(at, row_keys(tokens, seed=0, step=0))
+    assert torch.equal(drawn.levels[0], at.levels[0])
+    moved = drawn.levels[1] - at.levels[1]
+    for row in range(3):
+        for document in at.document[row].unique():
+            assert len(moved[row, at.document[row] == document].unique()) == 1
+    plain = Shifted(most=1000).drawn(
+        dataclasses.replace(at, levels=()), row_keys(tokens, seed=0, step=0)
+    )
+    assert torch.equal(plain.token, drawn.token) and torch.equal(plain.inter, drawn.inter)
+    assert moved.unique().numel() > 1
+
+
+@torch.no_grad()
+def test_four_levels_and_their_order():
+    """Equal ids inside give equal outputs: each encoding reads its own level alone."""
+    learned = {"_target_": "bipe.encodings.Learned", "width": 48, "length": 30}
+    names = ("token", "line", "definition", "file")
+    SCHEMES["four"] = target("multilevel.Multilevel", encodings=dict.fromkeys(names, learned))
+    try:
+        model = small_decoder("four").double()
+    finally:
+        del SCHEMES["four"]
+    assert model.levels == 3
+    tokens, marks = torch.zeros(1, 8, dtype=torch.long), [15, 0, 2, 6, 0, 14, 2, 0]
+    at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=3)
+    found = model.scheme.embed(torch.zeros(1, 8, 48).double(), at)[0]
+    tables = [each.table.weight for each in model.scheme.encodings.values()]
+    counted = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (1, 0, 1, 0)]
+    counted += [(0, 0, 0, 1), (0, 1, 0, 1), (1, 1, 0, 1)]
+    expected = [sum(t[i] for t, i in zip(tables, ids, strict=True)) for ids in counted]
+    torch.testing.assert_close(found, torch.stack(expected))
+    with pytest.raises(ValueError, match="levels must be 3, as many as the encoding reads, was: 2"):
+        model(tokens, Positions.from_marks(torch.tensor([marks]).byte(), levels=2))
+    with pytest.raises(ValueError, match=r"levels must be 3.*was: 1"):
+        model(tokens, Positions.from_marks(torch.tensor([marks]).byte()))
+
+
+ROPE, HALVES = RoPE(**SIZES), [RoPE(**SIZES, part=part) for part in ((0.0, 0.5), (0.5, 1.0))]
+
+
+@pytest.mark.parametrize(
+    ("inner", "last"),
+    [
+        ((Learned(width=8, length=4), Sinusoidal(width=8)), ALiBi(n_head=2)),
+        ((NoPE(), RoPE(**SIZES)), XPos(**SIZES)),
+        (HALVES, NoPE()),
+        ((RoPE(**SIZES, pairs=(0.0, 0.25)), RoPE(**SIZES, pairs=(0.25, 1.0))), ALiBi(n_head=2)),
+        ((Learned(width=8, length=4), HALVES[0]), HALVES[1]),
+    ],
+)
+def test_what_combines(inner, last):
+    made = Multilevel(encodings={"a": inner[0], "b": inner[1], "c": last})
+    assert levels_of(made) == 2
+    assert [*made.fed()] == ["intra", "level0", "level1"]
+
+
+@pytest.mark.parametrize(
+    ("encodings", "message"),
+    [
+        ([NoPE(), ALiBi(n_head=2), NoPE()], "b: ALiBi has a bias by distance, and ids start again"),
+        ([XPos(**SIZES), NoPE(), NoPE()], "a: XPos has a decay by distance"),
+        ([NoPE(), PermuteFormer(**SIZES, n_head=2), NoPE()], "b: PermuteFormer has a bias"),
+        ([NoPE(), ROPE, RoPE(**SIZES)], "b and c: both turn feature 0 of the heads"),
+        ([HALVES[0], NoPE(), ROPE], "a and c: both turn feature 0"),
+        ([NoPE(), ROPE], "encodings must number 3 to 8.*was: 2"),
+        ([NoPE()] * 9, "encodings must number 3 to 8.*was: 9"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_with_the_reason(encodings, message):
+    with pytest.raises(ValueError, match=message):
+        Multilevel(encodings=dict(zip("abcdefghi", encodings, strict=False)))
+
+
+def test_a_dynamic_stretch_is_refused():
+    ntk = {"_target_": "bipe.extension.DynamicNTK", "factor": 2.0, "original_length": 9}
+    rope = target("RoPE", **SIZES, stretch=ntk)
+    nope = target("NoPE")
+    with pytest.raises(ValueError, match="c: a dynamic stretch needs the number of units to come"):
+        build(target("multilevel.Multilevel", encodings={"a": nope, "b": nope, "c": rope}))
+
+
+def test_two_numbers_of_levels_in_a_model_are_refused():
+    nope = target("NoPE")
+    three, four = (
+        target("multilevel.Multilevel", encodings=dict.fromkeys("abcd"[:size], nope))
+        for size in (3, 4)
+    )
+    SCHEMES["mixed"] = target("Chain", links=[three, four])
+    try:
+        with pytest.raises(ValueError, match=r"equally many levels.*had: 2, 3"):
+            small_decoder("mixed")
+    finally:
+        del SCHEMES["mixed"]
