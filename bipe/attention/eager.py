@@ -5,6 +5,8 @@ In chunks, only scores of chunk x keys are in memory, computed again in the back
 with gradients on any device, also for biases that no fused kernel takes.
 """
 
+import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,7 @@ from bipe.bias import Bias
 
 CHUNK = 128  # queries, fewer in long rows:
 _PAIRS = 1 << 19  # queries x keys whose scores are in memory at once
+_RELEASE_EVERY = 512  # keys
 Queries = Float[Tensor, "batch head query width"]
 Keys = Float[Tensor, "batch kv_head key width"]
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -79,8 +82,25 @@ def chunked_attention(
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Bias, seen: Tensor) -> Tensor:
+    if k.shape[2] % _RELEASE_EVERY < q.shape[2] and not torch.compiler.is_compiling():
+        release_freed()
     scores = scores_of(q, k, bias, seen, spread=True)
     return valued(scores.masked_fill(~seen[:, None], float("-inf")).softmax(-1), v, bias)
+
+
+def release_freed() -> None:
+    """Return freed memory of the host to the system, where the C library can (glibc).
+
+    Chunks have ever more keys: what one frees is too small for the next, and the heap keeps it all.
+    Under FIRE and TUPE a row of 8192 tokens held 3.9 and 3.6 GB, of which 0.3 were in use.
+    """
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    return getattr(ctypes.pythonapi, "malloc_trim", None)
 
 
 def checkpointed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:

@@ -9,11 +9,14 @@ queries are turned around, they are a view of it, without a copy:
     the one before                b4 b3 b2
     the one before that              b3 b2 b1
 
-The reference is `eager_attention`. The gradient of a trained table needs the scores of a block; the
-gradients of queries, keys and values are then computed from them as well.
+The reference is `eager_attention`. Keys come in blocks too, merged by their log-sum-exp, so that
+the bias of a block stays in the cache: to write and read all of it took longer than the kernel's
+own work. The gradient of a trained table needs the scores of a block; the gradients of queries,
+keys and values are computed from them as well.
 """
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,13 +25,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bipe.attention.eager import Keys, Queries, chunked_attention, repeat_heads
-from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged
+from bipe.attention.fused import kernel_dtype, kernel_forward, merged
 from bipe.bias import Bias, DistanceBias, LinearBias, TableBias
 
 CHUNK = 256  # queries
+# Keys of a block, forward and backward: its scores stay in the cache.
+KEYS, BACKWARD_KEYS = 1024, 512
 
 
-def table_attention(q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int = CHUNK) -> Queries:
+def table_attention(
+    q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int | None = None
+) -> Queries:
     """Attend causally to one document per row; bias: of tables and linear terms.
 
     A table of pairs of ids that has not far fewer pairs than there are of tokens is chunked.
@@ -38,7 +45,9 @@ def table_attention(q: Queries, k: Keys, v: Keys, *, bias: Bias, chunk: int = CH
         return chunked_attention(q, k, v, bias=bias)
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     found = [each for leaf in bias.leaves() for each in _tables(leaf, kernel_dtype(q))]
-    out = _Fused.apply(q, k, v, chunk, [each for each, _ in found], *(table for _, table in found))
+    out = _Fused.apply(
+        q, k, v, chunk or CHUNK, [each for each, _ in found], *(table for _, table in found)
+    )
     assert isinstance(out, Tensor)
     return out
 
@@ -96,57 +105,64 @@ def _tables(bias: Bias, dtype: torch.dtype) -> list[tuple[_Ids, Tensor]]:
     return [(_Ids(False, pairs.q_at, pairs.k_at), pairs.table)]
 
 
+@dataclass(frozen=True, slots=True)
 class _Part:
-    """A block of queries of some rows and some keys, its own or those before it, and their bias.
+    """A block of queries of a row and a block of keys, its own or some before it, and their bias.
 
     turned: queries are turned around, see above.
+    ids: of each table; read: the ids of its queries, once each, and which of them each query has.
     """
 
-    def __init__(self, ids: list[_Ids], rows: slice, queries: slice, *, own: bool, turned: bool):
-        self.ids, self.rows, self.queries, self.causal, self.turned = (
-            ids,
-            rows,
-            queries,
-            own,
-            turned,
-        )
-        self.keys = queries if own else slice(0, queries.start)
-        self.read = [
-            torch.unique_consecutive(each.q_ids[rows.start, queries], return_inverse=True)
-            for each in ids
-        ]
+    ids: list[_Ids]
+    read: list[tuple[Tensor, Tensor]]
+    row: int
+    queries: slice
+    keys: slice
+    turned: bool
+
+    @property
+    def causal(self) -> bool:
+        return self.keys == self.queries
 
     def of(self, *x: Tensor) -> list[Tensor]:
-        """Return the block of tensors of all queries, ``(batch, head, query, ...)``."""
-        found = [each[self.rows, :, self.queries] for each in x]
-        return [each.flip(2) for each in found] if self.turned else found
+        """Return the block of tensors of all queries, ``(batch, head, query, ...)``, of its row."""
+        found = [each[self.row, :, self.queries] for each in x]
+        return [each.flip(1) for each in found] if self.turned else found
 
-    def bias(self, tables: list[Tensor]) -> Tensor:
-        """Return the bias: ``(1, head, query, key)``."""
+    def bias(self, tables: list[Tensor], buffer: Tensor) -> Tensor:
+        """Return the bias, ``(head, query, key)``: in the buffer, or a view if turned."""
         if self.turned:
             (head, size), vector = tables[0].shape, tables[0].flip(1)
-            shape = (1, head, self.queries.stop - self.queries.start, self.keys.stop)
-            return vector.as_strided(shape, (0, size, 1, 1), self._first(size))
-        found = [
-            each.read(table, self.rows.start, ids, self.keys).index_select(1, place)
-            for each, table, (ids, place) in zip(self.ids, tables, self.read, strict=True)
-        ]
-        return functools.reduce(torch.add, found)[None]
+            shape = head, *self._shape()
+            return vector.as_strided(shape, (size, 1, 1), self._first(size) + self.keys.start)
+        whole = None
+        for each, table, (ids, place) in zip(self.ids, tables, self.read, strict=True):
+            found = each.read(table, self.row, ids, self.keys)
+            if whole is None:
+                shape = len(found), *self._shape()
+                whole = buffer[: math.prod(shape)].view(shape)
+                torch.index_select(found, 1, place, out=whole)
+            else:
+                whole += found.index_select(1, place)
+        assert whole is not None
+        return whole
 
     def add(self, grads: list[Tensor], d_scores: Tensor) -> None:
-        """Add the gradient of the scores, ``(batch, head, query, key)``, to those of the tables."""
-        whole = d_scores.sum(0)
-        head, query, key = whole.shape
+        """Add the gradient of the scores, ``(head, query, key)``, to those of the tables."""
+        (query, key), head = self._shape(), len(d_scores)
         if self.turned:
             # Rows of one number more than they are apart, cut at the end: the sums of diagonals.
-            moved = F.pad(whole, (0, query)).flatten(1)[:, : query * (query + key - 1)]
+            moved = F.pad(d_scores, (0, query)).flatten(1)[:, : query * (query + key - 1)]
             size = grads[0].shape[1]
-            at = size - 1 - self._first(size) - torch.arange(query + key - 1)
+            at = size - 1 - self._first(size) - self.keys.start - torch.arange(query + key - 1)
             grads[0].index_add_(1, at, moved.unflatten(1, (query, -1)).sum(1))
             return
         for each, grad, (ids, place) in zip(self.ids, grads, self.read, strict=True):
-            found = whole.new_zeros(head, len(ids), key).index_add_(1, place, whole)
-            each.add(grad, self.rows.start, ids, self.keys, found)
+            found = d_scores.new_zeros(head, len(ids), key).index_add_(1, place, d_scores)
+            each.add(grad, self.row, ids, self.keys, found)
+
+    def _shape(self) -> tuple[int, int]:
+        return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
 
     def _first(self, size: int) -> int:
         """Return where the first window of the vector begins."""
@@ -154,16 +170,20 @@ class _Part:
         return size - 1 - int(ids.q_ids[0, self.queries.stop - 1] - ids.k_ids[0, 0])
 
 
-def _blocks(ids: list[_Ids], chunk: int) -> Iterator[list[_Part]]:
+def _blocks(ids: list[_Ids], chunk: int, keys: int) -> Iterator[list[_Part]]:
+    """Yield the parts of each block of queries, its own keys first."""
     batch, time = ids[0].q_ids.shape
-    in_order = len(ids) == 1 and ids[0].in_order()
-    for rows in [slice(0, batch)] if in_order else [slice(row, row + 1) for row in range(batch)]:
+    turned = len(ids) == 1 and ids[0].in_order()
+    for row in range(batch):
         for start in range(0, time, chunk):
             queries = slice(start, min(start + chunk, time))
-            parts = [_Part(ids, rows, queries, own=True, turned=False)]
-            if start:
-                parts.append(_Part(ids, rows, queries, own=False, turned=in_order))
-            yield parts
+            read = [
+                torch.unique_consecutive(each.q_ids[row, queries], return_inverse=True)
+                for each in ids
+            ]
+            past = [slice(first, min(first + keys, start)) for first in range(0, start, keys)]
+            own = _Part(ids, read, row, queries, queries, False)
+            yield [own, *(_Part(ids, read, row, queries, each, turned) for each in past)]
 
 
 class _Fused(torch.autograd.Function):
@@ -172,14 +192,16 @@ class _Fused(torch.autograd.Function):
         batch, head, time, _ = q.shape
         out = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
         log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
-        for parts in _blocks(ids, chunk):
+        # One buffer: fresh memory for each block would have to be mapped and cleared.
+        buffer = q.new_empty(head * chunk * max(chunk, KEYS), dtype=log_sum.dtype)
+        for parts in _blocks(ids, chunk, KEYS):
             found: list[tuple[Tensor, Tensor]] = []
             for part in parts:
-                here, bias = part.of(q)[0], part.bias(list(tables))
-                keys, values = (x[part.rows, :, part.keys] for x in (k, v))
-                some = kernel_forward(here, keys, values, _whole(bias, here), causal=part.causal)
+                own = part.of(q)[0], k[part.row, :, part.keys], v[part.row, :, part.keys]
+                bias = part.bias(list(tables), buffer)
+                some = kernel_forward(*(x[None] for x in (*own, bias)), causal=part.causal)
                 found.append((some[0].flip(2), some[1].flip(2)) if part.turned else some)
-            at = part.rows, slice(None), part.queries
+            at = slice(part.row, part.row + 1), slice(None), part.queries
             out[at], log_sum[at] = functools.reduce(merged, found)
         ctx.ids, ctx.chunk = ids, chunk
         ctx.save_for_backward(q, k, v, out, log_sum, *tables)
@@ -188,47 +210,61 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         q, k, v, out, log_sum, *tables = ctx.saved_tensors
-        trained = any(ctx.needs_input_grad[5:])
+        precise = log_sum.dtype
+        inner = (grad.to(precise) * out.to(precise)).sum(-1)
         # Many blocks add to the gradient of a key: sum in float32 at least.
-        d_q, d_k, d_v = (torch.zeros(x.shape, dtype=log_sum.dtype) for x in (q, k, v))
+        into = [torch.zeros(x.shape, dtype=precise) for x in (q, k, v)]
         d_tables = [torch.zeros_like(table) for table in tables]
-        for parts in _blocks(ctx.ids, ctx.chunk):
+        size = q.shape[1] * ctx.chunk * max(ctx.chunk, BACKWARD_KEYS)
+        buffer, spare = (q.new_empty(size, dtype=precise) for _ in range(2))
+        for parts in _blocks(ctx.ids, ctx.chunk, BACKWARD_KEYS):
             for part in parts:
-                block, bias = part.of(q, grad, out, log_sum), part.bias(tables)
-                there = part.rows, slice(None), part.keys
-                if trained:
-                    q_, d_out, own, total = block
-                    *found, d_scores = _gradients(
-                        (q_, k[there], v[there]), (d_out, own, total), bias, causal=part.causal
-                    )
+                queries, keys = (
+                    (part.row, slice(None), part.queries),
+                    (part.row, slice(None), part.keys),
+                )
+                bias = part.bias(tables, buffer)
+                d_q = torch.zeros_like(into[0][queries]) if part.turned else into[0][queries]
+                d_scores = _add_gradients(
+                    (d_q, into[1][keys], into[2][keys]),
+                    (part.of(q)[0], k[keys], v[keys]),
+                    part.of(grad, inner, log_sum),
+                    bias.contiguous() if part.turned else bias,
+                    spare,
+                    causal=part.causal,
+                )
+                if part.turned:
+                    into[0][queries] += d_q.flip(1)
+                if any(ctx.needs_input_grad[5:]):
                     part.add(d_tables, d_scores)
-                else:
-                    here, d_out, own, total = (x.contiguous() for x in block)
-                    qkv = here, k[there], v[there]
-                    whole = _whole(bias, here)
-                    found = kernel_backward(d_out, qkv, own, total, whole, causal=part.causal)
-                d_here = found[0].flip(2) if part.turned else found[0]
-                d_q[part.rows, :, part.queries] += d_here
-                d_k[there] += found[1]
-                d_v[there] += found[2]
-        return (*(d.to(x.dtype) for d, x in zip((d_q, d_k, d_v), (q, k, v), strict=True)),
+        return (*(d.to(x.dtype) for d, x in zip(into, (q, k, v), strict=True)),
                 None, None, *d_tables)  # fmt: skip
 
 
-def _whole(bias: Tensor, q: Tensor) -> Tensor:
-    return bias.expand(len(q), -1, -1, -1)
+def _add_gradients(into, qkv, of_block, bias, spare, *, causal):  # type: ignore[no-untyped-def]
+    """Add to the gradients of q, k and v ``[h, t, d]``; return that of the scores.
 
-
-def _gradients(qkv, of_block, bias, *, causal):  # type: ignore[no-untyped-def]
-    """Return the gradients of q, k, v and of the scores."""
-    (q, k, v), (grad, out, log_sum) = qkv, of_block
-    precise, scale = log_sum.dtype, q.shape[-1] ** -0.5
-    # In place: passes over scores take longer than the products.
-    weights = (q @ k.mT).to(precise).mul_(scale).add_(bias).sub_(log_sum[..., None]).exp_()
+    In place of `bias` and of `spare`: passes over scores that leave the cache take longer than the
+    products.
+    """
+    (d_q, d_k, d_v), (q, k, v), (grad, inner, log_sum) = into, qkv, of_block
+    scale = q.shape[-1] ** -0.5
+    # Scores in full precision: they have been in the forward pass, of which log_sum is.
+    precise = q.to(bias.dtype), k.to(bias.dtype).mT
+    weights = _add_product(bias.sub_(log_sum[..., None]), *precise, scale).exp_()
     if causal:
         weights.tril_()
-    d_v = weights.to(v.dtype).mT @ grad
-    inner = (grad.to(precise) * out.to(precise)).sum(-1, keepdim=True)
-    d_scores = (grad @ v.mT).to(precise).sub_(inner).mul_(weights)
+    _add_product(d_v, weights.to(q.dtype).mT, grad)
+    d_scores = spare[: bias.numel()].view_as(bias).copy_(-inner[..., None])
+    _add_product(d_scores, grad, v.mT).mul_(weights)
     low = d_scores.to(q.dtype)
-    return (low @ k).mul_(scale), (low.mT @ q).mul_(scale), d_v, d_scores
+    _add_product(d_q, low, k, scale)
+    _add_product(d_k, low.mT, q, scale)
+    return d_scores
+
+
+def _add_product(to: Tensor, x: Tensor, y: Tensor, factor: float = 1.0) -> Tensor:
+    """Add the product of matrices, which may be of a lower precision, to a tensor in place."""
+    if x.dtype == to.dtype:
+        return to.baddbmm_(x, y, alpha=factor)
+    return to.add_(x @ y, alpha=factor)

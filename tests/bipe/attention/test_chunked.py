@@ -123,6 +123,17 @@ def test_paths_for_training_refuse_cached_keys(path):
         choose_attention(bias=bias, q_at=at[-5:], k_at=at, path=path)
 
 
+def test_memory_that_chunks_free_is_released(monkeypatch):
+    """Once per 512 keys, in the forward and in the backward pass."""
+    released = []
+    monkeypatch.setattr("bipe.attention.eager.release_freed", lambda: released.append(1))
+    at = Positions.from_marks(random_marks(1, 1100, seed=7, documents=0.0), packed=False)
+    bias = TableBias(function=Learned(), q_ids=at.token, k_ids=at.token)
+    q, k, v = (torch.randn(1, HEAD, 1100, 4, requires_grad=True) for _ in range(3))
+    chunked_attention(q, k, v, bias=bias).sum().backward()
+    assert len(released) == 2 * 2
+
+
 def test_chunks_without_a_bias_are_refused():
     _, at, _, _ = draw(6, ids="inter")
     with pytest.raises(ValueError, match="'chunked' takes a bias"):
