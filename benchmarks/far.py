@@ -1,6 +1,6 @@
 """Far methods against plain causal attention of the same shape: time and memory.
 
-    python -m benchmarks.far [--time 4096] [--segments] [--json FILE]
+    python -m benchmarks.far [--time 4096] [--segments] [--only NAME ...] [--json FILE]
 
 Time: CPU time of a forward and of a forward and backward pass of attention, the rotation included,
 in turns with the peer: RoPE and torch's scaled_dot_product_attention with is_causal=True. Medians.
@@ -28,7 +28,17 @@ from bipe.attention.eager import Attention
 from bipe.attention.passes import pass_attention
 from bipe.encodings import Bilevel, Flat, Learned, RoPE
 from bipe.encodings.far import Far
-from bipe.extension import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
+from bipe.extension import (
+    Blockwise,
+    Clip,
+    DualChunk,
+    LeakyReRoPE,
+    LogN,
+    ReRoPE,
+    SelfExtend,
+    Separators,
+    Window,
+)
 from bipe.positions import Positions
 
 ORIGINAL = 512  # tokens of a training row
@@ -40,6 +50,8 @@ METHODS: dict[str, Callable[[int], Far]] = {
     "DualChunk": lambda n: DualChunk(**DualChunk.fitted(n)),
     "Clip": lambda n: Clip(**Clip.fitted(n)),
     "Window": lambda n: Window(**Window.fitted(n)),
+    "Separators": lambda n: Separators(window=ORIGINAL),
+    "Blockwise": lambda n: Blockwise(**Blockwise.fitted(n)),
     "LogN": lambda n: LogN(**LogN.fitted(n)),
 }
 
@@ -61,10 +73,12 @@ def attention(name: str, at: Positions, *, segments: bool) -> Attention:
     return pass_attention(scheme, q_at=at, k_at=at, dtype=torch.float32)
 
 
-def times(length: int, *, segments: bool, rounds: int) -> dict[str, dict[str, float]]:
+def times(
+    names: list[str], length: int, *, segments: bool, rounds: int
+) -> dict[str, dict[str, float]]:
     """Ratios to the peer, forward and with the backward pass."""
     qkv, at = inputs(length)
-    runs = {name: attention(name, at, segments=segments) for name in ("plain", *METHODS)}
+    runs = {name: attention(name, at, segments=segments) for name in names}
     forward: dict[str, list[float]] = {name: [] for name in runs}
     both: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
@@ -99,9 +113,9 @@ def peak(name: str, length: int, segments: bool) -> float:
     return (status("VmHWM") - before) / 1024
 
 
-def memory(*, segments: bool) -> dict[str, dict[str, Any]]:
+def memory(names: list[str], *, segments: bool) -> dict[str, dict[str, Any]]:
     found = {}
-    for name in ("plain", *METHODS):
+    for name in names:
         sizes = []
         for length in LENGTHS:
             with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -118,13 +132,15 @@ def main() -> None:
     parser.add_argument("--time", type=int, default=4096, help="tokens")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--segments", action="store_true", help="distances of segments")
+    parser.add_argument("--only", nargs="+", default=[*METHODS], choices=[*METHODS])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    names = ["plain", *options.only]
     results = {
         "machine": machine(),
-        "times": times(options.time, segments=options.segments, rounds=options.rounds),
-        "memory": memory(segments=options.segments),
+        "times": times(names, options.time, segments=options.segments, rounds=options.rounds),
+        "memory": memory(names, segments=options.segments),
     }
     write(options.json, results)
 

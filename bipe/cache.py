@@ -8,16 +8,28 @@
 Keys are kept as they enter the scores (rotated), with their ids, which a linear bias needs. Cached
 equals uncached under a dynamic stretch too (bipe/extension), with `lengths` fixed for the request.
 Unrotated keys would not give that: hidden states depend on the frequencies of their time.
+
+Layers with a far method that forgets (`Far.forgets`) hold only what later tokens may see. They make
+room by dropping keys, and grow if that is not enough: memory follows what is seen, not the text.
 """
 
-from dataclasses import replace
+from __future__ import annotations
 
-from jaxtyping import Bool, Float, UInt8
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from bipe.positions import Carry, Lengths, Positions
+from bipe.positions import NO_DOCUMENT, Carry, Lengths, Positions
 
 _FIRST_CAPACITY = 256  # tokens
+# Tokens by which a cache can be rewound although keys were dropped; each is held a little longer.
+REWINDABLE = 64
+# seen(at, queries=n): the keys that the last n tokens see, or that any later one may see.
+Seen = Callable[..., Tensor]
 
 
 class Cache:
@@ -43,6 +55,7 @@ class Cache:
         self.capacity = capacity or _FIRST_CAPACITY
         # Keys and values of each layer, (batch, kv_head, capacity, width).
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._held: dict[Any, Held] = {}
         self._positions: Positions | None = None
         self._length = 0
         self._unbroken = True
@@ -108,6 +121,18 @@ class Cache:
             )
         return replace(at, lengths=self.lengths)
 
+    def held(self, scheme: Any, seen: Seen) -> Held:
+        """Return what layers of a scheme that forgets hold, with room for the last `extend`."""
+        assert self._positions is not None
+        held = self._held.setdefault(scheme, Held(self.batch, seen))
+        held.extend(self._positions, self._length, packed=not self._unbroken)
+        return held
+
+    @property
+    def oldest(self) -> int:
+        """Return the least length to which the cache can be rewound, other than 0."""
+        return max((held.oldest for held in self._held.values()), default=0)
+
     def append(
         self,
         layer: int,
@@ -127,9 +152,17 @@ class Cache:
         """Drop all tokens from index `length` on."""
         if not 0 <= length <= self._length:
             raise ValueError(f"length must be from 0 to {self._length} tokens, was: {length}")
+        if 0 < length < self.oldest:
+            raise ValueError(
+                f"length must be 0 or at least {self.oldest} tokens, was: {length}; keys that "
+                "tokens there see have been dropped, so rewind to 0 and read the text again"
+            )
         self._length = length
         if not length:
             self._unbroken = True
+            self._held.clear()
+        for held in self._held.values():
+            held.rewind(length)
 
     def select(self, rows: Tensor, *, shared: int = 0) -> None:
         """Keep these rows in this order (beams repeat some); their first `shared` tokens agree."""
@@ -142,6 +175,8 @@ class Cache:
                     kept[:, :, shared : self._length] = kept[rows, :, shared : self._length]
             else:
                 self._layers[layer] = keys[rows], values[rows]
+        for held in self._held.values():
+            held.select(rows)
         if self.lengths is not None:
             names = ("token", "inter", "intra")
             self.lengths = Lengths(**{name: getattr(self.lengths, name)[rows] for name in names})
@@ -159,6 +194,90 @@ class Cache:
 
     def _enlarge(self, k: Tensor, v: Tensor, kept: int) -> tuple[Tensor, Tensor]:
         return tuple(_enlarged(x, self.capacity, kept, axis=2) for x in (k, v))  # type: ignore[return-value]
+
+
+class Held:
+    """The keys and values that later tokens may see, in all layers of one scheme.
+
+        index    -1 0 3 6 7 8        of row 0: tokens 1, 2, 4 and 5 were dropped, 9 ... come behind
+                  0 2 5 6 7 8        of row 1, which holds one more
+
+    positions: of what is held, the tokens of the last `Cache.extend` among them; gaps at the front
+    of a row are padding.
+    """
+
+    def __init__(self, batch: int, seen: Seen) -> None:
+        self.batch, self.seen = batch, seen
+        self.oldest = 0
+        self.positions: Positions
+        self._index: Int[Tensor, "batch held"] | None = None
+        self._room, self._stop = 0, 0
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __len__(self) -> int:
+        """Return how many tokens per row are held."""
+        return 0 if self._index is None else self._index.shape[1]
+
+    def extend(self, at: Positions, length: int, *, packed: bool) -> None:
+        """Hold the tokens up to `length` as well, dropping others if there is no room."""
+        device = at.document.device
+        if self._index is None:
+            self._index = torch.empty(self.batch, 0, dtype=torch.long, device=device)
+        new = length - self._stop
+        if len(self) + new > self._room:
+            self._drop(at, new)
+        added = torch.arange(self._stop, length, device=device).expand(self.batch, -1)
+        self._index, self._stop = torch.cat((self._index, added), 1), length
+        self.positions = replace(self._at(at), packed=packed or bool((self._index[:, 0] < 0).any()))
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Store keys and values of the tokens of the last `extend`; return all that are held."""
+        if layer not in self._layers:
+            self._layers[layer] = tuple(_enlarged(x, self._room, 0, axis=2) for x in (k, v))  # type: ignore[assignment]
+        stop, start = len(self), len(self) - k.shape[2]
+        keys, values = self._layers[layer]
+        keys[:, :, start:stop] = k
+        values[:, :, start:stop] = v
+        return keys[:, :, :stop], values[:, :, :stop]
+
+    def rewind(self, length: int) -> None:
+        """Drop the tokens from index `length` on, which no earlier one has been dropped between."""
+        assert self._index is not None and length >= self.oldest
+        self._index = self._index[:, : len(self) - max(0, self._stop - length)]
+        self._stop = min(self._stop, length)
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows in this order."""
+        assert self._index is not None
+        self.batch, self._index = len(rows), self._index[rows]
+        self._layers = {layer: (k[rows], v[rows]) for layer, (k, v) in self._layers.items()}
+
+    def _at(self, at: Positions) -> Positions:
+        """Return the positions of what is held, given those of all tokens."""
+        index = self._index
+        assert index is not None
+        found = at.map(lambda ids: ids.gather(1, index.clamp(min=0)).masked_fill(index < 0, 0))
+        return replace(found, document=found.document.masked_fill(index < 0, NO_DOCUMENT))
+
+    def _drop(self, at: Positions, new: int) -> None:
+        """Drop what no later token sees, and make room for `new` tokens and half as many again."""
+        index = self._index
+        assert index is not None
+        if len(self):
+            kept = self.seen(self._at(at), queries=REWINDABLE) & (index >= 0)
+            count = kept.sum(-1)
+            if int(count.min()) < len(self):
+                self.oldest = max(self.oldest, self._stop - REWINDABLE)
+            # What is dropped comes first, and what is kept ends each row, in its order.
+            order = kept.byte().argsort(stable=True)[:, len(self) - int(count.max()) :]
+            self._index = index.gather(1, order).masked_fill(~kept.gather(1, order), -1)
+        self._room = max(_FIRST_CAPACITY, 3 * (len(self) + new) // 2)
+        for layer, held in self._layers.items():
+            self._layers[layer] = tuple(self._moved(x, order) for x in held)  # type: ignore[assignment]
+
+    def _moved(self, x: Tensor, order: Tensor) -> Tensor:
+        places = order[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+        return _enlarged(x.gather(2, places), self._room, len(self), axis=2)
 
 
 def _enlarged(old: Tensor, capacity: int, kept: int, *, axis: int) -> Tensor:

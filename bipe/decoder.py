@@ -22,7 +22,7 @@ from bipe.attention import PATHS, Path, choose_attention
 from bipe.attention.context import Context, refuse_shared
 from bipe.attention.dispatch import InLayer
 from bipe.attention.eager import Attention, padded
-from bipe.attention.passes import pass_attention
+from bipe.attention.passes import pass_attention, seen_later
 from bipe.build import ALLOWED, Of, build, require_at_least
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
@@ -39,6 +39,7 @@ else:
 _FEW = 8  # rows up to which `Projection` is faster than torch's own layer
 # Stores the keys and values of new tokens in a cache; returns those of all tokens so far.
 Keep = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None
+Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]] | None  # the same, of a layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,15 +258,15 @@ class Decoder(nn.Module):
         keys_at = at if cache is None else cache.extend(at)
         x = self.tokens(tokens) if tokens.ndim == 2 else tokens
         x = self.scheme.embed(x, at)
-        made: dict[int, tuple[Rotation | None, Attention]] = {}
+        made: dict[int, tuple[Rotation | None, Attention, Append]] = {}
         for index, block in enumerate(self.blocks):
             scheme = of_layer(self.scheme, index)
             if id(scheme) not in made:
                 made[id(scheme)] = self._attention(scheme, at, keys_at, cache, dtype=x.dtype)
-            rotation, attend = made[id(scheme)]
+            rotation, attend, append = made[id(scheme)]
             if isinstance(attend, InLayer):
                 attend = dataclasses.replace(attend, layer=index)
-            keep = None if cache is None else functools.partial(cache.append, index)
+            keep = None if append is None else functools.partial(append, index)
             if self.recompute and torch.is_grad_enabled():
                 # Nothing in a block is random, so no generator's state needs to be kept.
                 alone = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
@@ -282,24 +283,30 @@ class Decoder(nn.Module):
         cache: Cache | Context | None,
         *,
         dtype: torch.dtype,
-    ) -> tuple[Rotation | None, Attention]:
-        """Return the rotation of queries and new keys, and the attention, for its blocks."""
+    ) -> tuple[Rotation | None, Attention, Append]:
+        """Return the rotation of queries and new keys, the attention, and where keys are kept."""
+        append = None if cache is None else cache.append
         if isinstance(cache, Context):
             refuse_shared(scheme, path=self.attention)
-        if far_of(scheme) is not None:
+        far = far_of(scheme)
+        if far is not None:
+            if far.forgets and isinstance(cache, Cache):
+                held = cache.held(scheme, functools.partial(seen_later, scheme))
+                keys_at, append = held.positions, held.append
             # Each pass rotates keys in its own way, so the cache keeps them unrotated.
-            return None, pass_attention(
-                scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention
-            )
+            attend = pass_attention(scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention)
+            return None, attend, append
         rotation = scheme.rotation(at)
         if rotation is not None:
             rotation = rotation.to(torch.promote_types(dtype, torch.float32))
         if isinstance(cache, Context):
-            return rotation, cache.attention(scheme.bias, at, path=self.attention)
+            return rotation, cache.attention(scheme.bias, at, path=self.attention), append
         bias = scheme.bias(at, keys_at)
         if bias is not None and any(leaf.layered for leaf in bias.leaves()):
-            return rotation, InLayer(bias=bias, q_at=at, k_at=keys_at, path=self.attention, layer=0)
-        return rotation, choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
+            own = InLayer(bias=bias, q_at=at, k_at=keys_at, path=self.attention, layer=0)
+            return rotation, own, append
+        attend = choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
+        return rotation, attend, append
 
     def logits(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None

@@ -249,6 +249,12 @@ def far_of(scheme: Any) -> Far | None:
     return getattr(scheme, "far", None)
 
 
+def reads_segments(scheme: Any) -> bool:
+    """Return whether what a scheme does depends on segments; texts of others need no marks."""
+    far = far_of(scheme)
+    return not isinstance(scheme, Flat) or (far is not None and far.reads_segments)
+
+
 def has_hook(encoding: type[Encoding], hook: str) -> bool:
     """Return whether an encoding overrides a hook."""
     return getattr(encoding, hook, None) is not getattr(Encoding, hook)

@@ -16,10 +16,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from bipe.build import Bounded
+from bipe.positions import Positions
 
 Hook = Literal["rotation", "bias"]
 QueryIds = Int[Tensor, "batch query"]
@@ -34,7 +35,8 @@ class Pass:
     """A part of the keys of each query, and the ids of both in it.
 
     first: least id of the keys, ``(batch, query)``; None: the start of the document. The keys end
-        before `first` of the previous pass, or with the query itself in the first pass.
+        before `first` of the previous pass, or with the query itself in the first pass. Of later
+        passes, `Far.beyond` may leave out keys.
     q_ids, k_ids: ids of queries and keys in the pass; None: their own.
     """
 
@@ -48,14 +50,28 @@ class Far(Bounded, ABC):
 
     serves: hooks of which the encoding must have one; empty: the method acts on any encoding.
     unit: what distances count, if not what drives the encoding.
+    forgets: later queries see no more of some keys, which a cache then drops.
     """
 
     serves: ClassVar[tuple[Hook, ...]] = ("rotation",)
+    forgets: ClassVar[bool] = False
     unit: Literal["tokens", "segments"] | None = None
+
+    @property
+    def reads_segments(self) -> bool:
+        """Return whether a flat encoding with the method depends on segments."""
+        return self.unit == "segments"
 
     @abstractmethod
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         """Return the passes, nearest keys first; the given ids never decrease in a document."""
+
+    def beyond(self, at: Positions) -> Bool[Tensor, "batch key"] | None:
+        """Return the keys that are in passes after the first one; None: all.
+
+        A query asks only for keys before itself; keys that a cache has dropped are missing in `at`.
+        """
+        return None
 
     def scale(self, q_ids: QueryIds) -> QueryScale:
         """Return a factor on the scores of each query, float64; None: no factor."""

@@ -4,7 +4,17 @@ frequencies.py changes the frequencies of a rotation (`RoPE(stretch=...)`), dist
 changes distances or leaves out far keys (`Flat(far=...)`, `Bilevel(far=...)`).
 """
 
-from bipe.extension.distances import Clip, DualChunk, LeakyReRoPE, LogN, ReRoPE, SelfExtend, Window
+from bipe.extension.distances import (
+    Blockwise,
+    Clip,
+    DualChunk,
+    LeakyReRoPE,
+    LogN,
+    ReRoPE,
+    SelfExtend,
+    Separators,
+    Window,
+)
 from bipe.extension.extend import Extension, OriginalLength, Report, extend_config, original_length
 from bipe.extension.frequencies import (
     DroPE,
@@ -20,6 +30,7 @@ from bipe.extension.frequencies import (
 )
 
 __all__ = [
+    "Blockwise",
     "Clip",
     "DroPE",
     "DualChunk",
@@ -38,6 +49,7 @@ __all__ = [
     "ReRoPE",
     "Report",
     "SelfExtend",
+    "Separators",
     "Window",
     "YaRN",
     "extend_config",

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from bipe.build import at_least, require_at_least
 from bipe.encodings.far import Far, Hook, KeyIds, Pass, QueryIds, QueryScale
+from bipe.positions import Positions, document_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,8 @@ class _AnyEncoding(Far):
 class Window(_AnyEncoding):
     """Only keys at distances below w are seen: i - w < j <= i (sliding window; 2004.05150, 3.1)."""
 
+    forgets: ClassVar[bool] = True
+
     window: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
@@ -176,6 +180,72 @@ class Window(_AnyEncoding):
     @classmethod
     def fitted(cls, original: int) -> dict[str, Any]:
         return {"window": original}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separators(_AnyEncoding):
+    """A window, and beyond it only the last token of each segment (after SepLLM; 2412.12094).
+
+    A query at i sees a key at j <= i of its document if one of these holds:
+
+        i - j < w                          the window, in tokens unless `unit` says otherwise
+        j is among the first `sinks`       of the document, or of the part of it in the row
+        the token after j opens a segment  j is the last token of its own
+
+    The third is known to every query that it serves: one beyond the window comes after the token
+    that opened the next segment. So training, prefill and decoding see the same keys. In SepLLM
+    separators are punctuation tokens; here they are where the segmenter cuts, and a document of one
+    segment keeps its sinks and the window (StreamingLLM; 2309.17453). Ids stay those of the text.
+    """
+
+    forgets: ClassVar[bool] = True
+
+    window: int = field(metadata=at_least(1))
+    sinks: int = field(default=4, metadata=at_least(0))
+    unit: Literal["tokens", "segments"] | None = "tokens"
+
+    @property
+    def reads_segments(self) -> bool:
+        return True
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        return _near(q_ids, self.window), Pass()
+
+    def beyond(self, at: Positions) -> Bool[Tensor, "batch key"]:
+        document, place = document_runs(at.document), torch.arange(at.inter.shape[1])
+        opens = torch.ones_like(document, dtype=torch.bool)
+        opens[:, 1:] = document[:, 1:] != document[:, :-1]
+        # The last token of the row counts as one too: no query sees it beyond a window.
+        ends = opens.roll(-1, 1)
+        ends[:, :-1] |= at.inter[:, 1:] != at.inter[:, :-1]
+        place = place.to(document.device)
+        return ends | (place - torch.where(opens, place, 0).cummax(-1).values < self.sinks)
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        return {"window": original}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blockwise(_AnyEncoding):
+    """Keys of the query's block and of the one before it (XPOS's blockwise causal attention).
+
+        floor(i / s) - floor(j / s) <= 1
+
+    Blocks of s ids, half of the original length, count from the start of a document: one no longer
+    than that is read as without the method (Sun et al., 2212.10554, section 3.3, inference only).
+    """
+
+    forgets: ClassVar[bool] = True
+
+    block: int = field(metadata=at_least(1))
+
+    def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
+        return (Pass(first=q_ids - q_ids % self.block - self.block),)
+
+    @classmethod
+    def fitted(cls, original: int) -> dict[str, Any]:
+        return {"block": max(1, original // 2)}
 
 
 @dataclass(frozen=True, kw_only=True)

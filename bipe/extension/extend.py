@@ -239,11 +239,11 @@ def _report_far(
     target, arguments = given[TARGET], {k: v for k, v in given.items() if v is not None}
     del arguments[TARGET]
     counts = level.unit
-    if "unit" in inspect.signature(kind).parameters:
+    if (asked := inspect.signature(kind).parameters.get("unit")) is not None:
         # A mask or a factor may count tokens whatever drives the encoding.
         if unit == "tokens" != level.unit:
             arguments.setdefault("unit", unit)
-        counts = arguments.get("unit", level.unit)
+        counts = given.get("unit", arguments.get("unit", asked.default)) or level.unit
     original = length = None
     if any(name not in arguments for name in kind.fitted(2)):
         original = original_length(notes, unit=counts if unit is None else unit)

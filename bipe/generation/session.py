@@ -8,7 +8,8 @@
 A marker reads tokens one by one and reports which open a segment (`segmenters.TokenMarker`). The
 last token of an incomplete character gets a provisional mark; if the rest of the character changes
 it, its keys are computed again, so the cache is that of the whole text. A prompt that was segmented
-differently comes with its own marks; the marker then starts after it, with a new segment.
+differently comes with its own marks; the marker then starts after it, with a new segment. A cache
+that has dropped the keys which earlier tokens see (`Far.forgets`) is filled again from the start.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class Session:
 
     def __len__(self) -> int:
         """Return the tokens per row so far, padding included."""
-        return len(self.cache)
+        return len(self._rows[0].tokens)
 
     @torch.no_grad()
     def feed(
@@ -150,15 +151,16 @@ class Session:
                 raise ValueError(f"ids must be from 0 to below {vocabulary}, was: {id}")
         if marks is not None:
             self._require_marks(marks, count)
+        first = not len(self)
         start = min(
             self._push(index, new, None if marks is None else marks[index])
             for index, new in enumerate(tokens)
         )
-        if not len(self.cache):
+        if first:
             self.cache.lengths = self._lengths()
         # The first token whose mark changed and all after it are read again.
-        self.cache.rewind(start)
-        hidden = self._read(start)
+        self._rewind(min(start, len(self.cache)))
+        hidden = self._read(len(self.cache))
         wanted = hidden[-1][:, -1:] if last_only else torch.cat(hidden, 1)[:, -count:]
         return self.model.head(wanted)
 
@@ -169,7 +171,7 @@ class Session:
     def rewind(self, state: State) -> None:
         """Go back to a state of this session, forgetting what was fed since."""
         self._rows = [row.copy() for row in state.rows]
-        self.cache.rewind(state.length)
+        self._rewind(min(state.length, len(self.cache)))
 
     def select(self, rows: Sequence[int], *, shared: int = 0) -> None:
         """Keep these rows in this order, as `Cache.select` does."""
@@ -179,15 +181,18 @@ class Session:
         self.padding = [self.padding[row] for row in rows]
         self.cache.select(self._tensor(list(rows)), shared=shared)
 
+    def _rewind(self, length: int) -> None:
+        self.cache.rewind(length if length >= self.cache.oldest else 0)
+
     def _hidden(self, row: int) -> int:
         """Return the tokens of padding that a row still has to read."""
-        return max(0, self.padding[row] - len(self.cache))
+        return max(0, self.padding[row] - len(self._rows[row].tokens))
 
     def _lengths(self) -> Lengths:
         """Return the lengths of each row with `room` more tokens, at its rate of segments."""
         columns = []
         for index, row in enumerate(self._rows):
-            marks = row.marks[self._hidden(index) :]
+            marks = row.marks[self.padding[index] :]
             opens = [0] + [i for i, mark in enumerate(marks) if i and mark >> SEGMENT_BIT & 1]
             longest = max(b - a for a, b in itertools.pairwise([*opens, len(marks)]))
             tokens = len(marks) + self.room

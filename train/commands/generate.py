@@ -24,7 +24,7 @@ import torch
 from bipe import Decoder
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.checkpoint import load_weights, require_shapes
-from bipe.encodings import Flat
+from bipe.encodings.base import reads_segments
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
@@ -63,7 +63,7 @@ def generate_text(config: Config) -> list[Written]:
     tokenizer = LoadTokenizer(path=sets.folder).build()
     trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
-    if not isinstance(trained.model.scheme, Flat):  # a flat encoding needs no segments
+    if reads_segments(trained.model.scheme):
         segmenter = segmenter_of(config, sets, trained, section="generate")
         name = None if options.prompt is not None else options.file
         levels = trained.model.levels

@@ -2,7 +2,8 @@
 
     every key is in the first pass   as without the method (attention/dispatch.py), so that a
                                      window beyond the row changes no bit
-    CPU, no bias or one pass         fused: the kernel, pass by pass, merged by log-sum-exp
+    CPU, no bias, or a linear one    fused: the kernel, pass by pass, merged by log-sum-exp
+        with the ids as they are
     anything else                    chunked
     path="eager"                     the reference, with all scores in memory
 
@@ -13,6 +14,7 @@ queries meets are read on the host, once per forward pass.
 """
 
 import functools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +35,7 @@ from bipe.attention.eager import (
 )
 from bipe.attention.fused import bias_row_works
 from bipe.attention.passes.fused import blocks_of, fused_passes
-from bipe.attention.passes.views import Range, View, key_ranges
+from bipe.attention.passes.views import Range, View, gathered, key_ranges
 from bipe.bias import Bias, LinearBias
 from bipe.encodings.base import counts_length
 from bipe.encodings.far import Pass
@@ -51,8 +53,7 @@ def pass_attention(
     dtype: of the hidden states. Raises ValueError for a path that has no form for passes.
     """
     k_at = replace(k_at, lengths=q_at.lengths)
-    level = _LEVELS.get(scheme.far.unit, scheme.level)
-    q_ids, k_ids = q_at.ids(level), k_at.ids(level)
+    q_ids, k_ids = (at.ids(level_of(scheme)) for at in (q_at, k_at))
     passes: tuple[Pass, ...] = scheme.far.passes(q_ids, k_ids)
     where = functools.partial(key_ranges, document=k_at.document, ids=k_ids, n_query=q_ids.shape[1])
     ranges = where(passes)
@@ -60,23 +61,23 @@ def pass_attention(
         View,
         scheme=scheme,
         q_at=q_at,
-        k_at=k_at,
         scale=scheme.far.scale(q_ids),
         dtype=torch.promote_types(dtype, torch.float32),
     )
     everything = slice(0, k_ids.shape[1])
     if torch.equal(ranges[0].start, where((Pass(),))[0].start):
-        view = see(part=passes[0], met=ranges[0], keys=everything)
+        view = see(part=passes[0], met=ranges[0], k_at=k_at, keys=everything)
         asked: Path = "auto" if path == "chunked" else path
         plain = choose_attention(bias=view.bias(), q_at=q_at, k_at=k_at, path=asked)
         return functools.partial(_plain, view=view, attend=plain)
+    beyond = scheme.far.beyond(k_at)
     if path == "eager":
         allowed = allowed_pairs(q_at.document, k_at.document)
         views = [
-            see(part=part, met=met, keys=everything)
+            see(part=part, met=met, k_at=k_at, keys=everything)
             for part, met in zip(passes, ranges, strict=True)
         ]
-        inside = members(passes, ids=k_ids, allowed=allowed)
+        inside = members(passes, ids=k_ids, allowed=allowed, beyond=beyond)
         return functools.partial(eager_passes, views=views, where=inside)
     if path not in ("auto", "chunked"):
         raise ValueError(
@@ -85,18 +86,55 @@ def pass_attention(
         )
     # Frequencies that depend on the length of documents need all of their keys.
     whole = q_at.lengths is None and counts_length(scheme)
-    views = [
-        see(part=part, met=met, keys=everything if whole else keys)
-        for part, met in zip(passes, ranges, strict=True)
-        if (keys := _bounds(met)).start < keys.stop
-    ]
+    views = list(_views(see, passes, ranges, k_at=k_at, beyond=beyond, whole=whole))
     chunked = functools.partial(chunked_passes, views=views)
     if path == "chunked" or q_ids.device.type != "cpu" or not bias_row_works():
         return chunked
     bias = scheme.bias(q_at, k_at)
-    if bias is not None and not (isinstance(bias, LinearBias) and len(passes) == 1):
+    own_ids = all(part.q_ids is None and part.k_ids is None for part in passes)
+    if bias is not None and not (isinstance(bias, LinearBias) and own_ids):
         return chunked
     return functools.partial(fused_passes, views=views, blocks=blocks_of(views), bias=bias)
+
+
+def _views(
+    see: Callable[..., View],
+    passes: tuple[Pass, ...],
+    ranges: list[Range],
+    *,
+    k_at: Positions,
+    beyond: Bool[Tensor, "batch key"] | None,
+    whole: bool,
+) -> Iterator[View]:
+    """Yield the passes that any query has keys in. whole: over all keys of the row."""
+    for number, (part, met) in enumerate(zip(passes, ranges, strict=True)):
+        if beyond is None or not number:
+            index, at = None, k_at
+        else:
+            index, met = gathered(beyond, met)
+            at = k_at.map(functools.partial(torch.gather, dim=1, index=index))
+        keys = _bounds(met)
+        if keys.start < keys.stop:
+            keys = slice(0, at.document.shape[1]) if whole else keys
+            yield see(part=part, met=met, k_at=at, keys=keys, index=index)
+
+
+def level_of(scheme: Any) -> Level:
+    """Return the level of the ids that a scheme's far method counts."""
+    level: Level = _LEVELS.get(scheme.far.unit, scheme.level)
+    return level
+
+
+def seen_later(scheme: Any, at: Positions, *, queries: int) -> Bool[Tensor, "batch key"]:
+    """Return the keys that the last `queries` tokens see, or that any later one may see."""
+    ids, far = at.ids(level_of(scheme)), scheme.far
+    passes = far.passes(ids[:, -queries:], ids)
+    ranges = key_ranges(passes, document=at.document, ids=ids, n_query=min(queries, ids.shape[1]))
+    place = torch.arange(ids.shape[1], device=ids.device)
+    # Starts never decrease along queries.
+    near, last = (place >= met.start[:, :1] for met in (ranges[0], ranges[-1]))
+    beyond = far.beyond(at)
+    return last if beyond is None else near | (beyond & last)
 
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, *, view: View, attend: Attention) -> Tensor:
@@ -116,15 +154,17 @@ def members(
     *,
     ids: Int[Tensor, "batch key"],
     allowed: Bool[Tensor, "batch query key"],
+    beyond: Bool[Tensor, "batch key"] | None = None,
 ) -> list[Bool[Tensor, "batch query key"]]:
     """Return the pairs of each pass by its definition: the reference of `key_ranges`."""
-    found, left = [], allowed
+    found: list[Tensor] = []
+    left = allowed
     for part in passes:
         inside = left
         if part.first is not None:
             inside = left & (ids[:, None, :] >= part.first[:, :, None])
-        found.append(inside)
         left = left & ~inside
+        found.append(inside if beyond is None or not found else inside & beyond[:, None])
     return found
 
 

@@ -55,11 +55,12 @@ def fused_passes(
 ) -> Queries:
     """Attend to the keys that the views give each query; CPU only.
 
-    bias: only for a single pass: its row leaves out what a query adds to all its scores, which
-        differs between passes.
+    bias: only where passes keep the ids: its row leaves out what a query adds to all its scores,
+        which else differs between passes.
     """
     row = None if bias is None else bias.row(dtype=torch.float64)
-    plan = _Plan(views=views, blocks=blocks, row=row)
+    rows = () if row is None else tuple(view.own(row) for view in views)
+    plan = _Plan(views=views, blocks=blocks, row=row, rows=rows)
     # No query looks past the ends of a view: only its own keys and values are needed.
     found = _Fused.apply(plan, *(x for view in views for x in view.turned(q, k, v)))
     assert isinstance(found, Tensor)
@@ -68,9 +69,12 @@ def fused_passes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
+    """row: the bias of all keys. rows: that of the keys of each view."""
+
     views: list[View]
     blocks: list[Block]
     row: Tensor | None
+    rows: tuple[Tensor, ...]
 
     def mask(self, block: Block, part: Part, like: Tensor) -> Tensor | None:
         """Return what a part adds to scores: ``[b, h, key]``, ``[b, h, query, key]`` or None."""
@@ -79,7 +83,7 @@ class _Plan:
         if self.row is not None:
             past = self.row.shape[-1] - like.shape[2]
             centre = self.row[block.rows, :, block.queries.stop - 1 + past, None]
-            row = (self.row[block.rows, :, part.keys] - centre).to(dtype)
+            row = (self.rows[part.view][self.places(block, part)[1]] - centre).to(dtype)
         if part.kind != "edge":
             return row
         first = slice(block.rows.start, block.rows.start + 1)  # all rows have the same ranges

@@ -2,6 +2,10 @@
 
 Ids never decrease in a document, so the keys of a pass are neighbours. Nor do the ends of their
 ranges along a row: a block of queries meets one block of keys, of which only edges need a mask.
+Where a method leaves keys out of a pass (`Far.beyond`), those that are in it are gathered first:
+
+    key          0 1 2 3 4 5 6 7 8        a query at 8 with a window of 3; keys 0, 2, 4, 8 beyond it
+    index        0 2 4 8                  ranges count places in it: from 0 to below 3
 """
 
 from dataclasses import dataclass, field
@@ -37,6 +41,7 @@ class Range(NamedTuple):
 class View:
     """One pass over `keys` of a row, for a scheme; `met`: those that each query meets.
 
+    index: the tokens of the row that are keys here, whose places `keys`, `met` and `k_at` count.
     scale: a factor on the scores of each query (`Far.scale`). dtype: of rotations and the scale.
     """
 
@@ -48,6 +53,7 @@ class View:
     k_at: Positions
     scale: Float[Tensor, "batch query"] | None
     dtype: torch.dtype
+    index: Int[Tensor, "batch key"] | None = None
     _turns: tuple[Rotation | None, Rotation | None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,12 +71,22 @@ class View:
 
     def key(self, k: Tensor) -> Tensor:
         """Return the keys of the view, rotated for the pass, given all keys of the row."""
-        turn, k = self._turns[1], k[:, :, self.keys]
+        turn, k = self._turns[1], self.own(k)
         return k if turn is None else turn.key(k)
+
+    def own(self, x: Tensor) -> Tensor:
+        """Return the part of a tensor ``[b, h, key, ...]`` over all keys that the view is about."""
+        if self.index is None:
+            return x[:, :, self.keys]
+        if len(self.index) == 1:
+            return x.index_select(2, self.index[0, self.keys])
+        index = self.index[:, None, self.keys]
+        index = index.reshape(*index.shape, *[1] * (x.ndim - 3))
+        return x.gather(2, index.expand(*x.shape[:2], -1, *x.shape[3:]))
 
     def turned(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values in the pass, one key and value for each query head."""
-        keys, values = repeat_heads(self.key(k), v[:, :, self.keys], n_head=q.shape[1])
+        keys, values = repeat_heads(self.key(k), self.own(v), n_head=q.shape[1])
         return self.query(q), keys, padded(values, to=keys)
 
     def bias(self, *, queries: slice = ALL, keys: slice | None = None) -> Bias | None:
@@ -112,6 +128,19 @@ def key_ranges(
         found.append(Range(start, stop))
         stop = start
     return found
+
+
+def gathered(kept: Bool[Tensor, "batch key"], met: Range) -> tuple[Int[Tensor, "batch _"], Range]:
+    """Return the index of the kept keys, and ranges of keys as ranges of places in it.
+
+    Rows with fewer kept keys than others end in further keys, which no range reaches.
+    """
+    count = kept.sum(-1, keepdim=True)
+    index = kept.byte().argsort(descending=True, stable=True)[:, : max(1, int(count.max()))]
+    place = torch.arange(index.shape[1], device=kept.device)
+    order = torch.where(place < count, index, kept.shape[1])
+    start, stop = (torch.searchsorted(order, each.contiguous()) for each in met)
+    return index, Range(start, stop)
 
 
 def _sliced(ids: Tensor | None, time: slice) -> Tensor | None:

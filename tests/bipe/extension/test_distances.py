@@ -11,17 +11,19 @@ from bipe import Cache, Decoder, Positions
 from bipe.attention.passes import pass_attention
 from bipe.attention.passes.dispatch import chunked_passes, members
 from bipe.attention.passes.fused import blocks_of, fused_passes
-from bipe.attention.passes.views import key_ranges
+from bipe.attention.passes.views import gathered, key_ranges
 from bipe.build import build
 from bipe.checkpoint import CheckpointError
 from bipe.encodings.base import has_hook
 from bipe.extension import (
+    Blockwise,
     Clip,
     DualChunk,
     LeakyReRoPE,
     LogN,
     ReRoPE,
     SelfExtend,
+    Separators,
     Window,
     extend_config,
 )
@@ -53,6 +55,11 @@ METHODS = {
     "window": far("Window", window=3),
     "window_tokens": far("Window", window=9, unit="tokens"),
     "window_segments": far("Window", window=2, unit="segments"),
+    "separators": far("Separators", window=3, sinks=2),
+    "separators_alone": far("Separators", window=1, sinks=0, unit=None),
+    "separators_segments": far("Separators", window=2, sinks=1, unit="segments"),
+    "blockwise": far("Blockwise", block=4),
+    "blockwise_tokens": far("Blockwise", block=5, unit="tokens"),
     "log_n": far("LogN", original_length=3),
 }
 FLAT = ("flat_rope", "flat_alibi", "flat_nope", "flat_rope_yarn")
@@ -74,9 +81,11 @@ PAIRS = [
 ]  # fmt: skip
 # Each method once on a flat scheme and once on a bilevel one, ALiBi and NoPE among them.
 SOME = [
-    *(("flat_alibi" if method == "window" else "flat_rope", method) for method in METHODS),
+    *(("flat_rope", method) for method in METHODS),
     *((BILEVEL[n % 3], method) for n, method in enumerate(METHODS)),
     ("flat_nope", "window"),
+    ("flat_alibi", "window"),
+    ("flat_alibi", "separators"),
     ("bilevel_learned_alibi_x96", "clip"),
 ]
 pairs = pytest.mark.parametrize(
@@ -99,9 +108,20 @@ def expected_distance(method, i, j):
             return (m, min(s + m, c - 1), c - 1)[min(apart, 2)] - j % s
         case Clip():
             return min(d, method.distance)
-        case Window():
+        case Window() | Separators():
             return d if d < method.window else None
+        case Blockwise(block=s):
+            return d if i // s - j // s <= 1 else None
     return d
+
+
+def is_kept(method, at, row, j):
+    """Whether a method shows a key to later queries that are too far away, by its definition."""
+    if not isinstance(method, Separators):
+        return False
+    document, segment = at.document[row].tolist(), at.inter[row].tolist()
+    last = j + 1 < len(document) and segment[j + 1] != segment[j]
+    return last or j - document.index(document[j]) < method.sinks
 
 
 @settings(max_examples=25, deadline=None)
@@ -114,16 +134,23 @@ def test_every_pair_is_in_one_pass_at_the_distance_of_the_definition(method, see
     allowed = (at.document[:, :, None] == at.document[:, None, :]) & torch.ones(
         50, 50
     ).tril().bool()
-    inside = members(passes, ids=ids, allowed=allowed)
+    beyond = chosen.beyond(at)
+    inside = members(passes, ids=ids, allowed=allowed, beyond=beyond)
     ranges = key_ranges(passes, document=at.document, ids=ids, n_query=50)
-    place = torch.arange(50)
-    for where, found in zip(inside, ranges, strict=True):
-        fast = (place >= found.start[..., None]) & (place < found.stop[..., None])
+    for n, (where, met) in enumerate(zip(inside, ranges, strict=True)):
+        index = torch.arange(50).expand(2, -1)
+        if n and beyond is not None:
+            index, met = gathered(beyond, met)
+        fast = torch.zeros(2, 50, 50, dtype=torch.bool)
+        held = met.holds(queries=slice(0, 50), keys=slice(0, index.shape[1]))
+        fast.scatter_(2, index[:, None].expand(-1, 50, -1), held)
         assert torch.equal(fast, where)
     assert int(sum(where.long() for where in inside).max()) == 1
     for row, i, j in allowed.nonzero()[::7].tolist():
         at_ = [n for n, where in enumerate(inside) if where[row, i, j]]
         expected = expected_distance(chosen, int(ids[row, i]), int(ids[row, j]))
+        if expected is None and is_kept(chosen, at, row, j):
+            expected = int(ids[row, i] - ids[row, j])
         assert bool(at_) == (expected is not None)
         for n in at_:
             q, k = (ids if x is None else x for x in (passes[n].q_ids, passes[n].k_ids))
@@ -222,6 +249,8 @@ IDENTITIES = {
     "dual_chunk": far("DualChunk", chunk=40, length=50),
     "clip": far("Clip", distance=40),
     "window": far("Window", window=40),
+    "separators": far("Separators", window=40),
+    "blockwise": far("Blockwise", block=20),
     "log_n": far("LogN", original_length=40),
 }
 
@@ -237,7 +266,9 @@ def test_within_the_window_no_bit_changes(scheme, method, dtype):
     assert torch.equal(ours(tokens, at), plain(tokens, at))
 
 
-@pytest.mark.parametrize("method", ["rerope", "leaky_rerope", "clip", "window", "self_extend"])
+@pytest.mark.parametrize(
+    "method", ["rerope", "leaky_rerope", "clip", "window", "self_extend", "separators"]
+)
 @torch.no_grad()
 def test_a_shift_of_all_ids_changes_nothing(method):
     """Of whole groups, for Self-Extend."""
@@ -247,7 +278,7 @@ def test_a_shift_of_all_ids_changes_nothing(method):
     torch.testing.assert_close(model(tokens, at), model(tokens, shifted), atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["rerope", "dual_chunk", "window"])
+@pytest.mark.parametrize("method", ["rerope", "dual_chunk", "window", "separators"])
 def test_bfloat16_and_gradients(method):
     model = decoder("bilevel_learned_rope", method, recompute=True)
     tokens, at = random_batch(2, 60, seed=6)
@@ -287,6 +318,9 @@ def test_one_link_of_a_chain_may_have_a_method():
         (lambda: SelfExtend(window=2, group=0), "group must be at least 1, was: 0"),
         (lambda: DualChunk(chunk=8, length=7), "length must be at least 8, was: 7"),
         (lambda: Clip(distance=0), "distance must be at least 1, was: 0"),
+        (lambda: Separators(window=0), "window must be at least 1, was: 0"),
+        (lambda: Separators(window=1, sinks=-1), "sinks must be at least 0, was: -1"),
+        (lambda: Blockwise(block=0), "block must be at least 1, was: 0"),
         (lambda: LogN(original_length=1), "original_length must be at least 2, was: 1"),
         (lambda: Window(window=2, unit="words"), "unit must be tokens, segments or null"),
         (lambda: build({**SCHEMES["flat_alibi"], "far": METHODS["rerope"]}), "ALiBi has none"),

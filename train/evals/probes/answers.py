@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bipe import Cache, Decoder, Positions
-from bipe.encodings import Flat
+from bipe.encodings.base import reads_segments
 from bipe.generation import generate
 from bipe.positions import Lengths
 from segmenters.streaming.online import TokenMarker
@@ -127,7 +127,7 @@ def matches(
         model,
         [each.tokens.tolist() for each in trials],
         max_new=kind.max_new,
-        marker=None if isinstance(model.scheme, Flat) else followed(texts),
+        marker=followed(texts) if reads_segments(model.scheme) else None,
         stop_ids=[texts.tokenizer.eos_id],
     )
     score = string_match_part if kind.any_of else string_match_all

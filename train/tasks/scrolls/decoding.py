@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bipe import Decoder
-from bipe.encodings import Flat
+from bipe.encodings.base import reads_segments
 from bipe.generation import Beams, Marker, beam_search, generate
 from segmenters import Segmenter, TokenMarker
 from train import stop
@@ -95,7 +95,7 @@ def decode(
     pieces = tokenizer.pieces()
     for batch in _batches(left, size=how.batch if how.search.beams == 1 else 1):
         marker = None
-        if not isinstance(model.scheme, Flat):  # a flat encoding needs no segments
+        if reads_segments(model.scheme):
             marker = output_marker(batch[0].segmenter, tokenizer=tokenizer, pieces=pieces)
         journal.add(_written(model, batch, tokenizer=tokenizer, how=how, marker=marker))
         tell(f"{len(journal.made)} of {len(prompts)} outputs")

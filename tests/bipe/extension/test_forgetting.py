@@ -1,0 +1,175 @@
+"""Caches that drop the keys which no later token sees: what is written stays the same."""
+
+import pytest
+import torch
+
+import bipe.cache
+from bipe import Cache, Positions
+from bipe.generation import Beams, Session, beam_search, generate
+from tests.bipe.conftest import BARE, SCHEMES, random_batch, random_marks, small_decoder, target
+from tests.bipe.extension.test_distances import METHODS
+from tests.bipe.test_cache import TIME, cached_logits
+
+FORGETFUL = [name for name in METHODS if name.startswith(("window", "separators", "blockwise"))]
+OF = ("flat_rope", "flat_alibi", "flat_nope", "bilevel_learned_rope", "bilevel_learned_alibi_x96")
+PAIRS = [(OF[n % len(OF)], name) for n, name in enumerate(FORGETFUL * 2)]
+pairs = pytest.mark.parametrize(("scheme", "method"), PAIRS)
+
+
+@pytest.fixture(autouse=True)
+def _little_room(monkeypatch):
+    """Drop often, in short texts."""
+    monkeypatch.setattr(bipe.cache, "_FIRST_CAPACITY", 4)
+    monkeypatch.setattr(bipe.cache, "REWINDABLE", 3)
+
+
+def decoder(scheme, method):
+    return small_decoder(scheme, encoding={**SCHEMES[scheme], "far": METHODS[method]}).double()
+
+
+def held(cache):
+    return [len(each) for each in cache._held.values()]
+
+
+@pairs
+@pytest.mark.parametrize("division", [[1] * TIME, [20] + [1] * 25, [7, 1, 1, 12, 1, 13, 1, 9]])
+@torch.no_grad()
+def test_cached_equals_uncached(scheme, method, division):
+    model = decoder(scheme, method)
+    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
+    marks = random_marks(2, TIME, seed=3, documents=0.0)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    cache = Cache(batch=2, grows=True)
+    ours = cached_logits(model, tokens, marks, division, cache)
+    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+    assert len(cache) == TIME and (max(held(cache)) < TIME or method == "blockwise")
+
+
+@pairs
+@torch.no_grad()
+def test_padding_and_documents_in_a_cached_row(scheme, method):
+    model = decoder(scheme, method)
+    tokens, _ = random_batch(2, TIME, seed=5, documents=0.0)
+    marks = random_marks(2, TIME, seed=5, documents=0.0)
+    marks[:, 29] = 3
+    padding = torch.zeros(2, TIME, dtype=torch.bool)
+    padding[1, :11] = True
+    division = [12, *[1] * 5, 3, *[1] * 25]
+    cache = Cache(batch=2, capacity=TIME)
+    ours = cached_logits(model, tokens, marks, division, cache, padding=padding)
+    alone = model.logits(tokens[1:, 11:], Positions.from_marks(marks[1:, 11:]))
+    torch.testing.assert_close(ours[1:, 11:], alone, atol=1e-9, rtol=1e-9)
+    first = model.logits(tokens[:1], Positions.from_marks(marks[:1]))
+    torch.testing.assert_close(ours[:1], first, atol=1e-9, rtol=1e-9)
+
+
+@torch.no_grad()
+def test_each_scheme_of_some_layers_holds_its_own_keys():
+    layers = {"narrow": "separators", "wide": "window_tokens", "all": None}
+    made = {
+        name: target("Flat", encoding=BARE["rope"], far=method and METHODS[method])
+        for name, method in layers.items()
+    }
+    description = target("base.Layers", schemes=made, pattern=[*made])
+    model = small_decoder("flat_rope", encoding=description, n_layer=4).double()
+    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
+    marks = random_marks(2, TIME, seed=3, documents=0.0)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    cache = Cache(batch=2, grows=True)
+    ours = cached_logits(model, tokens, marks, [9] + [1] * 36, cache)
+    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+    assert len(held(cache)) == 2 and set(cache._layers) == {2}
+
+
+@pytest.mark.parametrize("method", ["separators", "window", "blockwise"])
+@torch.no_grad()
+def test_a_cache_is_rewound_as_far_as_it_can_be(method):
+    model = decoder("flat_rope", method)
+    tokens, _ = random_batch(2, TIME, seed=6, documents=0.0)
+    marks = random_marks(2, TIME, seed=6, documents=0.0)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    cache = Cache(batch=2, grows=True)
+    cached_logits(model, tokens, marks, [1] * 30, cache)
+    wrong, wrong_marks = tokens.flip(1)[:, :9], marks.flip(1)[:, :9]
+    cached_logits(model, wrong, wrong_marks, [9], cache)  # drops keys as it begins, if at all
+    cache.rewind(30)
+    cached_logits(model, tokens[:, 30:32], marks[:, 30:32], [1, 1], cache)
+    assert cache.oldest > 1
+    with pytest.raises(ValueError, match=f"length must be 0 or at least {cache.oldest} tokens"):
+        cache.rewind(1)
+    cache.rewind(cache.oldest)
+    start = len(cache)
+    rest = cached_logits(model, tokens[:, start:], marks[:, start:], [2, TIME - start - 2], cache)
+    torch.testing.assert_close(rest, full[:, start:], atol=1e-9, rtol=1e-9)
+    cache.rewind(0)
+    assert not held(cache)
+    ours = cached_logits(model, tokens, marks, [30, 15], cache)
+    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+
+
+@torch.no_grad()
+def test_rows_may_be_selected():
+    model = decoder("flat_rope", "separators")
+    tokens, _ = random_batch(3, TIME, seed=7, documents=0.0)
+    marks = random_marks(3, TIME, seed=7, documents=0.0)
+    cache = Cache(batch=3, grows=True)
+    cached_logits(model, tokens[:, :30], marks[:, :30], [1] * 30, cache)
+    for rows in ([2, 0, 2], [1, 0]):
+        order = torch.tensor(rows)
+        tokens, marks = tokens[order], marks[order]
+        cache.select(order, shared=4)
+    rest = cached_logits(model, tokens[:, 30:], marks[:, 30:], [1, 14], cache)
+    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
+    torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
+
+
+class Late:
+    """Decides three tokens late; a segment opens at each multiple of 5 two tokens back."""
+
+    def __init__(self, ids=()):
+        self.ids = list(ids)
+
+    def push(self, token):
+        self.ids.append(token)
+        return [self._mark(len(self.ids) - 4)] if len(self.ids) > 3 else []
+
+    def provisional(self):
+        return [0] * min(3, len(self.ids))
+
+    def copy(self):
+        return Late(self.ids)
+
+    def _mark(self, index):
+        return 3 if not index else 2 * (self.ids[index] % 5 == 0)
+
+
+@pytest.mark.parametrize("method", ["separators", "separators_segments", "window"])
+def test_sessions_read_again_what_was_dropped(method):
+    model = decoder("flat_alibi", method)
+    prompt = random_batch(1, 20, seed=8)[0][0].tolist()
+    session = Session(model, batch=1, marker=Late())
+    session.feed([prompt])
+    before = session.state()
+    for token in prompt * 2:
+        session.feed([[token]])
+    assert session.cache.oldest > before.length
+    session.rewind(before)
+    assert len(session) == 20
+    ours = session.feed([prompt])[:, -1]
+    whole = Session(model, batch=1, marker=Late()).feed([prompt * 2])[:, -1]
+    torch.testing.assert_close(ours, whole, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["separators", "blockwise"])
+def test_generation_and_beams_write_the_same(method, monkeypatch):
+    model = decoder("bilevel_learned_rope", method)
+    prompt = random_batch(1, 30, seed=9)[0][0].tolist()
+
+    def written():
+        (row,) = generate(model, [prompt], max_new=25, marker=Late())
+        beams = beam_search(model, prompt, max_new=12, search=Beams(beams=3), marker=Late())
+        return row.tokens, [each.tokens for each in beams]
+
+    dropping = written()
+    monkeypatch.setattr(bipe.cache, "_FIRST_CAPACITY", 1000)
+    assert written() == dropping
