@@ -47,10 +47,10 @@ def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = N
     tolerance: maximum weight of keys left out. Raises ValueError for a bias that is neither linear
     nor a table.
     """
-    blocks, score = Blocks.of(at.document), _score_mod(bias)
+    blocks, score = Blocks.of(at.document), score_mod(bias)
     row = bias.row(dtype=torch.float64) if isinstance(bias, SeparableBias) else None
     row = None if row is None else row.detach()
-    kernel = _compiled() if at.document.is_cuda else _attend
+    kernel = compiled(_attend) if at.document.is_cuda else _attend
     return functools.partial(kernel, blocks=blocks, score=score, row=row, tolerance=tolerance)
 
 
@@ -86,8 +86,8 @@ class Blocks:
             seen, whole = seen & near, whole & near
         run, time = self.run, self.run.shape[1]
         return BlockMask.from_kv_blocks(
-            *_ordered(seen & ~whole),
-            *_ordered(whole),
+            *ordered(seen & ~whole),
+            *ordered(whole),
             BLOCK_SIZE=BLOCK,
             mask_mod=lambda b, h, q, k: (q >= k) & (run[b, q] == run[b, k]),
             seq_lengths=(time, time),
@@ -112,7 +112,7 @@ def by_block(values: Tensor, *, amount: float | int) -> Tensor:
     return F.pad(values, (0, -values.shape[-1] % BLOCK), value=amount).unflatten(-1, (-1, BLOCK))
 
 
-def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
+def ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
     """Return how many blocks of keys each row of blocks has, and all indices, those first."""
     count = blocks.sum(-1, dtype=torch.int32)
     order = blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
@@ -133,6 +133,11 @@ def _attend(
     if row is not None:
         share = default_tolerance(q.dtype) if tolerance is None else tolerance
         near = near_blocks(q.detach(), k.detach(), row, tolerance=share)
+    return run(q, k, v, mask=blocks.mask(near), score=score)
+
+
+def run(q: Tensor, k: Tensor, v: Tensor, *, mask: BlockMask, score: ScoreMod | None) -> Tensor:
+    """Return what queries read; scores are scaled by the width of q."""
     width, spare = v.shape[-1], max(0, _LEAST_WIDTH - q.shape[-1])
     scale = q.shape[-1] ** -0.5
     if spare:
@@ -140,7 +145,7 @@ def _attend(
     found = flex_attention(
         *(q, k, v),
         score_mod=score,
-        block_mask=blocks.mask(near),
+        block_mask=mask,
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
     )
@@ -148,7 +153,8 @@ def _attend(
     return found[..., :width]
 
 
-def _score_mod(bias: Bias | None) -> ScoreMod | None:
+def score_mod(bias: Bias | None) -> ScoreMod | None:
+    """Return what the kernel does to each score; raise ValueError for a bias it cannot take."""
     if bias is None:
         return None
     mods: list[ScoreMod] = []
@@ -193,5 +199,6 @@ def _gathered(pairs: IdPairs) -> ScoreMod:
 
 
 @functools.cache
-def _compiled() -> Any:
-    return torch.compile(_attend)
+def compiled(function: Callable[..., Tensor]) -> Any:
+    """Compile a function once."""
+    return torch.compile(function)

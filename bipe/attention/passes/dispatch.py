@@ -5,6 +5,7 @@
     CPU, no bias, or a linear one    fused: the kernel, pass by pass, merged by log-sum-exp
         with the ids as they are
     anything else                    chunked
+    path="flex", ids as they are     FlexAttention over the keys of all passes; not tried on a GPU
     path="eager"                     the reference, with all scores in memory
 
 Chunked passes hold the scores of a block of queries, and compute them again in the backward pass.
@@ -34,7 +35,7 @@ from bipe.attention.eager import (
     scores_of,
 )
 from bipe.attention.fused import bias_row_works
-from bipe.attention.passes.fused import blocks_of, fused_passes
+from bipe.attention.passes.fused import blocks_of, flex_passes, fused_passes
 from bipe.attention.passes.views import Range, View, gathered, key_ranges
 from bipe.bias import Bias, LinearBias
 from bipe.encodings.base import counts_length
@@ -79,19 +80,21 @@ def pass_attention(
         ]
         inside = members(passes, ids=k_ids, allowed=allowed, beyond=beyond)
         return functools.partial(eager_passes, views=views, where=inside)
-    if path not in ("auto", "chunked"):
+    own_ids = all(part.q_ids is None and part.k_ids is None for part in passes)
+    if path not in ("auto", "chunked", *(["flex"] if own_ids else [])):
         raise ValueError(
             f"attention path {path!r} has no form for passes, and the model has {scheme.far}: set "
-            "attention to auto, chunked or eager"
+            f"attention to auto, chunked{', flex' if own_ids else ''} or eager"
         )
     # Frequencies that depend on the length of documents need all of their keys.
     whole = q_at.lengths is None and counts_length(scheme)
     views = list(_views(see, passes, ranges, k_at=k_at, beyond=beyond, whole=whole))
+    if path == "flex":
+        return flex_passes(views)
     chunked = functools.partial(chunked_passes, views=views)
     if path == "chunked" or q_ids.device.type != "cpu" or not bias_row_works():
         return chunked
     bias = scheme.bias(q_at, k_at)
-    own_ids = all(part.q_ids is None and part.k_ids is None for part in passes)
     if bias is not None and not (isinstance(bias, LinearBias) and own_ids):
         return chunked
     return functools.partial(fused_passes, views=views, blocks=blocks_of(views), bias=bias)

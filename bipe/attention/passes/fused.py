@@ -1,29 +1,43 @@
-"""Passes by the fused CPU kernel, a block of queries at a time, merged by log-sum-exp.
+"""Passes by fused kernels: that of the CPU, and FlexAttention for passes that keep the ids.
+
+On the CPU, a block of queries at a time meets the keys of each pass, merged by log-sum-exp.
 
 The queries of a block meet the same keys in a pass, except at the edges of its range, which are
 masked; the keys of the block itself are causal. The gradient of each part takes the log-sum-exp of
-all of them. The reference is `eager_passes`.
+all of them.
+
+FlexAttention takes the keys of all passes side by side, and skips blocks outside of the ranges:
+
+    keys       those near some query | those gathered for the far pass
+    query      . . . x x x x x         x x x . . .         a range in each
+
+On a CPU it is for tests, as bipe/attention/flex.py is. The reference of both is `eager_passes`.
 """
 
 import functools
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
 
-from bipe.attention.eager import Keys, Queries
+from bipe.attention.eager import Attention, Keys, Queries
+from bipe.attention.flex import BLOCK, by_block, compiled, ordered, run, score_mod
 from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged
-from bipe.attention.passes.views import View
+from bipe.attention.passes.views import Range, View
 from bipe.bias import LinearBias
+from bipe.positions import IDS
 
 CHUNK = 256  # queries
 _WORTH = 128  # fewest keys met by all queries of a block that are made a part of their own
 # Added to pairs outside a part. Finite, so that a query without keys in a part weighs nothing in
 # the merge: over nothing but -inf, the kernel's log-sum-exp is not -inf.
 _OUTSIDE = -1e30
+# (batch, head, query, key) -> whether the pair attends
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +195,56 @@ def _parts(index: int, view: View, starts: list[int], stops: list[int]) -> Itera
         yield Part(index, slice(inner, end), "all")
     if end < last:
         yield Part(index, slice(end, last), "causal" if causal else "edge")
+
+
+def flex_passes(views: list[View]) -> Attention:
+    """Return ``attend(q, k, v)`` over the keys that the views give each query."""
+    first = views[0]
+    at = [view.k_at[view.keys] for view in views]
+    ids: dict[str, Any] = {name: torch.cat([getattr(x, name) for x in at], 1) for name in IDS}
+    score = score_mod(first.scheme.bias(first.q_at, replace(at[0], **ids)))
+    ranges, keys = [], 0
+    for view in views:
+        start, stop = (
+            end.clamp(view.keys.start, view.keys.stop) - view.keys.start + keys for end in view.met
+        )
+        ranges.append(Range(start, stop))
+        keys += view.keys.stop - view.keys.start
+    mask = _mask(ranges, keys=keys)
+    kernel = compiled(run) if mask.kv_indices.is_cuda else run
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        qs, *rest = zip(*(view.turned(q, k, v) for view in views), strict=True)
+        found: Tensor = kernel(qs[0], *(torch.cat(x, 2) for x in rest), mask=mask, score=score)
+        return found[..., : v.shape[-1]]
+
+    return attend
+
+
+def _mask(ranges: list[Range], *, keys: int) -> BlockMask:
+    """Return the kernel's mask: the pairs in any of the ranges."""
+    begin = torch.arange(0, keys, BLOCK, device=ranges[0].start.device)
+    found = []
+    for start, stop in ranges:
+        least, most = by_block(start, amount=keys).amin(-1), by_block(stop, amount=0).amax(-1)
+        found.append((least[..., None] < begin + BLOCK) & (most[..., None] > begin))
+    seen = torch.stack(found).any(0)
+
+    lengths = (ranges[0].start.shape[1], keys)
+    blocks = ordered(seen[:, None])
+    return BlockMask.from_kv_blocks(
+        *blocks,
+        BLOCK_SIZE=BLOCK,
+        mask_mod=functools.reduce(_either, map(_within, ranges)),
+        seq_lengths=lengths,
+    )
+
+
+# Lambdas, as what checks types in tests cannot be traced.
+def _within(met: Range) -> MaskMod:
+    start, stop = met
+    return lambda b, h, q, k: (k >= start[b, q]) & (k < stop[b, q])
+
+
+def _either(first: MaskMod, second: MaskMod) -> MaskMod:
+    return lambda b, h, q, k: first(b, h, q, k) | second(b, h, q, k)

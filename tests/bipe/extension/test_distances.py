@@ -202,6 +202,32 @@ def test_fast_paths_equal_the_reference(pair, seed, time, queries, chunk, kv_hea
                 torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
 
 
+@pytest.fixture
+def _alone():
+    """Let nothing that flex traces meet what other tests have it trace."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("_alone")
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(("time", "documents"), [(1, 0.0), (90, 0.02), (300, 0.0), (300, 0.02)])
+@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_alibi_x96"])
+@pytest.mark.parametrize("method", ["window", "separators", "separators_segments", "blockwise"])
+@torch.no_grad()
+def test_masks_in_one_kernel_equal_the_reference(scheme, method, time, documents):
+    scheme = build(with_far(scheme, method))
+    at = Positions.from_marks(random_marks(2, time, seed=time, documents=documents))
+    torch.manual_seed(time)
+    qkv = torch.randn(3, 2, N_HEAD, time, HEAD_WIDTH)
+    flex, eager = (
+        pass_attention(scheme, q_at=at, k_at=at, dtype=torch.float32, path=path)(*qkv)
+        for path in ("flex", "eager")
+    )
+    torch.testing.assert_close(flex, eager, atol=2e-5, rtol=0)
+
+
 def decoder(scheme, method, **how):
     return small_decoder(scheme, encoding=with_far(scheme, method), **how)
 
