@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -37,7 +37,10 @@ class Cache:
 
     batch: rows. capacity: maximum of tokens per row; with `grows`, only the first size, doubled
     when it is full. lengths: required by models with a dynamic stretch, ignored by others.
+    drops: keys that no later token sees may be dropped (`held`).
     """
+
+    drops: ClassVar[bool] = True
 
     def __init__(
         self,

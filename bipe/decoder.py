@@ -290,7 +290,7 @@ class Decoder(nn.Module):
             refuse_shared(scheme, path=self.attention)
         far = far_of(scheme)
         if far is not None:
-            if far.forgets and isinstance(cache, Cache):
+            if far.forgets and isinstance(cache, Cache) and cache.drops:
                 held = cache.held(scheme, functools.partial(seen_later, scheme))
                 keys_at, append = held.positions, held.append
             # Each pass rotates keys in its own way, so the cache keeps them unrotated.

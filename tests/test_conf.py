@@ -67,6 +67,7 @@ NAMES = {
     "segatron": "Segatron",
     "segatron_xl": "Chain(TransformerXL, Bilevel(NoPE, TransformerXL), "
     "Multilevel(NoPE, NoPE, TransformerXL))",
+    "rope_separators": "RoPE + Separators",
     "sinusoidal": "Sinusoidal",
     "swan": "Layers(RoPE + Window, NoPE + LogN)",
     "xpos": "XPos",

@@ -221,6 +221,8 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
 class _Layers(Cache):
     """A cache of transformers in the place of ours. at: positions of all tokens so far."""
 
+    drops = False
+
     def __init__(self, layers: Any, at: Positions) -> None:
         batch, self.count = at.document.shape
         super().__init__(batch=batch, capacity=self.count)
