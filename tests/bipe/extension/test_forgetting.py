@@ -173,3 +173,16 @@ def test_generation_and_beams_write_the_same(method, monkeypatch):
     dropping = written()
     monkeypatch.setattr(bipe.cache, "_FIRST_CAPACITY", 1000)
     assert written() == dropping
+
+
+@torch.no_grad()
+def test_memory_follows_what_is_seen_and_not_the_text():
+    model = decoder("flat_rope", "separators")  # a window of 3 and 2 sinks
+    tokens, _ = random_batch(1, 300, seed=2, documents=0.0)
+    marks = torch.zeros(1, 300, dtype=torch.uint8)  # one segment: no separators
+    cache, sizes = Cache(batch=1, grows=True), set()
+    for at in range(300):
+        cached_logits(model, tokens[:, at : at + 1], marks[:, at : at + 1], [1], cache)
+        (each,) = cache._held.values()
+        sizes |= {keys.shape[2] for keys, _ in each._layers.values()}
+    assert max(sizes) <= 1.5 * (3 + 2 + bipe.cache.REWINDABLE + 1) and not cache._layers
