@@ -202,7 +202,9 @@ def flex_passes(views: list[View]) -> Attention:
     first = views[0]
     at = [view.k_at[view.keys] for view in views]
     ids: dict[str, Any] = {name: torch.cat([getattr(x, name) for x in at], 1) for name in IDS}
-    score = score_mod(first.scheme.bias(first.q_at, replace(at[0], **ids)))
+    levels = (torch.cat(each, 1) for each in zip(*(x.levels for x in at), strict=True))
+    k_at = replace(at[0], **ids, levels=tuple(levels))
+    score = score_mod(first.scheme.bias(first.q_at, k_at))
     ranges, keys = [], 0
     for view in views:
         start, stop = (
