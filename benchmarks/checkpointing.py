@@ -24,7 +24,7 @@ import torch
 from bipe import Decoder, DecoderConfig, Positions
 from train.fit.checkpoints import AtomicCheckpointIO
 from train.fit.parallel import shards
-from train.fit.parallel.background import Background
+from train.fit.parallel.shards import Background
 
 CONFIG = DecoderConfig(
     vocab_size=8192,

@@ -31,8 +31,8 @@ from train.fit.optim import adamw, constant
 from train.fit.training import quiet
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import MetricsFile
-from train.fit.watching.progress import ProgressBar
 from train.fit.watching.tracking import Tracking
+from train.fit.watching.watch import ProgressBar
 
 ROW_LENGTH, ROWS, SKIPPED = 512, 8, 2  # the first steps warm up
 

@@ -4,7 +4,7 @@
 
 Each shape is planned, and trained for two steps by the same words, in a process of its own:
 - floating-point operations per token, by torch's own counter of what is run (FlopCounterMode);
-- the most bytes of live tensors (train/fit/plan/live.py), which needs no allocator to agree.
+- the most bytes of live tensors (benchmarks/live_bytes.py), which needs no allocator to agree.
 Bar: both within 10%.
 """
 
@@ -47,10 +47,10 @@ def words(shape: str, folder: Path) -> list[str]:
 
 def measure(shape: str, folder: Path, what: str) -> float:
     """Train in this process; return bytes at the peak of the last step, or its operations."""
+    from benchmarks.live_bytes import LiveBytes
     from train.cli import main
     from train.fit.flops import counter
     from train.fit.module import LMModule
-    from train.fit.plan.live import LiveBytes
 
     # Each alone: the counter keeps tensors for longer than they live.
     mode = LiveBytes() if what == "bytes" else counter()

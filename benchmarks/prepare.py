@@ -43,9 +43,8 @@ from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.work import Work
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import Document
+from train.data.reading.documents import Document, Split
 from train.data.reading.files import JSONL
-from train.data.reading.split import Split
 from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer, one_thread
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE

@@ -111,16 +111,11 @@ FLOORS = {
 # A file of less than this many lines, encodings aside, is here with its reason.
 SHORT = 60
 REASONS = {
-    "train/report/sections/live.py": "one file a kind of section",
     "bipe/sealing.py": "one idea for two rooms",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
     "train/commands/export.py": "one file a command",
     "train/commands/report.py": "one file a command",
-    "train/evals/scoring/ruler.py": "the rule of another benchmark",
-    "train/evals/table.py": "what the terminal shows, without the report",
-    "train/fit/parallel/background.py": "what checkpoints of both kinds are written by",
-    "train/fit/plan/live.py": "what plans are checked against",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
 MOST_FLAT = 12

@@ -79,7 +79,7 @@ def _main(words: list[str]) -> int:
 
         return _guarded(lambda: print(completion(words[1:], commands=list(COMMANDS))) or 0)
     if command in ("doctor", "explain"):
-        examining = import_module("train.launch.examining")
+        examining = import_module("train.launch.start")
         return _guarded(lambda: int(getattr(examining, command)(words[1:])))
     if command in _PLAIN:
         return int(import_module(f"train.commands.{_PLAIN[command]}").main(words[1:]))

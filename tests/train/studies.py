@@ -3,14 +3,23 @@
 import functools
 import json
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
+import lightning
 import numpy as np
+import pytest
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from safetensors.numpy import load_file
 
+from bipe import Decoder
+from train.commands.pretrain import decoder_of
+from train.config import Config
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
 from train.fit import runs
+from train.fit.module import LMModule
 from train.fit.watching.metrics import read_metrics
 from train.launch.composition import opened, register_resolvers, resolved, run_command
 
@@ -18,18 +27,54 @@ TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 
 
 @functools.cache
-def composed(*words):
-    """The smoke experiment with overrides, as `bipe` would compose it."""
+def composed(*words, experiment="smoke"):
+    """An experiment with overrides, as `bipe` would compose it."""
     GlobalHydra.instance().clear()
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
-        config = compose("config", overrides=["experiment=smoke", *map(opened, words)])
+        config = compose("config", overrides=[f"experiment={experiment}", *map(opened, words)])
     return resolved("pretrain", config)
 
 
 def pretrain(*words):
     """Train in this process; returns the run's folder."""
     return run_command("pretrain", composed(*words))
+
+
+class Crash(Exception):
+    """What stops a run in these tests."""
+
+
+@contextmanager
+def crashing(*, at, error=Crash):
+    """Have the training in the block crash when a step begins, which it must reach."""
+    begin = LMModule.on_train_batch_start
+
+    def stop(module, batch, batch_idx):
+        if batch.step == at:
+            raise error
+        begin(module, batch, batch_idx)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(LMModule, "on_train_batch_start", stop)
+        yield
+
+
+def fresh(*words, step=0):
+    """The study of the smoke experiment, its model before training, and the batch of a step."""
+    study = Config.from_config(composed(*words))
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
+    model.init_weights(seed=study.seed)
+    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=step + 1)
+    return study, model, list(loader.batches())[step]
+
+
+def quiet_trainer(folder: Path, **options):
+    """A trainer of Lightning's that prints and writes nothing."""
+    silent = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
+    plain = dict.fromkeys(silent, False) | {"accelerator": "cpu", "devices": 1}
+    return lightning.Trainer(**plain, default_root_dir=folder, **options)
 
 
 def back_to(run: Path, *, step: int):

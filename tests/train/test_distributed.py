@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.train.evals.test_live import EVERY_2
-from tests.train.evals.test_live import live as measured_live
+from tests.train.evals.test_loop import EVERY_2
+from tests.train.evals.test_loop import live as measured_live
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
 from train.evals.rows import FILE
 from train.fit.checkpoints import AtomicCheckpointIO, checkpoints

@@ -73,7 +73,7 @@ def test_it_reads_as_one_line_per_check(monkeypatch, tmp_path, capsys, without):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_can_be_examined(experiment):
-    from train.launch.examining import _composed
+    from train.launch.start import _composed
 
     command = command_of(experiment)
     words = [f"experiment={experiment}", *(["task=qmsum"] if command == "scrolls" else [])]

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from bipe.sealing import sealed
-from tests.train.studies import curve, pretrain, same_weights
-from tests.train.test_resume import Crash
+from tests.train.studies import Crash, crashing, curve, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
-from train.fit.module import LMModule
-from train.fit.record.sessions import read_sessions
+from train.fit.record import read_sessions
 
 
 @pytest.fixture(scope="module")
@@ -169,16 +167,8 @@ def test_a_run_in_use_is_refused(smoke, tmp_path):
 
 
 def test_the_sessions_of_a_run_are_on_record(smoke, tmp_path, monkeypatch):
-    begin = LMModule.on_train_batch_start
-
-    def stop(module, batch, batch_idx):
-        if batch.step == 4:
-            raise Crash("at the\nfifth step")
-        begin(module, batch, batch_idx)
-
     monkeypatch.setattr("sys.argv", ["bipe", "++logger.api_key=s3cret", "seed=0"])
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(LMModule, "on_train_batch_start", stop)
+    with crashing(at=4, error=Crash("at the\nfifth step")):
         pretrain(*smoke)
     run = tmp_path / "bipe_rope"
     first = (run / runs.CONFIG).read_bytes()

@@ -12,12 +12,10 @@ from hydra.core.global_hydra import GlobalHydra
 from bipe import Cache, Positions
 from bipe.checkpoint import load_model, save_model
 from bipe.positions import Lengths
-from tests.train.studies import curve, losses, pretrain, same_weights, weights
-from tests.train.test_resume import Crash
+from tests.train.studies import crashing, curve, losses, pretrain, same_weights, weights
 from train.cli import main
 from train.config import Config
 from train.evals.rows import FILE, Journal
-from train.fit.module import LMModule
 from train.fit.runs import read_config
 from train.launch.composition import register_resolvers
 
@@ -153,19 +151,9 @@ def test_a_stretched_run_goes_on_unstretched_and_is_not_stretched_again(bipe, tm
 
 
 @pytest.mark.parametrize("words", [YARN, ("rows.curriculum=[{length: 64, steps: 2}]",)])
-def test_an_extension_that_is_stopped_goes_on_exactly(
-    bipe, extended_run, tmp_path, monkeypatch, words
-):
+def test_an_extension_that_is_stopped_goes_on_exactly(bipe, extended_run, tmp_path, words):
     whole = extended_run("bipe_rope", *words, name="whole")
-    begin = LMModule.on_train_batch_start
-
-    def stop(module, batch, batch_idx):
-        if batch.step == 3:
-            raise Crash
-        begin(module, batch, batch_idx)
-
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(LMModule, "on_train_batch_start", stop)
+    with crashing(at=3):
         bipe("bipe_rope", *SHORT, *words, "name=stopped")
     resumed = extended_run("bipe_rope", *words, name="stopped")
     assert curve(resumed) == curve(whole)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from bipe import Positions
 from bipe.checkpoint import load_model
 from bipe.extension import extend_config
-from tests.train.studies import composed, indices_seen, pretrain
+from tests.train.studies import composed, crashing, indices_seen, pretrain
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
 from train.fit.index_counts import IndexCounts, bin_of, largest_in
-from train.fit.module import LMModule, positions_of
+from train.fit.module import positions_of
 from train.fit.runs import MODEL
 
 CPU = torch.device("cpu")
@@ -96,22 +96,10 @@ def by_hand(words):
     }
 
 
-class Crash(Exception):
-    """What stops a run in these tests."""
-
-
 @pytest.mark.parametrize("micro_batch", [4, 1])
-def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch, monkeypatch):
+def test_a_run_records_what_it_saw_stopped_or_not(smoke, micro_batch):
     words = (*smoke, f"rows.micro_batch={micro_batch}")
-    begin = LMModule.on_train_batch_start
-
-    def stop(module, batch, batch_idx):
-        if batch.step == 3:
-            raise Crash
-        begin(module, batch, batch_idx)
-
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(LMModule, "on_train_batch_start", stop)
+    with crashing(at=3):
         pretrain(*words)
     run = pretrain(*words)
     told = indices_seen(run)

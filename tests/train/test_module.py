@@ -2,7 +2,6 @@
 
 import math
 
-import lightning
 import numpy as np
 import pytest
 import torch
@@ -10,12 +9,11 @@ import torch.nn.functional as F
 
 from bipe import Decoder, Positions
 from bipe.checkpoint import load_model
-from tests.train.studies import composed, curve, losses, pretrain, weights
+from tests.train.studies import composed, curve, fresh, losses, pretrain, quiet_trainer, weights
 from train.commands.pretrain import decoder_of, rows_of
 from train.config import Config
-from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import RowLoader
+from train.data.rows.loader import IGNORED
 from train.fit.module import LMModule, Training, TrainingDiverged, positions_of
 from train.fit.runs import CHECKPOINTS, MODEL
 
@@ -24,12 +22,7 @@ ENCODINGS = ("rope", "bipe_rope", "bipe_alibi")
 
 def by_hand(words, *, step):
     """Loss and gradient norm of the fresh model on a global batch: the plain mean over targets."""
-    study = Config.from_config(composed(*words))
-    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
-    model.init_weights(seed=study.seed)
-    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=step + 1)
-    batch = list(loader.batches())[step]
+    _, model, batch = fresh(*words, step=step)
     logits = model.logits(batch.tokens, positions_of(batch))
     loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
     loss.backward()
@@ -157,13 +150,9 @@ def test_grouped_heads_train(smoke):
 
 
 def test_models_that_differ_in_their_encoding_start_from_the_same_weights(smoke):
-    def fresh(encoding):
-        study = Config.from_config(composed(*smoke, f"encoding={encoding}"))
-        model = Decoder(decoder_of(study, vocab_size=300))
-        model.init_weights(seed=0)
-        return model.state_dict()
-
-    rope, bipe = fresh("rope"), fresh("bipe_rope")
+    rope, bipe = (
+        fresh(*smoke, f"encoding={encoding}")[1].state_dict() for encoding in ("rope", "bipe_rope")
+    )
     assert set(bipe) - set(rope) == {"scheme.intra.table.weight"}
     assert all(torch.equal(rope[name], bipe[name]) for name in rope)
 
@@ -180,11 +169,7 @@ def test_clipping_bounds_the_step_and_null_leaves_it_alone(smoke):
 
 
 def by_hand_weights(words):
-    study = Config.from_config(composed(*words))
-    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_of(study, vocab_size=data.vocab_size))
-    model.init_weights(seed=study.seed)
-    return {name: value.numpy() for name, value in model.state_dict().items()}
+    return {name: value.numpy() for name, value in fresh(*words)[1].state_dict().items()}
 
 
 def test_the_share_of_clamped_positions_is_counted(smoke):
@@ -220,18 +205,7 @@ def test_the_module_needs_no_hydra(smoke, tmp_path):
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     training = Training(optimizer=torch.optim.SGD, schedule=lambda step: 1.0)
     module = LMModule(decoder_of(study, vocab_size=data.vocab_size), training)
-    trainer = lightning.Trainer(
-        max_steps=2,
-        max_epochs=-1,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-        limit_val_batches=0,
-        num_sanity_val_steps=0,
-    )
-    trainer.fit(module, data)
+    steps = {"max_steps": 2, "max_epochs": -1, "limit_val_batches": 0, "num_sanity_val_steps": 0}
+    quiet_trainer(tmp_path, **steps).fit(module, data)
     assert module.metrics["step"] == 2
     assert data.consumed_rows == 8

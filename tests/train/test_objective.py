@@ -1,31 +1,26 @@
-"""Options of the training loss and of memory: what they train, and what they leave alone."""
+"""Options of the training loss and of memory: what they train, and what they leave alone.
+
+A step that is not finite changes nothing: fused optimizers decide it on the device.
+"""
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from bipe import Decoder
 from bipe.build import build
 from bipe.random_positions import row_keys
-from tests.train.studies import composed, curve, losses, pretrain, same_weights, weights
-from train.commands.pretrain import decoder_of
+from tests.train.studies import composed, curve, fresh, losses, pretrain, same_weights, weights
 from train.config import Config
-from train.data.rows.batch import IGNORED
-from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import RowLoader
-from train.fit.module import positions_of
+from train.data.rows.loader import IGNORED
+from train.fit.module import SkippedSteps, TrainingDiverged, positions_of
 from train.fit.watching.metrics import Metrics
 
 
 def first_batch(words):
     """The fresh model of a study, and what it says to the first global batch."""
-    study = Config.from_config(composed(*words))
-    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
-    model.init_weights(seed=study.seed)
-    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=1)
-    (batch,) = loader.batches()
+    _, model, batch = fresh(*words)
     return model.logits(batch.tokens, positions_of(batch)).flatten(0, 1), batch.targets.flatten()
 
 
@@ -90,8 +85,8 @@ def test_numbers_are_fetched_when_they_are_read():
     metrics = Metrics()
     value = torch.ones((), requires_grad=True)
     metrics.update(loss=value * 2, step=3)
-    assert isinstance(metrics.on_device()["loss"], torch.Tensor)
-    assert not metrics.on_device()["loss"].requires_grad
+    assert isinstance(metrics.data["loss"], torch.Tensor)
+    assert not metrics.data["loss"].requires_grad
     assert metrics["loss"] == 2.0 and type(metrics["loss"]) is float
     assert metrics.get("lr") is None and type(metrics["step"]) is int
     del metrics["step"]
@@ -103,15 +98,68 @@ def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
     words = (*smoke, "encoding=rope", "steps=2", f"positions={draw}", "positions.reach=2000")
     runs = [pretrain(*words, f"rows.micro_batch={size}", f"name=m{size}") for size in (4, 2)]
     assert np.allclose(losses(runs[0]), losses(runs[1]), atol=1e-5)
-    study = Config.from_config(composed(*words))
-    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
-    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
-    model.init_weights(seed=study.seed)
-    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=1)
-    (batch,) = loader.batches()
+    study, model, batch = fresh(*words)
     keys = row_keys(batch.tokens, seed=study.seed, step=0)
     at = build(study.positions).drawn(positions_of(batch), keys)
     logits = model.logits(batch.tokens, at).flatten(0, 1)
     expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED)
     assert losses(runs[0])[0] == pytest.approx(expected.item(), abs=2e-6)
     assert at.token.max() > 64
+
+
+OPTIMIZERS = {
+    "fused": lambda p: torch.optim.AdamW(p, lr=0.1, fused=True),
+    "foreach": lambda p: torch.optim.AdamW(p, lr=0.1, foreach=True),
+    "plain": lambda p: torch.optim.AdamW(p, lr=0.1, foreach=False),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+}
+
+
+def steps(kind, finite, *, patience=9):
+    """Weights and state after steps whose gradients are finite or not; the counter."""
+    torch.manual_seed(0)
+    model = nn.Linear(7, 5)
+    parameters = list(model.parameters())
+    optimizer, counter = OPTIMIZERS[kind](parameters), SkippedSteps(patience=patience)
+    generator = torch.Generator().manual_seed(1)
+    for step, good in enumerate(finite):
+        for parameter in parameters:
+            parameter.grad = torch.full_like(parameter, float("nan"))
+            if good:
+                parameter.grad.normal_(generator=generator)
+        norm = nn.utils.get_total_norm([p.grad for p in parameters])
+        counter.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
+        counter.check(step, last=False)
+        optimizer.step()
+    state = [x for p in parameters for x in optimizer.state[p].values()]
+    return [*(p.detach() for p in parameters), *state], counter
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("bad", [[0], [2], [1, 2], [0, 4]])
+def test_the_run_goes_on_as_if_the_step_had_not_been(kind, bad):
+    finite = [step not in bad for step in range(5)]
+    ours, counter = steps(kind, finite)
+    theirs, _ = steps(kind, [True] * sum(finite))
+    assert len(ours) == len(theirs) >= 2
+    for x, y in zip(ours, theirs, strict=True):
+        assert torch.equal(x, y)
+    assert counter.state()[0] == int(counter.total) == len(bad)
+
+
+def test_steps_in_a_row_end_the_run_and_a_finite_one_starts_the_count_anew():
+    _, counter = steps("fused", [True, False, False, True, False], patience=3)
+    assert counter.state() == (3, 1)
+    with pytest.raises(TrainingDiverged, match=r"3 steps in a row \(patience\), last at step 4"):
+        steps("fused", [True, True, False, False, False, True], patience=3)
+
+
+def test_a_count_goes_on_from_its_state():
+    counter = SkippedSteps(patience=3)
+    counter.load((5, 2))
+    counter.check(0, last=False)
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.ones(1))], fused=True)
+    counter.skip_unless(torch.tensor(False), optimizer=optimizer, parameters=[])
+    assert counter.state() == (6, 3)
+    with pytest.raises(TrainingDiverged, match="3 steps in a row"):
+        counter.check(1, last=False)

@@ -6,12 +6,12 @@ import time
 import pytest
 import torch
 
+from benchmarks.live_bytes import LiveBytes
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.loss import summed_cross_entropy
 from tests.test_conf import EXPERIMENTS
 from train.cli import main
 from train.fit.optim import adamw
-from train.fit.plan.live import LiveBytes
 from train.fit.plan.memory import Step, count_weights, memory_of
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 16, "theta": 10000.0}

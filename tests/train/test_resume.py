@@ -3,33 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.train.studies import curve, losses, pretrain, same_weights
+from tests.train.studies import crashing, curve, losses, pretrain, same_weights
 from train.fit.checkpoints import checkpoints
-from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, METRICS
-
-
-class Crash(Exception):
-    """What stops a run in these tests."""
-
-
-@pytest.fixture
-def crashing(monkeypatch):
-    """Train until a step begins, then crash."""
-
-    def run(*words, at):
-        begin = LMModule.on_train_batch_start
-
-        def stop(module, batch, batch_idx):
-            if batch.step == at:
-                raise Crash
-            begin(module, batch, batch_idx)
-
-        with monkeypatch.context() as patch, pytest.raises(Crash):
-            patch.setattr(LMModule, "on_train_batch_start", stop)
-            pretrain(*words)
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +16,9 @@ def unstopped(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("at", [3, 4, 5])
-def test_a_resumed_run_is_the_run_that_was_never_stopped(at, smoke, unstopped, tmp_path, crashing):
-    crashing(*smoke, at=at)
+def test_a_resumed_run_is_the_run_that_was_never_stopped(at, smoke, unstopped, tmp_path):
+    with crashing(at=at):
+        pretrain(*smoke)
     left = [path.name for path in checkpoints(tmp_path / "bipe_rope" / CHECKPOINTS)]
     assert left[-1] == f"step={at // 2 * 2:08d}.ckpt"
     run = pretrain(*smoke)
@@ -49,20 +26,22 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(at, smoke, unstopped, t
     assert same_weights(run, unstopped)
 
 
-def test_a_run_may_be_stopped_again_and_again(smoke, unstopped, crashing):
-    crashing(*smoke, at=3)
-    crashing(*smoke, at=3)
-    crashing(*smoke, at=5)
+def test_a_run_may_be_stopped_again_and_again(smoke, unstopped):
+    with crashing(at=3):
+        pretrain(*smoke)
+    with crashing(at=3):
+        pretrain(*smoke)
+    with crashing(at=5):
+        pretrain(*smoke)
     run = pretrain(*smoke)
     assert curve(run) == curve(unstopped)
     assert same_weights(run, unstopped)
 
 
 @pytest.mark.parametrize(("before", "after", "at"), [(4, 1, 3), (1, 4, 3), (2, 1, 5), (1, 2, 3)])
-def test_the_micro_batch_may_change_between_the_parts(
-    before, after, at, smoke, unstopped, crashing
-):
-    crashing(*smoke, f"rows.micro_batch={before}", "checkpoint_every=1", at=at)
+def test_the_micro_batch_may_change_between_the_parts(before, after, at, smoke, unstopped):
+    with crashing(at=at):
+        pretrain(*smoke, f"rows.micro_batch={before}", "checkpoint_every=1")
     words = ("checkpoint_every=1", f"rows.micro_batch={after}")
     run = pretrain(*smoke, *words)
     steps = [(row["step"], row["tokens"], row["lr"]) for row in curve(run)]
@@ -84,8 +63,9 @@ def test_resuming_where_there_is_no_run_begins_one(smoke, unstopped):
     assert same_weights(pretrain(*smoke), unstopped)
 
 
-def test_a_run_of_another_configuration_is_not_resumed(smoke, tmp_path, crashing):
-    crashing(*smoke, at=3)
+def test_a_run_of_another_configuration_is_not_resumed(smoke, tmp_path):
+    with crashing(at=3):
+        pretrain(*smoke)
     with pytest.raises(ValueError, match=r"optimizer.lr was 0.002, is 0.5"):
         pretrain(*smoke, "optimizer.lr=0.5")
     with pytest.raises(ValueError, match=r"rows.global_batch was 4, is 8"):
@@ -93,13 +73,15 @@ def test_a_run_of_another_configuration_is_not_resumed(smoke, tmp_path, crashing
     assert checkpoints(tmp_path / "bipe_rope" / CHECKPOINTS)
 
 
-def test_overwriting_begins_again(smoke, unstopped, tmp_path, crashing):
-    crashing(*smoke, "seed=7", at=5)
+def test_overwriting_begins_again(smoke, unstopped, tmp_path):
+    with crashing(at=5):
+        pretrain(*smoke, "seed=7")
     run = pretrain(*smoke, "if_exists=overwrite")
     assert curve(run) == curve(unstopped)
     assert same_weights(run, unstopped)
 
 
-def test_what_fails_before_the_first_step_leaves_nothing(smoke, tmp_path, crashing):
-    crashing(*smoke, at=0)
+def test_what_fails_before_the_first_step_leaves_nothing(smoke, tmp_path):
+    with crashing(at=0):
+        pretrain(*smoke)
     assert list(tmp_path.iterdir()) == []

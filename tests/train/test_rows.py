@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.train.studies import composed, curve, losses, pretrain, same_weights
-from tests.train.test_resume import crashing  # noqa: F401
+from tests.train.studies import composed, crashing, curve, losses, pretrain, same_weights
 from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.fit.runs import MODEL
@@ -61,12 +60,13 @@ def test_rows_and_parts_that_are_all_padding_spoil_nothing(data, tmp_path, encod
 
 
 @pytest.mark.parametrize(("budget", "at"), [("tokens", 3), ("rows", 2)])
-def test_a_curriculum_is_resumed_bit_for_bit(smoke, tmp_path, crashing, budget, at):  # noqa: F811
+def test_a_curriculum_is_resumed_bit_for_bit(smoke, tmp_path, budget, at):
     words = (*smoke, CURRICULUM, f"rows.budget={budget}", "checkpoint_every=1")
     whole = pretrain(*words, f"out={tmp_path}/whole")
     each = {"tokens": [256] * 6, "rows": [64, 64, 128, 128, 256, 256]}[budget]
     assert [row["tokens"] for row in curve(whole)] == np.cumsum(each).tolist()
-    crashing(*words, at=at)
+    with crashing(at=at):
+        pretrain(*words)
     run = pretrain(*words)
     assert curve(run) == curve(whole)
     assert same_weights(run, whole)
@@ -79,14 +79,16 @@ def test_the_micro_batch_does_not_show_in_a_curriculum(smoke, tmp_path):
     assert np.allclose(losses(one), losses(many), atol=1e-5)
 
 
-def test_another_curriculum_is_not_resumed(smoke, crashing):  # noqa: F811
-    crashing(*smoke, CURRICULUM, at=3)
+def test_another_curriculum_is_not_resumed(smoke):
+    with crashing(at=3):
+        pretrain(*smoke, CURRICULUM)
     with pytest.raises(ValueError, match=r"rows\.curriculum was \[.*is null"):
         pretrain(*smoke)
 
 
-def test_another_global_batch_goes_on_where_it_is_asked_for(smoke, crashing):  # noqa: F811
-    crashing(*smoke, at=4)
+def test_another_global_batch_goes_on_where_it_is_asked_for(smoke):
+    with crashing(at=4):
+        pretrain(*smoke)
     words = (*smoke, "rows.global_batch=8")
     with pytest.raises(ValueError, match=r"rows\.global_batch was 4, is 8"):
         pretrain(*words)

@@ -23,11 +23,10 @@ from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest
 from train.evals.arithmetic import Arithmetic, task_of
 from train.evals.live import LiveEvaluation
-from train.evals.loop import Cell, Job, Measurement, Subject, measure
+from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
 from train.evals.perplexity import Choice, Perplexity
 from train.evals.probes import NAMES, Haystack, Plan, Probe, Texts
 from train.evals.rows import FILE, Journal, left_out
-from train.evals.table import summary
 from train.evals.texts import HeldOut
 from train.evals.variants import Ways, variants
 from train.fit import runs

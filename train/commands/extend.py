@@ -27,8 +27,8 @@ from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
-from train.fit.base_run import BaseRun, base_folders, find_base_run
 from train.fit.runs import first_row_length
+from train.fit.trained_run import BaseRun, base_folders, find_base_run
 from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")

@@ -61,8 +61,7 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.base_run import BaseRun, base_folders, find_base_run
-from train.fit.trained_run import read_run
+from train.fit.trained_run import BaseRun, base_folders, find_base_run, read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker

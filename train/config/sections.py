@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from train.config.check import MeasurementCall, Rule, StretchCall
 from train.data.rows.curriculum import Curriculum
-from train.data.rows.mixture import Mixture
 from train.data.rows.packing import Packing
+from train.data.rows.sets import Mixture
 from train.errors import ConfigError
 
 NONE = "none"  # the sweep's method that leaves a model as it is

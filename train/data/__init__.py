@@ -11,10 +11,10 @@ _HOMES = {
     "preparing.engines": ("Local", "Ray", "Slurm"),
     "preparing.source": ("Corpus", "Datatrove", "Language", "Length", "Source"),
     "reading.corpora": ("KingJamesBible", "PackageCode"),
+    "reading.documents": ("Split",),
     "reading.files": ("CSV", "JSONL", "Parquet", "TextFiles"),
     "reading.hub": ("HuggingFace",),
     "reading.repositories": ("Repositories",),
-    "reading.split": ("Split",),
     "tokenizing.vocabulary": ("LoadTokenizer", "TrainBPE"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

@@ -69,7 +69,6 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
         return self._checksum.size
 
     def write(self, data: bytes | memoryview) -> None:
@@ -154,6 +153,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects in the lines of a file, without lines that cannot be read."""
+    found = []
+    with suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+    return [held for held in found if isinstance(held, dict)]
+
+
 def read_yaml(path: Path) -> Any:
     """Return the plain value in a YAML file, which anyone may have written.
 
@@ -190,7 +199,6 @@ def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> 
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    """Return the `Checksum.digest` of a file."""
     found = Checksum()
     for block in _blocks(path):
         found.update(block)

@@ -23,15 +23,22 @@ from bipe.generation import generate
 from segmenters.align import mark
 from segmenters.base import Segmenter
 from segmenters.streaming.online import TokenMarker
-from train.data.reading.split import Split
+from train.data.reading.documents import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.intervals import wilson
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.rows import Row, key_of, left_out
 from train.tasks.arithmetic.chains import ArithmeticProblems
-from train.tasks.arithmetic.expression import parse, reduce, reducible, spell
-from train.tasks.arithmetic.problems import EQUALS, Problem, Problems
+from train.tasks.arithmetic.problems import (
+    EQUALS,
+    Problem,
+    Problems,
+    parse,
+    reduce,
+    reducible,
+    spell,
+)
 
 TASK = "arithmetic"
 _PROTOCOL = (
@@ -114,7 +121,6 @@ class Arithmetic(Measurement):
         return drawn.held_out(self.problems, split=task.split, name=self.split)
 
     def rows(self, model: Decoder, *, asked: Sequence[Problem], of: partial[Row]) -> list[Row]:
-        """Return the shares for problems with one number of operators."""
         counts = counted(
             model, asked, task=self.task, tokenizer=self.tokenizer,
             tokens_per_batch=self.tokens_per_batch,

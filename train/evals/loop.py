@@ -17,11 +17,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
 
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
@@ -51,7 +54,6 @@ class Subject:
 
     @cached_property
     def config(self) -> DecoderConfig:
-        """The configuration of the run as it is."""
         return DecoderConfig(**self.run.model)
 
     def config_at(self, length: int | None) -> DecoderConfig:
@@ -238,3 +240,49 @@ class _Meter:
 
 def _alike(one: _Planned) -> list[tuple[Any, ...]]:
     return [(one.kind, one.cell.length), (one.kind,), ()]
+
+
+# Measures without a line in the table.
+_DETAILS = {
+    "nll", "bits_per_byte", "tokens_scored", "documents", "trials", "chance", "first", "second",
+    "steps", "tokens", "problems", "trained_operators", LEFT_OUT,
+}  # fmt: skip
+_PREFIXES = ("published_", "distance_", "trial_", "document_")
+
+
+def summary(rows: Iterable[Row], *, title: str) -> Group:
+    """Return what was measured by length and by number of operators; means over depths."""
+    shown = sorted(filter(_is_shown, rows), key=lambda row: bool(row.variant))
+    tables = []
+    for axis, heading in (("length", "tokens"), ("operators", "operators"), ("", "")):
+        own = [row for row in shown if _axis(row) == axis]
+        if own:
+            tables.append(_table(own, axis, f"{title}, by {heading}" if axis else title))
+    return Group(*tables)
+
+
+def _is_shown(row: Row) -> bool:
+    plain = row.number is None and row.start is None and row.value is not None
+    return plain and row.measure not in _DETAILS and not row.measure.startswith(_PREFIXES)
+
+
+def _axis(row: Row) -> str:
+    return next((axis for axis in ("length", "operators") if getattr(row, axis) is not None), "")
+
+
+def _table(rows: Iterable[Row], axis: str, title: str) -> Table:
+    held: dict[str, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        words = (row.variant, row.task, row.measure, row.source)
+        if row.value is not None:
+            place = getattr(row, axis) if axis else None
+            held[" ".join(filter(None, words))][place].append(row.value)
+    places = sorted({place for line in held.values() for place in line}, key=lambda at: at or 0)
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("")
+    for place in places:
+        table.add_column("" if place is None else str(place), justify="right")
+    for name, line in held.items():
+        cells = (f"{fmean(line[place]):.4g}" if line[place] else "" for place in places)
+        table.add_row(Text(name), *cells)
+    return table

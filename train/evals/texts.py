@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from train.data.store.shards import DataSet
-from train.data.store.windows import LongDocuments
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 
@@ -24,12 +23,10 @@ class Stream:
 
     @property
     def document(self) -> np.ndarray:
-        """Index of the document of each token."""
         return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
 
     @property
     def place(self) -> np.ndarray:
-        """Position of each token in its document."""
         starts = np.concatenate(([0], self.ends[:-1])).astype(np.int64)
         return np.arange(len(self.tokens)) - starts[self.document]
 
@@ -73,10 +70,13 @@ class HeldOut:
         return self._read[asked]
 
     def _cut(self, data: DataSet, lengths: Sequence[int], limit: int) -> Excerpts:
+        sizes = np.diff(data.document_ends, prepend=0)
         for length in sorted(lengths, reverse=True):
-            documents = LongDocuments(data, at_least=length, limit=limit)
-            if len(documents):
-                tokens, marks = documents.beginnings(length)
+            documents = np.flatnonzero(sizes >= length)[:limit].tolist()
+            if documents:
+                spans = [slice(start, start + length) for start, _ in map(data.span, documents)]
+                tokens = np.stack([data.tokens[span].astype(np.int64) for span in spans])
+                marks = np.stack([data.marks(span.start, span.stop) for span in spans])
                 texts = (self.tokenizer.decode(row) for row in tokens)
                 size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
                 return Excerpts(tokens, marks, size)

@@ -25,8 +25,8 @@ from torch import Tensor
 from train.disk.files import Output, sha256, write_whole
 from train.errors import DataError, RunError
 from train.fit.parallel import shards
-from train.fit.parallel.background import Background
 from train.fit.parallel.sharded import full_state
+from train.fit.parallel.shards import Background
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +250,6 @@ def _read(path: Path, map_location: Any) -> dict[str, Any]:
 
 
 def step_of(path: Path) -> int:
-    """Return the step of a checkpoint from its name."""
     return int(path.stem.rpartition("=")[2])
 
 

@@ -16,26 +16,14 @@ from typing import Any
 import lightning
 import torch
 
-from bipe.checkpoint import CheckpointError
-from bipe.checkpoint import read_config as read_model_config
+from bipe.checkpoint import CheckpointError, read_config
 from train.config import IfExists
 from train.disk.files import write_whole
 from train.errors import RunError
+from train.fit import runs
 from train.fit.checkpoints import latest_checkpoint, remove_unfinished, step_of
 from train.fit.machine import versions
-from train.fit.record.sessions import Session, changes, command_line, recorded
-from train.fit.runs import (
-    CHECKPOINTS,
-    MODEL,
-    RESUMES,
-    SESSION_CONFIG,
-    as_yaml,
-    claim,
-    in_use,
-    read_config,
-    remove_partial,
-    withdrawn_on_failure,
-)
+from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
 
 CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
@@ -62,8 +50,8 @@ def find_entry(
 
     data: the digest of the data to train on, which must be that of a finished run.
     """
-    claim(folder, if_exists=if_exists, config=config)
-    if if_exists not in RESUMES:
+    runs.claim(folder, if_exists=if_exists, config=config)
+    if if_exists not in runs.RESUMES:
         return Entry()
     if (notes := _finished(folder)) is not None:
         if data is not None and notes.get("data") != data:
@@ -72,12 +60,12 @@ def find_entry(
                 "folder, if_exists=overwrite starts again"
             )
         return Entry(finished=True)
-    remove_unfinished(folder / CHECKPOINTS)
-    remove_partial(folder)
-    newest = latest_checkpoint(folder / CHECKPOINTS)
-    if newest is None and (folder / MODEL).exists():
+    remove_unfinished(folder / runs.CHECKPOINTS)
+    runs.remove_partial(folder)
+    newest = latest_checkpoint(folder / runs.CHECKPOINTS)
+    if newest is None and (folder / runs.MODEL).exists():
         raise RunError(
-            f"{folder / MODEL} is damaged, and there is no whole checkpoint to write it from: "
+            f"{folder / runs.MODEL} is damaged, and there is no whole checkpoint to write it from: "
             "if_exists=overwrite trains it again, name=... leaves it there"
         )
     return Entry(checkpoint=newest)
@@ -91,7 +79,7 @@ def entered(
     with ExitStack() as held:
 
         def decided() -> Entry:
-            held.enter_context(in_use(folder, command=command))
+            held.enter_context(runs.in_use(folder, command=command))
             return decide()
 
         if world() is None:
@@ -116,11 +104,11 @@ def entered(
 @contextmanager
 def starting_ranks(folder: Path, config: Mapping[str, Any], entry: Entry) -> Iterator[Path]:
     """Give the file that ranks which this one starts run on; they also find the checkpoint."""
-    path = folder / SESSION_CONFIG
+    path = folder / runs.SESSION_CONFIG
     if CHECKPOINT in os.environ or world() is not None:
         yield path
         return
-    write_whole(path, as_yaml(config))
+    write_whole(path, runs.as_yaml(config))
     os.environ[CHECKPOINT] = str(entry.checkpoint or "")
     try:
         yield path
@@ -145,7 +133,7 @@ def recorded_on_rank_0(
     session = _session(folder, trainer, entry, command=command, config=config)
     if precision := [each for each in session.changed if each.startswith("trainer.precision")]:
         print(f"{folder}: {precision[0]} from step {entry.step} on", file=sys.stderr, flush=True)
-    with withdrawn_on_failure(folder), recorded(folder, session):
+    with runs.withdrawn_on_failure(folder), recorded(folder, session):
         try:
             yield
         finally:
@@ -166,7 +154,7 @@ def _session(
         versions=versions(),
         start_step=entry.step,
         steps=trainer.max_steps,
-        changed=changes(read_config(folder), config),
+        changed=changes(runs.read_config(folder), config),
     )
 
 
@@ -174,7 +162,7 @@ def _told(folder: Path) -> Entry:
     """Return what rank 0 told a process that it started; else what a process finds by itself."""
     told = os.environ.get(CHECKPOINT)
     if told is None:  # the first process of a further machine, started by hand
-        return Entry(checkpoint=latest_checkpoint(folder / CHECKPOINTS))
+        return Entry(checkpoint=latest_checkpoint(folder / runs.CHECKPOINTS))
     return Entry(checkpoint=Path(told) if told else None)
 
 
@@ -183,10 +171,10 @@ def _finished(folder: Path) -> Mapping[str, Any] | None:
 
     Its sha256 takes long for a large model: `load_model` and `bipe status --verify` compare it.
     """
-    if not (folder / MODEL).is_dir():
+    if not (folder / runs.MODEL).is_dir():
         return None
     try:
-        notes: Mapping[str, Any] = read_model_config(folder / MODEL)["notes"]
+        notes: Mapping[str, Any] = read_config(folder / runs.MODEL)["notes"]
         return notes
     except CheckpointError as fault:
         print(f"{fault}; it is written again", file=sys.stderr, flush=True)

@@ -56,7 +56,6 @@ class Flops:
 
     @property
     def device(self) -> float:
-        """Return what the device does."""
         return self.model + self.recomputed
 
 
@@ -98,7 +97,6 @@ def step_flops(
 
 
 def block_weights(decoder: DecoderConfig) -> int:
-    """Return the weights of the matrices of one block."""
     heads = 2 * (decoder.q_width + decoder.kv_width)  # queries and output, keys and values
     return decoder.width * (heads + 3 * decoder.mlp_width)
 

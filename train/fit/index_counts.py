@@ -30,7 +30,6 @@ def bin_of(index: Tensor) -> Tensor:
 
 
 def largest_in(bin: int) -> int:
-    """Return the largest index of a bin."""
     shift = max(0, bin // _HALF - 1)
     return ((bin - _HALF * shift + 1) << shift) - 1
 
@@ -46,7 +45,6 @@ class IndexCounts:
         self._maximum: Tensor | None = None  # [level]
 
     def add(self, at: Positions) -> None:
-        """Count the tokens of a batch."""
         counts, maximum = self._on(at.document.device)
         inside = at.document >= 0
         weights = inside.flatten().long()

@@ -81,7 +81,6 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions of what trains."""
     return {"bipe": __version__, "torch": torch.__version__, **revision()}
 
 

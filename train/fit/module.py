@@ -29,7 +29,7 @@ from bipe.encodings import Learned
 from bipe.encodings.base import Fed
 from bipe.loss import IGNORE, summed_cross_entropy
 from bipe.random_positions import Draw, row_keys
-from train.data.rows.batch import Batch
+from train.data.rows.loader import Batch
 from train.errors import RunError
 from train.fit.index_counts import IndexCounts
 from train.fit.optim import Schedule, optimizer_of

@@ -1,7 +1,7 @@
 """The folder of a run: its files, who may write into it, and how trained runs are found.
 
 RUN/config.yaml        the whole configuration, without secrets, as the run began
-RUN/sessions.jsonl     one line each time that it was started (sessions.py)
+RUN/sessions.jsonl     one line each time that it was started (record.py)
 RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from
 RUN/model/             the trained model (bipe.checkpoint)
@@ -236,9 +236,8 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 
 def _remove_run(folder: Path) -> None:
-    for path in (
-        folder / name for name in (*_OF_RUN, *_OF_LOGGERS, CONFIG)
-    ):  # it is a run until the end
+    for name in (*_OF_RUN, *_OF_LOGGERS, CONFIG):  # it is a run until the end
+        path = folder / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -38,8 +38,8 @@ from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints
 from train.fit.entry import Entry, entered, find_entry, recorded_on_rank_0, starting_ranks
 from train.fit.machine import environment
 from train.fit.module import LMModule, Training
-from train.fit.parallel.background import Background
 from train.fit.parallel.sharded import Sharded, full_state
+from train.fit.parallel.shards import Background
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.watching.tracking import Tracking
 from train.fit.watching.watch import Watch

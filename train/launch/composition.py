@@ -37,7 +37,6 @@ _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
 def run_command(command: str, config: Mapping[str, Any]) -> Any:
-    """Run one command on a composed and resolved configuration."""
     from train.config import Config
 
     checked = Config.from_config(config)
@@ -230,7 +229,6 @@ def of_command_line(config: DictConfig, words: Sequence[str]) -> DictConfig:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all strings of a plain value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):

@@ -45,7 +45,7 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
     endings: of a search, whose later trials are not known; then a name holds all that it changes.
     """
     single = [_single(command, trial) for trial in trials]
-    if any(_names(word) for trial in trials for word in trial.words):
+    if any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
         _require_unique(
             trials, single, cure="leave out name, since names carry what a sweep changes"
         )
@@ -63,7 +63,6 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
 
 
 def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
-    """Return the name of a run whose `name` is null."""
     name: str = import_module(f"train.commands.{command}").default_name(
         config, changed=changed, seeded=seeded
     )
@@ -73,10 +72,6 @@ def default_name(command: str, config: Config, *, changed: str = "", seeded: boo
 def _single(command: str, trial: Trial) -> str:
     config = Config.from_config(trial.config)
     return config.name or default_name(command, config)
-
-
-def _names(word: str) -> bool:
-    return word.lstrip("+").startswith("name=")
 
 
 def _tells_apart(key: str, trials: Sequence[Trial], names: Sequence[str]) -> bool:

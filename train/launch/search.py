@@ -56,7 +56,10 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
                 study.tell(number, state=TrialState.FAIL)
             raise
         for (number, _), trial, outcome in zip(batch, trials, made.run(trials), strict=True):
-            _tell(study, number, outcome)
+            if outcome.loss is None or not math.isfinite(outcome.loss):
+                study.tell(number, state=TrialState.PRUNED)
+            else:
+                study.tell(number, outcome.loss)
             done.append((trial, outcome))
     _report(study)
     return [trial for trial, _ in done], [outcome for _, outcome in done]
@@ -134,15 +137,6 @@ def _batches(
             batch.append((asked.number, asked.params))
             known += 1
         yield batch
-
-
-def _tell(study: Any, number: int, outcome: Outcome) -> None:
-    from optuna.trial import TrialState
-
-    if outcome.loss is None or not math.isfinite(outcome.loss):
-        study.tell(number, state=TrialState.PRUNED)
-    else:
-        study.tell(number, outcome.loss)
 
 
 def _report(study: Any) -> None:

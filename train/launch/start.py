@@ -1,16 +1,26 @@
-"""From the words behind a command to its run, to the runs of a sweep, or to a job of Slurm."""
+"""From the words behind a command to its run, to the runs of a sweep, or to a job of Slurm.
+
+`bipe doctor`, `bipe explain` and --plan compose a study without running it. `bipe pretrain | extend
+| scrolls --plan` prints what a training will do and need, of any configuration that is valid, also
+before there is data or a checkpoint; what is then assumed is said.
+"""
 
 from __future__ import annotations
 
+import argparse
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from train.errors import ConfigError
+from train.errors import ConfigError, RunError, UserError, nearest
 from train.launch.composition import (
     GO_ON,
     LAUNCHED,
+    TRAINS,
     asks_for_job,
     from_file,
     going_on,
@@ -24,7 +34,9 @@ from train.launch.composition import (
     run_composed,
     without_options,
 )
-from train.launch.planning import without_plan
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -114,3 +126,140 @@ def _as_config_error(error: ValueError) -> ValueError:
 
 def _is_override(word: str) -> bool:
     return not word.startswith("-") and ("=" in word or word.startswith("~"))
+
+
+LENGTHS = (128, 512, 2048, 8192)
+STUDIES = ("prepare", *TRAINS, "evaluate", "generate", "report")
+
+
+def doctor(words: list[str]) -> int:
+    """Examine the machine for what the words name; return the exit status."""
+    checks: Any = import_module("train.commands.before.doctor")
+    given, rest = checks.options(words)
+    if not rest:
+        return int(checks.examine(given))
+    command, *study = rest
+    if command not in STUDIES:
+        raise ConfigError(f"doctor: there is no command {command!r}; {nearest(command, STUDIES)}")
+    return int(checks.examine(given, config=_composed(command, study), command=command))
+
+
+def explain(words: list[str]) -> int:
+    """Explain the encoding that the words compose; return the exit status."""
+    given, rest = _explaining().parse_known_args(words)
+    if (option := next((word for word in rest if word.startswith("-")), None)) is not None:
+        raise ConfigError(f"explain: there is no option {option}; {_OPTIONS}")
+    for name in ("svg", "pdf"):
+        file = getattr(given, name)
+        if file is not None and file.suffix != f".{name}":
+            raise ConfigError(f"--{name} must name a file that ends in .{name}, was: {file}")
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ConfigError(f"--{name} {file}: there is no folder {file.parent}")
+    config = _composed("explain", rest)
+    module: Any = import_module("train.commands.explain")
+    module.explain(config, lengths=given.lengths, svg=given.svg, pdf=given.pdf)
+    return 0
+
+
+_OPTIONS = "there are: --lengths N,N, --svg FILE, --pdf FILE"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"explain: {message}")
+
+
+def _explaining() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="bipe explain",
+        usage="bipe explain encoding=NAME [key=value ...] [options]",
+        description="Print formula, source, hooks, cost and paths of an encoding; draw it.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--lengths", type=_lengths, default=LENGTHS, metavar="N,N", help="of rows, in tokens")
+    add("--svg", type=Path, metavar="FILE", help="write the picture")
+    add("--pdf", type=Path, metavar="FILE", help="write the picture")
+    return parser
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"must be numbers from 1 up, was: {text}")
+    return tuple(sorted(set(map(int, parts))))
+
+
+def _composed(command: str, words: list[str]) -> Any:
+    """Return the configuration that the words make, without asking for data or a checkpoint."""
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
+    from train.config import Config
+
+    register_resolvers()
+    if command in GO_ON:
+        words = going_on(command, words)
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_module("conf", version_base="1.3"):
+            config = compose("config", overrides=[*map(opened, words)])
+    finally:
+        GlobalHydra.instance().clear()
+    if config.get("data") is None:  # that of the checkpoint
+        OmegaConf.update(config, "data", "${out}/data", merge=False)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    if command == "explain":  # which reads no trainer: to check one takes seconds for Lightning
+        plain["trainer"] = {}
+    return Config.from_config(plain)
+
+
+OPTION, AS_JSON = "--plan", "--json"
+
+
+def without_plan(
+    command: str, words: list[str]
+) -> tuple[list[str], Callable[[DictConfig], None] | None]:
+    """Return the words without --plan and its --json, and what plans a configuration, if asked."""
+    if OPTION not in words:
+        return words, None
+    if command not in TRAINS:
+        raise ConfigError(f"{OPTION} is for {', '.join(TRAINS)}, not for bipe {command}")
+    rest = [word for word in words if word not in (OPTION, AS_JSON)]
+    return rest, functools.partial(_plan, command, words=rest, as_json=AS_JSON in words)
+
+
+def _plan(command: str, config: DictConfig, *, words: Sequence[str], as_json: bool) -> None:
+    from train.config import Config
+
+    values, notes = _resolved(command, of_command_line(config, words))
+    checked = Config.from_config(values)
+    show = import_module("train.commands.before.plan").show
+    show(checked, command=command, notes=notes, as_json=as_json)
+
+
+def _resolved(command: str, config: DictConfig) -> tuple[dict[str, Any], list[str]]:
+    """Resolve as for a run; where its checkpoint or data is not there yet, go on without."""
+    from omegaconf import OmegaConf
+
+    try:
+        return resolved(command, config), []
+    except (UserError, OSError) as fault:
+        if command in GO_ON:
+            named = isinstance(config.get("checkpoint"), str)
+            lacks = isinstance(fault, RunError) or (isinstance(fault, ConfigError) and not named)
+            note = f"{fault}; planned for the model and encoding of the configuration"
+        else:
+            lacks = config.get("epochs") is not None and not isinstance(fault, ConfigError)
+            note = (
+                f"epochs={config.epochs} cannot be counted before there is data; planned for "
+                f"steps={config.steps}"
+            )
+        if not lacks:
+            raise
+    config = config.copy()
+    if command in GO_ON and config.get("data") is None:
+        OmegaConf.update(config, "data", "${out}/data", merge=False)
+    OmegaConf.update(config, "epochs", None, merge=False)
+    return dict(OmegaConf.to_container(config, resolve=True)), [note]  # type: ignore[arg-type]

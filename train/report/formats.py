@@ -36,7 +36,6 @@ def rounded(values: Sequence[float]) -> list[str]:
 
 
 def times(ratio: float) -> str:
-    """Return a ratio as a multiple."""
     shown = fixed(ratio, 2) if ratio < 10 else short(ratio)
     return shown if shown == DAGGER else TIMES + shown
 

@@ -117,5 +117,4 @@ COLOURS = _BASE | _heat()
 
 
 def colour(role: str) -> str:
-    """Return the light value of a role."""
     return COLOURS[role][0]

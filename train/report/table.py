@@ -84,7 +84,6 @@ class Results:
 
     @property
     def unmeasured(self) -> list[str]:
-        """Return the labels of the arms without any evaluation."""
         measured = set(self.table[self._evaluated].arm)
         return [arm.label for arm in self.arms if arm.label not in measured]
 

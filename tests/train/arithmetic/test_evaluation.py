@@ -1,19 +1,19 @@
 """Answers, steps and tokens are what they are called, batched or alone, cached or not."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
-from train.data.reading.split import Split
-from train.data.rows.batch import IGNORED, collate
+from tests.train import studies
+from train.data.reading.documents import Split
+from train.data.rows.loader import IGNORED, collate
 from train.data.rows.packing import Packing, Rows
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import END
@@ -29,7 +29,7 @@ from train.evals.arithmetic import (
 )
 from train.evals.intervals import wilson
 from train.evals.rows import FILE, Journal
-from train.launch.composition import opened, register_resolvers, resolved, run_command
+from train.launch.composition import run_command
 from train.tasks.arithmetic.problems import EQUALS, Problems
 from train.tasks.arithmetic.symbols import Symbols
 
@@ -159,13 +159,7 @@ def test_another_corpus_is_refused_by_name():
         task_of({"documents": {"reader": "TextFiles"}}, name="prose", segmenter=ArithmeticSteps())
 
 
-def composed(*words):
-    """The small experiment with overrides, as `bipe` would compose it."""
-    GlobalHydra.instance().clear()
-    register_resolvers()
-    with initialize_config_module("conf", version_base="1.3"):
-        config = compose("config", overrides=["experiment=arithmetic_small", *map(opened, words)])
-    return resolved("pretrain", config)
+composed = functools.partial(studies.composed, experiment="arithmetic_small")
 
 
 @pytest.fixture(scope="module")

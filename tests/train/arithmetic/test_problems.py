@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from segmenters import ArithmeticSteps
 from tests.train.arithmetic import independent
-from train.data.reading.split import SPLITS, Split
+from train.data.reading.documents import SPLITS, Split
 from train.errors import DataError
 from train.tasks.arithmetic.chains import ArithmeticProblems, write_problems
-from train.tasks.arithmetic.expression import ExpressionError, parse, spell
-from train.tasks.arithmetic.problems import Problems
+from train.tasks.arithmetic.problems import ExpressionError, Problems, parse, spell
 from train.tasks.arithmetic.symbols import Symbols
 
 PRIMES = st.sampled_from([2, 3, 5, 7, 11, 13, 97, 101])

@@ -15,8 +15,8 @@ from train.data import JSONL, Corpus, Source
 from train.data.preparing.dry_run import describe
 from train.data.preparing.engines import Local
 from train.data.preparing.prepare import prepare
-from train.data.reading.split import Split
-from train.data.rows.batch import collate
+from train.data.reading.documents import Split
+from train.data.rows.loader import collate
 from train.data.rows.packing import Packing, Rows
 from train.data.store.export import export
 from train.data.store.shards import open_dataset

@@ -1,13 +1,21 @@
-"""Sweeps: nothing starts before all is checked; what fails is named, whoever runs the trials."""
+"""Sweeps and searches: nothing starts before all is checked, what fails is named.
 
+The names of runs hold what changes, in one order, the seed last.
+"""
+
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import optuna
 import pytest
+from optuna.storages.journal import JournalFileBackend
 
-from tests.train.studies import curve
+from tests.train.studies import composed, curve
+from train.errors import ConfigError
+from train.launch.names import Trial, trial_names
 
 ROOT = Path(__file__).parents[3]
 LAUNCHERS = {
@@ -105,3 +113,124 @@ def test_a_trial_whose_process_is_killed_fails_the_sweep(launcher, data, tmp_pat
     status, err = start(*words, data=data, out=tmp_path, TYPED_BY=str(os.getpid()))
     assert status == 1, err
     assert "bipe: seed=1: " in err
+
+
+WORDS = ("-m", "hydra/sweeper=optuna", "steps=3", "optimizer.lr=tag(log, interval(1e-4, 1e-2))")
+
+
+def study_of(folder):
+    backend = JournalFileBackend(str(folder / "search.journal"))
+    return optuna.load_study(study_name="bipe", storage=optuna.storages.JournalStorage(backend))
+
+
+def runs_in(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("bipe_rope"))
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_with_the_trial_that_was_cut_off(bipe, tmp_path):
+    words = (*WORDS, "rows.packing=concat,best_fit")
+    status, out, err = bipe("pretrain", *words, "hydra.sweeper.n_trials=2")
+    assert status == 0, err
+    study = study_of(tmp_path)
+    assert out.startswith(f"best of 2 trials: validation loss {study.best_value:.4f} of ")
+    cut = study.ask(study.trials[0].distributions)
+    status, out, err = bipe("pretrain", *words, "hydra.sweeper.n_trials=3")
+    assert status == 0, err
+    assert out.startswith("best of 3 trials: ")
+    assert study_of(tmp_path).trials[cut.number].state.name == "COMPLETE"
+    found = runs_in(tmp_path)
+    assert [name.rpartition("_")[2] for name in sorted(found, key=lambda n: n[-1])] == [
+        "trial0", "trial1", "trial2",
+    ]  # fmt: skip
+    assert all("_lr0.00" in name for name in found)
+
+
+def test_a_trial_that_diverges_is_pruned_and_named(bipe, tmp_path):
+    words = ("-m", "hydra/sweeper=optuna", "optimizer.lr=1e30", "seed=choice(0, 1)")
+    words = (*words, "patience=1", "clip=null", "hydra.sweeper.n_trials=1")
+    status, out, err = bipe("pretrain", *words)
+    assert (status, out) == (2, "")
+    assert "loss or gradient was not finite" in err
+    assert "bipe: 1 of 1 trials failed" in err
+    assert [trial.state.name for trial in study_of(tmp_path).trials] == ["PRUNED"]
+
+
+def test_a_search_without_a_validation_loss_is_refused(bipe, tmp_path):
+    status, _, err = bipe("pretrain", *WORDS, "validate_every=9")
+    assert status == 2
+    assert "validate_every must be at most steps (3)" in err
+    assert runs_in(tmp_path) == []
+
+
+def test_a_search_without_a_space_is_refused(refused):
+    told = refused("pretrain", "-m", "hydra/sweeper=optuna")
+    assert told == "hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'"
+
+
+def names(*words, command="pretrain", **swept):
+    """The names of the trials that sweep these keys ("__" is a dot)."""
+    keys = [key.replace("__", ".") for key in swept]
+    trials = []
+    for values in itertools.product(*swept.values()):
+        changes = dict(zip(keys, values, strict=True))
+        made = tuple(f"{key}={value}" for key, value in changes.items())
+        trials.append(Trial(words=(*words, *made), changes=changes, config=composed(*words, *made)))
+    return trial_names(command, trials)
+
+
+def test_what_a_sweep_changes_is_in_the_name_and_the_seed_comes_last():
+    swept = {
+        "seed": ("0", "1"),
+        "encoding": ("rope", "bipe_alibi"),
+        "optimizer__lr": ("1e-3", "1e-2"),
+    }
+    found = names(**swept)
+    assert found[0] == "rope_lr0.001_seed0"
+    assert found[-1] == "bipe_alibi_lr0.01_seed1"
+    assert len(set(found)) == 8
+
+
+def test_a_run_alone_is_named_after_its_encoding():
+    assert names(encoding=("rope",)) == ["rope"]
+
+
+def test_words_are_words_and_numbers_have_their_key():
+    assert names(schedule=("wsd", "cosine")) == ["bipe_rope_wsd", "bipe_rope_cosine"]
+    assert names(recompute=("true", "false"))[0] == "bipe_rope_recompute_true"
+    assert names(row_length=("32", "64"))[0] == "bipe_rope_row_length32"
+    assert names(clip=("null", "1.0")) == ["bipe_rope_clip_null", "bipe_rope_clip1"]
+
+
+def test_what_one_word_does_not_tell_apart_is_written_with_its_key():
+    found = names(data=("/a/data", "/b/data"))
+    assert found == ["bipe_rope_data_a_data", "bipe_rope_data_b_data"]
+
+
+def test_the_name_of_an_experiment_keeps_its_seed_at_the_end():
+    words = ("experiment=arithmetic_small",)
+    assert names(*words, encoding=("rope", "alibi"), seed=("0", "1"))[-1] == "alibi_1"
+    assert names(*words, seed=("2", "3"), optimizer__lr=("0.1",))[0] == "bipe_rope_2"
+    assert names(*words, seed=("2",), optimizer__lr=("0.1", "0.2"))[0] == "bipe_rope_lr0.1_2"
+
+
+def test_a_name_of_the_user_that_trials_would_share_is_refused():
+    with pytest.raises(ConfigError) as told:
+        names("name=mine", seed=("0", "1"))
+    assert str(told.value) == (
+        "name=mine would be the run of 2 trials (seed=0; seed=1); "
+        "leave out name, since names carry what a sweep changes"
+    )
+    assert names("name='mine_${seed}'", seed=("0", "1")) == ["mine_0", "mine_1"]
+
+
+def test_one_configuration_twice_is_refused():
+    with pytest.raises(ConfigError, match="each trial must differ from the others"):
+        names(seed=("1", "1"))
+
+
+def test_a_long_name_is_cut_and_stays_its_own():
+    long = tuple(f"{letter * 90}" for letter in "ab")
+    found = names(report__title=long, generate__prompt=long, generate__file=long)
+    assert len(set(found)) == 8
+    assert max(map(len, found)) < 200

@@ -5,12 +5,9 @@ import math
 
 import pytest
 
-from segmenters import Newline
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from tests.train.data.corpora import prepared
+from train.data.reading.documents import Split
 from train.data.reading.files import JSONL
-from train.data.reading.split import Split
-from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import ReportError, UserError
 from train.evals.rows import FILE
 from train.report.load import load, load_growth
@@ -131,17 +128,8 @@ def test_what_preparation_writes_can_be_read(make, tmp_path):
     lines = [" ".join(["word"] * number) + "\n" for number in range(1, 40)]
     rows = [{"id": f"doc{n}", "text": "".join(lines[:n])} for n in range(1, 40)]
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    prepare(
-        Corpus(
-            sources={
-                "tiny": Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())
-            },
-            tokenizer=TrainBPE(vocab_size=270),
-            split=Split(validation=0.2, test=0.3),
-        ),
-        out=tmp_path / "prepared",
-        progress=False,
-    )
+    reader, split = JSONL(path=corpus, id_key="id"), Split(validation=0.2, test=0.3)
+    prepared({"tiny": reader}, tmp_path / "prepared", corpus={"split": split})
     results = load(make.folders(make.run()), data=tmp_path / "prepared")
     held, rows = results.sources["tiny"], results.table[results.table.label == ""]
     whole = rows[rows.length.isna()].set_index("measure").value

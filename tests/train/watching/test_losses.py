@@ -10,9 +10,8 @@ from bipe import Decoder
 from tests.train.studies import composed, curve, pretrain
 from train.commands.pretrain import decoder_of
 from train.config import Config
-from train.data.rows.batch import IGNORED
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import RowLoader
+from train.data.rows.loader import IGNORED, RowLoader
 from train.fit.module import positions_of
 from train.fit.watching.losses import StepLosses
 

@@ -1,8 +1,10 @@
-"""What a run shows and writes while it goes."""
+"""What a run shows and writes while it goes, prints around its steps, and warns of before them."""
 
 import csv
 import io
+import logging
 import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +12,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.train.studies import TIMES
+from tests.train.studies import TIMES, back_to, pretrain
 from train.errors import DataError
-from train.fit.watching.metrics import COLUMNS, MetricsFile, read_metrics
-from train.fit.watching.progress import ProgressBar
-from train.fit.watching.speed import Clock, forget_peak_memory, peak_memory_gib
+from train.fit.watching.metrics import (
+    COLUMNS,
+    Clock,
+    MetricsFile,
+    forget_peak_memory,
+    peak_memory_gib,
+    read_metrics,
+)
+from train.fit.watching.watch import ProgressBar, warnings_of
 
 
 class Run:
@@ -183,18 +191,18 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
 def test_on_a_terminal_there_is_a_bar(monkeypatch):
     from rich.console import Console
 
-    from train.fit.watching import progress
+    from train.fit.watching import watch
 
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    make = progress._bar
+    make = watch._bar
 
     def on_screen():
         bar = make()
         bar.live.console = Console(file=screen, force_terminal=True, width=120)
         return bar
 
-    monkeypatch.setattr(progress, "_bar", on_screen)
+    monkeypatch.setattr(watch, "_bar", on_screen)
     bar = ProgressBar(title="bipe_rope")
     run = Run(bar).train(10)
     run.call("on_train_end")
@@ -229,3 +237,54 @@ def test_counts_are_read_as_counts(tmp_path):
     (row,) = read_metrics(path)
     assert row == {"step": 12, "loss": 9.5, "lr": 1e-05, "validation_loss": None}
     assert str(row["step"]) == "12"
+
+
+def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
+    capsys.readouterr()
+    run = pretrain(*smoke)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.search(r"^device +cpu \(\d+ threads\), precision 32-true$", err, re.M)
+    assert re.search(r"^model +BiPE-RoPE, [\d,]+ parameters, vocabulary \d+$", err, re.M)
+    assert "6 steps of 256 tokens (4 rows of 64): 1,536 tokens" in err
+    assert re.search(rf"^data +{re.escape(str(data))}$", err, re.M)
+    assert f"folder     {run}" in err and f"model      {run / 'model'}" in err
+    assert re.search(r"^bipe_rope  step 3/6  validation loss \d\.\d+$", err, re.M)
+    assert re.search(
+        r"^trained +6 steps, 1,536 tokens in 0:00:\d\d \(.* tokens/s\), loss \d", err, re.M
+    )
+    assert re.search(r"^validated +loss \d\.\d{4} at step 6$", err, re.M)
+    assert f"bipe evaluate out={tmp_path} data={data}" in err
+    assert f"bipe generate {run} --prompt" in err
+    assert "resumed" not in err
+
+
+def test_a_resumed_run_says_where_it_goes_on(smoke, capsys):
+    run = pretrain(*smoke)
+    back_to(run, step=4)
+    capsys.readouterr()
+    pretrain(*smoke, "if_exists=resume")
+    assert "resumed    at step 4 on 1 device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("schedule", "steps", "validate_every", "words"),
+    [
+        ({"warmup": 60}, 60, None, ["schedule.warmup=60 is not below steps=60"]),
+        ({"warmup": 6}, 60, 200, ["validate_every=200 is above steps=60"]),
+        ({"warmup": 6}, 60, 60, []),
+        ({}, 60, None, []),
+    ],
+)
+def test_what_is_rarely_meant_is_told(schedule, steps, validate_every, words):
+    found = warnings_of(steps=steps, validate_every=validate_every, schedule=schedule)
+    assert len(found) == len(words)
+    assert all(text.startswith(word) for text, word in zip(found, words, strict=True))
+
+
+def test_the_warnings_come_before_the_first_step(smoke, caplog):
+    with caplog.at_level(logging.WARNING):
+        pretrain(*smoke, "steps=2", "validate_every=9")
+    texts = [record.getMessage() for record in caplog.records]
+    assert any("the learning rate only rises" in text for text in texts)
+    assert any("validate_every=null validates at the end" in text for text in texts)

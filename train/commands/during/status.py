@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from train.fit.record.state import State, as_json, find_states
+from train.fit.record import State, as_json, find_states
 
 _DEFAULT = "runs"
 EXIT_FAULT = 2

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 from contextlib import ExitStack
 from itertools import chain, islice, pairwise
@@ -12,8 +13,7 @@ from bipe.build import TARGET
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample, Shares
 from train.data.preparing.work import Work
-from train.data.reading.documents import NOTHING
-from train.data.reading.split import SPLITS
+from train.data.reading.documents import NOTHING, SPLITS
 from train.data.store import folder as top
 from train.data.store.shards import open_dataset
 from train.disk.files import write_whole
@@ -141,7 +141,7 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
                 try:
                     part = open_dataset(work.place(rank) / split)
                 except (DataError, OSError) as fault:
-                    work.remove(rank)
+                    shutil.rmtree(work.place(rank), ignore_errors=True)
                     raise DataError(f"{fault}: run again to make this part anew") from None
                 writers[split].extend(part)
             meter.update(f"{number} of {len(tally.results)} parts")
@@ -149,7 +149,6 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
 
 
 def markdown(card: dict[str, Any]) -> str:
-    """Return the data card as Markdown."""
     from jinja2 import Environment, StrictUndefined
 
     # Not HTML: only the passage is escaped, by a fence that is longer than any in it.

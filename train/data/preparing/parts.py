@@ -15,8 +15,7 @@ from segmenters.base import Cuts, SegmenterError, shares_of, tallied
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
-from train.data.reading.documents import Bad, Document, grouped
-from train.data.reading.split import SPLITS
+from train.data.reading.documents import SPLITS, Bad, Document, grouped
 from train.data.store.writer import ShardWriter
 
 BATCH_CHARACTERS = 2_000_000

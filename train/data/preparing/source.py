@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from segmenters import Levels, Segmenter
-from train.data.reading.documents import Document, Reader
-from train.data.reading.split import Split
+from train.data.reading.documents import Document, Reader, Split
 from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.vocabulary import TokenizerSource
 from train.disk.files import sha256

@@ -120,9 +120,6 @@ class Work:
             remove(place.with_suffix(".progress"))
         remove(note)
 
-    def remove(self, rank: int) -> None:
-        shutil.rmtree(self.place(rank), ignore_errors=True)
-
     def report(self, rank: int, counts: Sequence[int]) -> None:
         """Write the progress of a part: documents, bytes of text, tokens, segments."""
         with suppress(OSError):  # the work goes on without it

@@ -4,7 +4,7 @@
 the error explains how to name their files instead.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -81,7 +81,7 @@ class HuggingFace(Rows):
                 self.path,
                 self.name,
                 data_dir=self.data_dir,
-                data_files=_plain_files(self.data_files),
+                data_files=self.data_files,
                 split=self.split,
                 streaming=self.streaming,
             )
@@ -104,12 +104,3 @@ class HuggingFace(Rows):
                 f"{self.label()}, split={self.split}: {type(fault).__name__}: {fault}. Check path, "
                 "name, split and the network (HF_HUB_OFFLINE), or read local files instead"
             ) from fault
-
-
-def _plain_files(files: Any) -> Any:
-    """Return plain dicts and lists: `datasets` rejects the types of a configuration."""
-    if isinstance(files, Mapping):
-        return {str(key): _plain_files(value) for key, value in files.items()}
-    if isinstance(files, Sequence) and not isinstance(files, str):
-        return [_plain_files(file) for file in files]
-    return files

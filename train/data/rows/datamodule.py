@@ -16,13 +16,11 @@ from typing import Any, Literal
 import lightning
 import torch
 
-from train.data.rows.batch import Batch
 from train.data.rows.curriculum import Curriculum, Stages
-from train.data.rows.loader import RowLoader, ValidationLoader
-from train.data.rows.mixture import Mixture
+from train.data.rows.loader import Batch, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Packing, Rows
-from train.data.rows.sets import DataSets, Folders
+from train.data.rows.sets import DataSets, Folders, Mixture
 from train.data.store.shards import Coarser, LevelWish
 from train.data.store.verify import data_faults
 from train.errors import DataError

@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.random_numbers import mix
-from train.data.rows.mixture import require_weights
 from train.data.rows.packing import Row, Rows
+from train.data.rows.sets import require_weights
 from train.data.rows.spans import Integers
 from train.errors import DataError
 
@@ -133,19 +133,6 @@ def _tree(sources: list[int], weights: list[int]) -> _Side | int:
 _ROUNDS = 4
 
 Keys = npt.NDArray[np.uint64]
-
-
-def permute(index: npt.ArrayLike, *, size: int, seed: int, epoch: int) -> Integers:
-    """Return where numbers below `size` go in the order of an epoch: int64, shaped as `index`."""
-    numbers = np.array(index, dtype=np.int64)
-    flat = numbers.reshape(-1)
-    if flat.size and not 0 <= flat.min() <= flat.max() < size:
-        raise IndexError(f"index must be from 0 to {size - 1}, was: {flat.min()} to {flat.max()}")
-    if not flat.size:
-        return numbers
-    shape, keys = np.array(_shape(size))[:, None], _keys(seed, epoch)[:, None]
-    flat[:] = _permuted(flat, np.repeat(shape, len(flat), 1), np.repeat(keys, len(flat), 1))
-    return numbers
 
 
 def _shape(size: int) -> tuple[int, int, int]:

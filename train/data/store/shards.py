@@ -85,12 +85,10 @@ _KEYS |= {"shards": list, "files": dict}
 
 
 def shard_file(name: str, number: int, suffix: str) -> str:
-    """Return the name of a file of a shard."""
     return f"{name}.{number:05d}.{suffix}"
 
 
 def suffixes(levels: int) -> list[str]:
-    """Return the suffixes of the files of a shard."""
     return ["bin", "documents", "bytes", "ids", *(f"level{level}.bits" for level in range(levels))]
 
 

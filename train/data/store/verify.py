@@ -56,7 +56,6 @@ def data_faults(
 def split_faults(
     folder: Path, *, structure: bool = True, advance: Advance = lambda _: None
 ) -> Iterator[Fault]:
-    """Yield the faults of one split of one source."""
     path = folder / MANIFEST
     try:
         manifest = read_manifest(folder)

@@ -1,18 +1,15 @@
-"""Many windows of a data set at once, and whole long documents in a fixed order.
+"""Marks of many windows of a data set at once, for batches of rows contiguous in the file.
 
-Marks of windows, for batches of rows that are contiguous in the file: the bytes of the bitmaps are
-gathered for all windows, shifted to the start of each, and unpacked in one call; calling
-`DataSet.marks` for each window gives the same, slower.
+The bytes of the bitmaps are gathered for all windows, shifted to the start of each, and unpacked in
+one call; calling `DataSet.marks` for each window gives the same, slower.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from train.data.store.shards import DataSet, Shard
-from train.errors import DataError
 
 Marks = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
@@ -65,56 +62,3 @@ def _document_starts(ends: Integers, starts: Integers, length: int) -> tuple[Int
     place = ends[np.repeat(first, counts) + turn] - starts[window]
     begin = np.flatnonzero(starts == 0)  # the first document has no end before its start
     return np.append(window, begin), np.append(place, np.zeros(len(begin), np.int64))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """Consecutive tokens of a document.
-
-    document: its index in the data set. start: tokens of the document before the chunk. tokens:
-    int64 [tokens]. marks: uint8 [tokens]; only the first token of a document starts it. last:
-    whether the document ends here.
-    """
-
-    document: int
-    start: int
-    tokens: npt.NDArray[np.int64]
-    marks: npt.NDArray[np.uint8]
-    last: bool
-
-
-class LongDocuments:
-    """The first `limit` documents of at least `at_least` tokens: the same text for each model."""
-
-    def __init__(self, data: DataSet, *, at_least: int, limit: int | None = None) -> None:
-        if at_least < 1:
-            raise DataError(f"at_least must be at least 1 token, was: {at_least}")
-        self.data = data
-        self.lengths = np.diff(data.document_ends, prepend=0)
-        self.documents = np.flatnonzero(self.lengths >= at_least)[:limit]
-        self.lengths = self.lengths[self.documents]
-
-    def __len__(self) -> int:
-        return len(self.documents)
-
-    def beginnings(self, length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return the first `length` tokens of each document, and their marks."""
-        starts = [self.data.span(index)[0] for index in self.documents.tolist()]
-        tokens = [self.data.tokens[at : at + length].astype(np.int64) for at in starts]
-        return np.stack(tokens), np.stack([self.data.marks(at, at + length) for at in starts])
-
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """Yield all tokens of each document in turn, at most `size` at once."""
-        if size < 1:
-            raise DataError(f"a chunk must have at least 1 token, was: {size}")
-        for index in self.documents.tolist():
-            begin, end = self.data.span(index)
-            for start in range(begin, end, size):
-                stop = min(start + size, end)
-                yield Chunk(
-                    document=index,
-                    start=start - begin,
-                    tokens=self.data.tokens[start:stop].astype(np.int64),
-                    marks=self.data.marks(start, stop),
-                    last=stop == end,
-                )

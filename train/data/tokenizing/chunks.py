@@ -43,8 +43,10 @@ _BEFORE_LETTER, _AFTER_LETTER = f"(?=\n[{LETTER}])", f"(?<=\n)(?=[{LETTER}])"
 
 _ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 CONTRACTIONS = f"(?i:{'|'.join(_ENDINGS)})"
-_O200K_UPPER, _O200K_LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_O200K_PREFIX = r"[^\r\n\p{L}\p{N}]?"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+O200K_WORDS = [
+    r"[^\r\n\p{L}\p{N}]?" + word for word in (f"{_UPPER}*{_LOWER}+", f"{_UPPER}+{_LOWER}*")
+]
 _TRAILING, _TRAILING_SLASH = r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
 _RUNS = {r"\s+(?!\S)", r"\s+"}
 _LINES = {r"\s*[\r\n]+", r"\s*[\r\n]"}
@@ -58,14 +60,8 @@ _WITHIN_LINES = {
     r"\p{N}{1,3}",
     r" ?[^\s\p{L}\p{N}]+",
     r"[^\r\n\p{L}\p{N}]?\p{L}+",
-    *(
-        _O200K_PREFIX + upper + lower + end
-        for upper, lower in (
-            (_O200K_UPPER + "*", _O200K_LOWER + "+"),
-            (_O200K_UPPER + "+", _O200K_LOWER + "*"),
-        )
-        for end in ("", f"{CONTRACTIONS}?")
-    ),
+    *O200K_WORDS,
+    *(f"{word}{CONTRACTIONS}?" for word in O200K_WORDS),
 }
 _KNOWN = _WITHIN_LINES | _RUNS | _LINES | {_TRAILING, _TRAILING_SLASH}
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

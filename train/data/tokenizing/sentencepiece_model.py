@@ -15,11 +15,13 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from segmenters.align import SPACE_MARK
@@ -66,7 +68,14 @@ def read_model(data: bytes) -> Model:
         pieces = tuple(_piece(dict(_fields(value))) for number, value in fields if number == 1)
         whole = dict(reversed(fields))  # the first of repeated fields
         trainer, normaliser = (dict(_fields(whole.get(number, b""))) for number in (2, 3))
-    except (IndexError, struct.error, UnicodeDecodeError, TypeError, AttributeError) as error:
+    except (
+        DecodeError,
+        LookupError,
+        OverflowError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise ValueError(f"not a SentencePiece model: {error}") from None
     if not pieces:
         raise ValueError("not a SentencePiece model: it holds no pieces")
@@ -266,33 +275,12 @@ def _probes(model: Model) -> Iterator[str]:
 
 
 def _piece(fields: dict[int, Any]) -> Piece:
-    score = struct.unpack("<f", fields[2])[0] if 2 in fields else 0.0
+    score = struct.unpack("<f", fields[2].to_bytes(4, "little"))[0] if 2 in fields else 0.0
     return Piece(fields[1].decode("utf-8"), score, fields.get(3, _NORMAL))
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield (number, value) of each protocol buffer field; IndexError if the data is cut short."""
-    stream = BytesIO(data)
-    while stream.tell() < len(data):
-        key = _varint(stream)
-        wire = key & 7
-        if wire == 0:
-            yield key >> 3, _varint(stream)
-            continue
-        if wire not in (1, 2, 5):
-            raise IndexError(f"wire type {wire} at byte {stream.tell()}")
-        size = {1: 8, 5: 4}.get(wire) or _varint(stream)
-        value = stream.read(size)
-        if len(value) < size:
-            raise IndexError(f"cut short at byte {len(data)}")
-        yield key >> 3, value
-
-
-def _varint(stream: BytesIO) -> int:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = stream.read(1)[0]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value
-    raise IndexError(f"a number without end at byte {stream.tell()}")
+    """Yield (number, value) of each field of a protocol buffer; numbers are not decoded."""
+    message = Empty.FromString(data)
+    for field in UnknownFieldSet(message):
+        yield field.field_number, field.data

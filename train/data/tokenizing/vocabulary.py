@@ -130,7 +130,6 @@ class LoadTokenizer:
             raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
 
     def build(self, texts: Texts | None = None) -> Tokenizer:
-        """Load the tokenizer; raise DataError if it cannot be used."""
         file = _find(Path(self.path))
         fast = _opened(file, pattern=self.pattern)
         definition = json.loads(fast.to_str())

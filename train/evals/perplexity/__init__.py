@@ -1,7 +1,7 @@
 """Perplexity: what is read, what is scored, and how losses become one number.
 
-protocols.py  which windows are read and which tokens scored; losses.py runs the model over them, in
-memory linear in length; measure.py makes rows of them, length by length
+protocols.py  which windows are read and which tokens scored
+measure.py    the model over them, in memory linear in length, and rows of its losses
 """
 
 from train.evals.perplexity.measure import Perplexity

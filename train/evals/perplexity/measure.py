@@ -1,21 +1,32 @@
-"""Perplexity by the length of the context, under one protocol."""
+"""Perplexity by the length of the context, under one protocol, on texts of any length.
+
+Rows are read in one pass, or chunk by chunk through a cache. Both give the same; chunks need memory
+for the keys and values of a row, and for one chunk of everything else. Logits are never held whole.
+A dynamic stretch gets the lengths of the whole row beforehand, so its chunks are rotated as in one
+pass.
+"""
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
 
-from bipe import Decoder
+from bipe import Cache, Decoder, Positions
+from bipe.loss import token_nll
+from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from train.evals.intervals import over_documents
 from train.evals.loop import Cell, Measurement, Subject
-from train.evals.perplexity.losses import score
-from train.evals.perplexity.protocols import Choice, FullContext, Losses, Protocol
+from train.evals.perplexity.protocols import Choice, FullContext, Losses, Protocol, Window
 from train.evals.rows import Row, left_out
-from train.evals.texts import Excerpts
+from train.evals.texts import Excerpts, Stream
 
 BINS = 32
 _LARGEST = 700.0  # nats whose exponential a float still holds
@@ -106,3 +117,114 @@ def _by_position(losses: Losses, excerpts: Excerpts, of: partial[Row]) -> Iterat
         bin_ = partial(of, start=start, stop=stop)
         yield bin_(measure="nll_by_position", unit="nats/token", value=mean)
         yield bin_(measure="tokens_by_position", unit="tokens", value=int(inside.size))
+
+
+# Tokens of a row that are read in one pass; longer rows are read in chunks.
+ONE_PASS = 16384
+CHUNK = 1024
+
+
+def score(
+    model: Decoder,
+    stream: Stream,
+    protocol: Protocol,
+    *,
+    tokens_per_batch: int,
+    one_pass: int = ONE_PASS,
+) -> Losses:
+    """Read the windows of a protocol, those of one shape in batches, and score their tokens."""
+    windows = protocol.windows(stream.ends.tolist())
+    spared = protocol.spares(stream.place)
+    nll = np.zeros(len(stream.tokens))
+    window = np.full(len(stream.tokens), -1)
+    shapes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, one in enumerate(windows):
+        shapes[one.stop - one.start, one.first - one.start].append(index)
+    for (size, _), members in shapes.items():
+        rows = max(1, tokens_per_batch // size)
+        for begin in range(0, len(members), rows):
+            chosen = members[begin : begin + rows]
+            batch = [windows[index] for index in chosen]
+            found = _batch(model, stream, batch, protocol.start_token, one_pass)
+            for index, one, losses in zip(chosen, batch, found, strict=True):
+                inside = slice(one.stop - len(losses), one.stop)
+                kept = ~spared[inside]
+                nll[inside][kept], window[inside][kept] = losses[kept], index
+    return Losses(nll=nll, window=window, document=stream.document)
+
+
+def _batch(
+    model: Decoder,
+    stream: Stream,
+    batch: Sequence[Window],
+    start_token: int | None,
+    one_pass: int,
+) -> np.ndarray:
+    """Return the losses of windows of one shape, ``(window, scored)``."""
+    tokens = np.stack([stream.tokens[one.start : one.stop] for one in batch]).astype(np.int64)
+    marks = np.stack([stream.marks[one.start : one.stop] for one in batch])
+    first = batch[0].first - batch[0].start
+    if start_token is not None:
+        tokens = np.pad(tokens, ((0, 0), (1, 0)), constant_values=start_token)
+        marks = np.pad(marks, ((0, 0), (1, 0)), constant_values=1 << SEGMENT_BIT)
+        marks[:, 1] = 0
+        first += 1
+    device = model.head.weight.device
+    losses = token_losses(
+        model,
+        torch.from_numpy(tokens).to(device),
+        torch.from_numpy(marks).to(device),
+        first=max(1, first),  # nothing predicts the first token of a window without a start token
+        one_pass=one_pass,
+    )
+    return losses.cpu().double().numpy()
+
+
+def token_losses(
+    model: Decoder,
+    tokens: Int[Tensor, "batch time"],
+    marks: UInt8[Tensor, "batch time"],
+    *,
+    first: int = 1,
+    one_pass: int = ONE_PASS,
+    chunk: int = CHUNK,
+) -> Float[Tensor, "batch scored"]:
+    """Return the loss in nats of each token from `first` (at least 1) on, given all before it."""
+    if first < 1:
+        raise ValueError(f"first must be at least 1: nothing predicts token 0, was: {first}")
+    time, losses = tokens.shape[1], []
+    for start, hidden in hidden_states(model, tokens, marks, one_pass=one_pass, chunk=chunk):
+        low, high = max(first, start + 1), min(start + hidden.shape[1] + 1, time)
+        if low < high:
+            behind = hidden[:, low - 1 - start : high - 1 - start]
+            targets = tokens[:, low:high]
+            nll = token_nll(behind.flatten(0, 1), model.head.weight, targets.flatten())
+            losses.append(nll.view_as(targets))
+    return torch.cat(losses, 1) if losses else torch.zeros(len(tokens), 0)
+
+
+@torch.no_grad()
+def hidden_states(
+    model: Decoder,
+    tokens: Int[Tensor, "batch time"],
+    marks: UInt8[Tensor, "batch time"],
+    *,
+    one_pass: int = ONE_PASS,
+    chunk: int = CHUNK,
+) -> Iterator[tuple[int, Float[Tensor, "batch part width"]]]:
+    """Yield where each part of the rows starts, and the hidden states of its tokens, in order.
+
+    A row is read as one document, whatever its marks say. chunk: tokens per part of long rows.
+    """
+    marks = marks & ~(1 << DOCUMENT_BIT) & 0xFF
+    at = Positions.from_marks(marks, packed=False, levels=model.levels)
+    batch, time = tokens.shape
+    if time <= one_pass:
+        yield 0, model(tokens, at)
+        return
+    levels = ("token", "inter", "intra")
+    lengths = Lengths(**{name: getattr(at, name).amax(-1) + 1 for name in levels})
+    cache = Cache(batch=batch, capacity=time, lengths=lengths)
+    for start in range(0, time, chunk):
+        part = slice(start, start + chunk)
+        yield start, model(tokens[:, part], at[part], cache=cache)

@@ -58,7 +58,6 @@ class Losses:
         return np.asarray(sums[counts > 0] / counts[counts > 0])
 
     def mean(self) -> float:
-        """Return the mean over all scored tokens."""
         return _mean(self.nll[self.scored])
 
 

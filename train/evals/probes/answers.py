@@ -18,7 +18,7 @@ from segmenters.streaming.online import TokenMarker
 from train.errors import ConfigError
 from train.evals.probes.haystack import Texts
 from train.evals.probes.trials import Kind, Trial
-from train.evals.scoring.ruler import postprocessed, string_match_all, string_match_part
+from train.evals.scoring.metrics import postprocessed, string_match_all, string_match_part
 
 CHUNK = 1024  # tokens
 

@@ -16,7 +16,7 @@ import torch
 
 from bipe import Decoder, Positions
 from bipe.positions import DOCUMENT_BIT
-from train.evals.perplexity.losses import hidden_states
+from train.evals.perplexity.measure import hidden_states
 from train.evals.probes.answers import CHUNK
 from train.evals.probes.draws import Draw
 from train.evals.probes.haystack import Haystack, Texts

@@ -38,11 +38,9 @@ class Texts:
         return TokenMarker(segmenter=self.segmenter, pieces=self.pieces, levels=self.levels)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the ids of each text, int64 [tokens]."""
         return [ids.astype(np.int64) for ids, _ in self.tokenizer.encode_batch(texts)]
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text."""
         return [len(ids) for ids in self.encode(texts)]
 
     def answers(self, question: str, words: Sequence[str]) -> list[np.ndarray]:
@@ -54,10 +52,6 @@ class Texts:
             ids[size:] if len(ids) > size and np.array_equal(ids[:size], asked) else by_itself
             for ids, by_itself in zip(whole, alone, strict=True)
         ]
-
-    def spelt(self, ids: np.ndarray) -> bytes:
-        """Return the bytes of ids; special tokens have none."""
-        return b"".join([self.pieces[id] for id in ids.tolist()])
 
     def marks(self, ids: np.ndarray) -> np.ndarray:
         """Return the marks of a document of these ids, uint8 [tokens]."""

@@ -147,7 +147,6 @@ class Spread:
 
     @classmethod
     def of(cls, scores: Mapping[int, float]) -> Spread:
-        """Return mean and deviation of the scores by seed."""
         ordered = dict(sorted(scores.items()))
         deviation = stdev(ordered.values()) if len(ordered) > 1 else None
         return cls(mean=fmean(ordered.values()), deviation=deviation, scores=ordered)
@@ -210,7 +209,6 @@ def table(models: Sequence[ScoredModel]) -> str:
 
 
 def as_json(models: Sequence[ScoredModel]) -> str:
-    """Return the models as JSON."""
     return json.dumps({"format": FORMAT, "models": [asdict(m) for m in models]}, indent=1) + "\n"
 
 

@@ -31,7 +31,7 @@ from bipe import Decoder
 from bipe.decoder import start_bias
 from train.errors import ConfigError, RunError
 from train.fit.parallel import shards
-from train.fit.parallel.background import Background
+from train.fit.parallel.shards import Background
 
 
 class Sharded(ModelParallelStrategy):
@@ -151,10 +151,8 @@ def shard(model: Decoder, *, mesh: DeviceMesh, bf16: bool = False) -> None:
         )
     for block in model.blocks:
         if bf16:  # norms are computed in float32, and slow with weights of another dtype
-            norms: list[nn.Module] = [
-                part for part in block.modules() if isinstance(part, nn.RMSNorm)
-            ]
-            fully_shard(norms, mesh=mesh)
+            norms = (part for part in block.modules() if isinstance(part, nn.RMSNorm))
+            fully_shard([*norms], mesh=mesh)
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh)
 

@@ -23,8 +23,7 @@ from lightning.pytorch.strategies.launchers import _SubprocessScriptLauncher
 from train import stop
 from train.errors import is_mendable
 from train.fit.checkpoints import FitLoop, SaveCheckpoints
-from train.fit.parallel.launcher import Launcher, end_with_parent
-from train.fit.parallel.peers import Peers
+from train.fit.parallel.peers import Launcher, Peers, end_with_parent
 
 T = TypeVar("T")
 

@@ -109,7 +109,6 @@ class Memory:
 
     @property
     def moment(self) -> str:
-        """Return the moment of the peak."""
         return max(self.during, key=self.during.__getitem__)
 
     @property

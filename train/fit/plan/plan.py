@@ -373,11 +373,9 @@ def _faults(plan: Plan, placing: Placing) -> list[str]:
             "learning rate rises to the end; set schedule.warmup below steps"
         )
     if plan.data.sources and not plan.validations:
-        cure = (
-            "rows.validation_rows above 0"
-            if not plan.data.validation_rows
-            else (f"validate_every ({schedule.validate_every}) to at most {schedule.steps}")
-        )
+        cure = f"validate_every ({schedule.validate_every}) to at most {schedule.steps}"
+        if not plan.data.validation_rows:
+            cure = "rows.validation_rows above 0"
         found.append(f"the run never validates: set {cure}")
     found += [
         f"{each.source} is read {each.epochs:.1f} times: set fewer steps, or prepare more data"

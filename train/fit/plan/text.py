@@ -10,14 +10,13 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from train.fit.plan.plan import UTILISATION, OnDevice, Plan
+from train.fit.plan.plan import UTILISATION, Plan
 
 _HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days
 _WARNING = "[yellow]warning:[/] "
 
 
 def as_numbers(plan: Plan) -> dict[str, Any]:
-    """Return the plan as JSON can hold it."""
     found = asdict(plan)
     found["weights"]["total"] = plan.weights.total
     found["flops"] |= {"model": plan.flops.model, "device": plan.flops.device}
@@ -39,7 +38,7 @@ def lines(plan: Plan, *, title: str) -> Iterator[RenderableType]:
             f"  {escape(source.source)}: {source.tokens:,} tokens, read {source.epochs:.2f} times"
         )
     yield ""
-    yield from map(_attention, plan.on)
+    yield from (f"attention on {each.kind}: {each.path} ({each.reason})" for each in plan.on)
     yield ""
     yield _memory(plan)
     if plan.paces:
@@ -74,10 +73,6 @@ def _run(plan: Plan) -> str:
         f"{flops.forward / 1e6:,.2f} MFLOP per token forward, {flops.backward / 1e6:,.2f} "
         f"backward; {plan.total_flops:.3g} FLOP in total"
     )
-
-
-def _attention(each: OnDevice) -> str:
-    return f"attention on {each.kind}: {each.path} ({each.reason})"
 
 
 def _memory(plan: Plan) -> Table:

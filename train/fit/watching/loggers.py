@@ -17,6 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -70,7 +71,22 @@ class RunLogger(ABC):
         """Finish; return what to tell the user, or an empty text."""
 
 
-class Wandb(RunLogger):
+class _Client(RunLogger):
+    """A run of a package with the interface of wandb."""
+
+    _run: Any = None
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def figure(self, name: str, png: bytes, step: int) -> None:
+        from PIL import Image
+
+        picture = import_module(self.needs[0]).Image(Image.open(io.BytesIO(png)))
+        self._run.log({name: picture}, step=step)
+
+
+class Wandb(_Client):
     """One run of Weights & Biases, which a resumed training continues.
 
     offline: null: without a key (WANDB_API_KEY, netrc). Command lines, code and the terminal are
@@ -91,7 +107,6 @@ class Wandb(RunLogger):
         self._about: dict[str, Any] = {"project": project, "entity": entity, "group": group}
         self._about["tags"] = list(tags)
         self._offline = offline
-        self._run: Any = None
 
     def begin(self, run: About) -> str:
         import wandb as client
@@ -140,15 +155,6 @@ class Wandb(RunLogger):
             mode=mode,
             settings=settings,
         )
-
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def figure(self, name: str, png: bytes, step: int) -> None:
-        import wandb as client
-        from PIL import Image
-
-        self._run.log({name: client.Image(Image.open(io.BytesIO(png)))}, step=step)
 
     def end(self, *, failed: bool) -> str:
         try:
@@ -200,7 +206,7 @@ class TensorBoard(RunLogger):
         self._writer.flush()
 
 
-class Trackio(RunLogger):
+class Trackio(_Client):
     """A run of trackio, whose data base is in `folder`: trackio's own (TRACKIO_DIR) if null."""
 
     needs = ("trackio", "trackio")
@@ -222,15 +228,6 @@ class Trackio(RunLogger):
         )
         where = f"TRACKIO_DIR={self._place} " if self._place else ""
         return f"{where}trackio show --project {self._project}"
-
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def figure(self, name: str, png: bytes, step: int) -> None:
-        import trackio
-        from PIL import Image
-
-        self._run.log({name: trackio.Image(Image.open(io.BytesIO(png)))}, step=step)
 
     def end(self, *, failed: bool) -> str:
         self._run.finish()

@@ -17,7 +17,7 @@ from torch import Tensor
 from bipe import Decoder, Positions
 from bipe.encodings.base import Fed, Flat
 from bipe.loss import IGNORE
-from train.data.rows.batch import Batch
+from train.data.rows.loader import Batch
 
 _FIRST = 64  # tokens in the first bin of token indices
 
@@ -39,7 +39,6 @@ class StepLosses:
 
     @classmethod
     def of(cls, model: Decoder, rows: Any) -> Self:
-        """Return those of a model that is trained on the rows of a data module."""
         bilevel = isinstance(model.scheme, Fed) and not isinstance(model.scheme, Flat)
         return cls(sources=rows.source_names, row_length=rows.row_length, bilevel=bilevel)
 
@@ -59,7 +58,8 @@ class StepLosses:
         """
         targets, source = batch.targets, batch.source
         scored = (targets != IGNORE).float()
-        sums = [_by_bin(each, scored, _of_source(source, self._sources)[:, :, None])]
+        of = torch.arange(self._sources, device=source.device)[:, None] == source  # (bin, batch)
+        sums = [_by_bin(each, scored, of[:, :, None])]
         # Targets stand one token behind the inputs whose ids these are.
         sums.append(_by_bin(each, scored, _of_place(at.token + 1, self._tokens)))
         if len(self._segments):
@@ -91,10 +91,6 @@ class StepLosses:
 def _by_bin(each: Tensor, scored: Tensor, inside: Tensor) -> Tensor:
     """Return the summed loss and the number of targets of each bin: ``(2, bin)``."""
     return torch.stack([torch.where(inside, x, 0).sum((1, 2)) for x in (each, scored)]).double()
-
-
-def _of_source(source: Tensor, sources: int) -> Tensor:
-    return torch.arange(sources, device=source.device)[:, None] == source  # (bin, batch)
 
 
 def _of_place(index: Tensor, starts: Tensor) -> Tensor:

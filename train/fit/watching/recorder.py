@@ -2,7 +2,8 @@
 
 It reads one JSON object per line and ends with its input, so that a killed training leaves a
 finished log. What it says is one JSON string per line. Signals to the whole job are for the
-training, which ends this process when it is done.
+training, which ends this process when it is done. At the end it draws the curves of the run, and
+what was evaluated while training, from the run's files; it loads no torch.
 
 RUN/loggers/NAME.json keeps what was recorded last: a resumed run, which repeats some steps bit for
 bit, records each step once.
@@ -10,16 +11,19 @@ bit, records each step once.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from train.disk.files import read_json, read_lines, unsynced, write_whole
 from train.fit.watching import loggers
-from train.fit.watching.figures import figures
 from train.fit.watching.loggers import About, OfLightning, RunLogger
 
 FOLDER = "loggers"
@@ -37,7 +41,7 @@ class Recorder:
             name=begin["name"],
             config=begin["config"],
             facts=begin["facts"],
-            state=self._stored(),
+            state=read_json(self._state_file) or {},
         )
         self._logger = made(begin["logger"], allowed=tuple(begin["allowed"]))
 
@@ -62,18 +66,10 @@ class Recorder:
             told = self._logger.end(failed=failed)
         return told
 
-    def _stored(self) -> dict[str, Any]:
-        try:
-            state = json.loads(self._state_file.read_text())
-        except (OSError, ValueError):
-            return {}
-        return state if isinstance(state, dict) else {}
-
     def _store(self) -> None:
         self._state_file.parent.mkdir(exist_ok=True)
-        half = self._state_file.with_suffix(f".{os.getpid()}")
-        half.write_text(json.dumps(self._about.state))
-        half.replace(self._state_file)
+        with unsynced():
+            write_whole(self._state_file, json.dumps(self._about.state))
 
 
 def made(description: Mapping[str, Any], *, allowed: tuple[str, ...]) -> RunLogger:
@@ -124,6 +120,67 @@ def main() -> None:
         print(json.dumps(f"failed: {type(error).__name__}: {text}"), file=out, flush=True)
         status = 1
     os._exit(status)
+
+
+Lines = Mapping[str, Sequence[tuple[float, float]]]
+_INCHES, _DPI = (6.0, 3.6), 120
+_MOST = 12  # lines in a figure
+
+
+def figures(folder: Path) -> dict[str, bytes]:
+    """Return the figures of a run's folder by their names."""
+    drawn = {}
+    for name, (y_name, lines) in _subjects(folder).items():
+        if any(lines.values()):
+            drawn[f"figures/{name}"] = _png(lines, y_name=y_name)
+    return drawn
+
+
+def _subjects(folder: Path) -> dict[str, tuple[str, Lines]]:
+    rows = _rows(folder / "metrics.csv")
+    losses = {"training": _points(rows, "loss"), "validation": _points(rows, "validation_loss")}
+    places = [name for name in (rows[0] if rows else ()) if name.startswith("loss/token/")]
+    by_place = {name.rpartition("/")[2] + "+": _points(rows, name) for name in places}
+    return {
+        "loss": ("loss, nats per token", losses),
+        "loss_by_token_index": ("loss, by token index in the document", by_place),
+        "perplexity": ("perplexity", _evaluated(folder / "evaluation.jsonl")),
+    }
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        return list(csv.DictReader(io.StringIO(path.read_text())))
+    except OSError:
+        return []
+
+
+def _points(rows: Iterable[Mapping[str, str]], name: str) -> list[tuple[float, float]]:
+    return [(float(row["step"]), float(row[name])) for row in rows if row.get(name)]
+
+
+def _evaluated(path: Path) -> Lines:
+    """Return the perplexities that were measured while training, by source and length."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in read_lines(path):
+        if row.get("measure") == "perplexity" and row.get("step") and row.get("value"):
+            found[f"{row.get('source')}, {row.get('length')}"].append((row["step"], row["value"]))
+    return found
+
+
+def _png(lines: Lines, *, y_name: str) -> bytes:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
+    axes = figure.subplots()
+    for name, points in [(name, points) for name, points in lines.items() if points][:_MOST]:
+        axes.plot(*zip(*sorted(points), strict=True), label=name, marker="." * (len(points) < 30))
+    axes.set_xlabel("step")
+    axes.set_ylabel(y_name)
+    axes.legend(fontsize="small", frameon=False)
+    held = io.BytesIO()
+    figure.savefig(held, format="png")
+    return held.getvalue()
 
 
 if __name__ == "__main__":

@@ -69,7 +69,6 @@ class Tracking(Logger):
 
     @rank_zero_only
     def begin(self) -> None:
-        """Start the processes of the loggers."""
         if self._loggers:
             self._about["facts"] = self._facts()
         self._processes = [

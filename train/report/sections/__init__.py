@@ -5,9 +5,8 @@ A section without anything to show is None. `others` shows measures that no sect
 
 from train.report.content import Block, Section, Table, Words
 from train.report.formats import percent, short
-from train.report.sections.curves import Curves, bits, perplexity, positions, seeds
+from train.report.sections.curves import Curves, bits, live, perplexity, positions, seeds
 from train.report.sections.data import growth, segments
-from train.report.sections.live import live
 from train.report.sections.published import published
 from train.report.sections.scrolls import scrolls
 from train.report.sections.summary import account, headline, training
@@ -24,7 +23,6 @@ _KNOWN_BEGINNINGS = ("training_", "scrolls_", "trial_", "document_", "nll_by_", 
 
 
 def sections(results: Results) -> list[Section]:
-    """Return the sections that have something to show."""
     made = [
         headline(results), perplexity(results), seeds(results), arithmetic(results),
         retrieval(results), probes(results), scrolls(results), stretch(results), others(results),

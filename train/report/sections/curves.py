@@ -1,4 +1,4 @@
-"""Perplexity against length, over seeds and in bits per byte; loss by position."""
+"""Perplexity against length, over seeds and in bits per byte; loss by position; while training."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +29,7 @@ from train.report.formats import (
     change,
     count,
     fixed,
+    percent,
     short,
     spread,
     times,
@@ -125,7 +126,6 @@ class Curves:
 
 
 def guides(arms: Sequence[Arm]) -> list[Guide]:
-    """Return a guide at each training length."""
     lengths = sorted({arm.row_length for arm in arms if arm.row_length})
     return [Guide(at=length, label=f"trained at {count(length)}") for length in lengths]
 
@@ -298,3 +298,29 @@ def window_means(cells: pd.DataFrame, windows: Sequence[tuple[int, int]]) -> pd.
         total=("total", lambda held: held.sum(skipna=False)), tokens=("tokens", "sum")
     )
     return made.assign(value=made.total / made.tokens, low=math.nan, high=math.nan).reset_index()
+
+
+def live(results: Results) -> Section | None:
+    """Show a chart for each measure, source, task and length that was followed over steps."""
+    means = results.means
+    held = means[
+        means.step.notna() & means.measure.isin(("perplexity", "accuracy")) & means.depth.isna()
+    ]
+    figures = []
+    for (measure, source, task, length), cells in held.groupby(
+        ["measure", "source", "task", "length"], sort=False
+    ):
+        name = ", ".join(map(str, filter(None, (measure, task, source, f"{length:.0f} tokens"))))
+        shares = measure == "accuracy"
+        chart = Curves(
+            name="_".join(map(str, filter(None, ("live", measure, task, source, int(length))))),
+            y_name=name, cells=cells, x="step", x_name="step", x_scale="linear",
+            styles=results.looks, pick=max if shares else min, write=percent if shares else short,
+        )  # fmt: skip
+        figures.append(chart.figure(name))
+    words = (
+        "The measurements of bipe evaluate on the weights of some steps, on held-out text of the "
+        "split that callbacks.evaluation.split names."
+    )
+    title = "While training"
+    return Section("live", title, [Words(words), *figures]) if figures else None

@@ -19,7 +19,6 @@ _MEANS = {"mean": "mean", "mean_without_quality": "mean without QuALITY"}
 
 
 def scrolls(results: Results) -> Section | None:
-    """Show the scores and the outputs of each split."""
     rows = scrolls_rows(results)
     if rows.empty:
         return None

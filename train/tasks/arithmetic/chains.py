@@ -19,8 +19,7 @@ from typing import ClassVar
 from train.data.reading.documents import Document, Part, Reader, part_size, ranges
 from train.disk.files import write_whole
 from train.errors import DataError
-from train.tasks.arithmetic.expression import require_prime
-from train.tasks.arithmetic.problems import Order, Problems, steps, tree
+from train.tasks.arithmetic.problems import Order, Problems, require_prime, steps, tree
 
 _LINE_BYTES = 25  # of a chain with spaces, roughly; used to divide the work
 _PROBLEM_BYTES = 30

@@ -13,8 +13,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import END
 from train.errors import DataError
-from train.tasks.arithmetic.expression import OPERATORS
-from train.tasks.arithmetic.problems import EQUALS
+from train.tasks.arithmetic.problems import EQUALS, OPERATORS
 
 _UNKNOWN = "<unk>"
 

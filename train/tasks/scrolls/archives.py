@@ -240,7 +240,6 @@ def _text(row: Mapping[str, Any], field: str, *, where: str) -> str:
 
 
 def tasks() -> list[str]:
-    """Return the names of all tasks, both of SCROLLS and synthetic."""
     return sorted(_descriptions())
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from segmenters import Segmenter, SegmenterError
 from segmenters.align import SEGMENT, mark
+from train.data.reading.documents import grouped
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.manifest import plain
 from train.errors import DataError
@@ -117,7 +118,6 @@ class Counts:
 
 
 def counted(kept: Iterable[Kept]) -> Counts:
-    """Return the counts of many examples together."""
     cut = [(one.prompt_cut, one.output_cut) for one in kept]
     return Counts(
         examples=len(cut),
@@ -241,13 +241,5 @@ def _cuts(example: Example, segmenter: Segmenter) -> npt.NDArray[np.int64]:
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
-    batch: list[Example] = []
-    size = 0
-    for example in examples:
-        batch.append(example)
-        size += sum(len(part.text) for part in example.parts)
-        if size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    sized = ((example, sum(len(part.text) for part in example.parts)) for example in examples)
+    return (batch for batch, _ in grouped(sized, size=_BATCH_CHARACTERS))

@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from segmenters import Newline
+from tests.train.data.corpora import prepared
 from train.data.preparing.engines import Local
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from train.data.preparing.source import Source
 from train.data.reading import documents as parts
+from train.data.reading.documents import Split
 from train.data.reading.files import JSONL, TextFiles
-from train.data.reading.split import Split
-from train.data.tokenizing.vocabulary import TrainBPE
 
 PART_BYTES = 4000
 ROOT = Path(__file__).parents[4]
@@ -69,27 +68,9 @@ def sources(folder, *, seconds=0.0):
 
 def run(folder, out, *, workers=1, seconds=0.0, **options):
     """Prepare in this process."""
-    return prepare(
-        Corpus(
-            sources=sources(folder, seconds=seconds),
-            tokenizer=TrainBPE(vocab_size=300),
-            split=Split(validation=0.1, test=0.2),
-        ),
-        out=out,
-        if_exists=options.pop("if_exists", "auto"),
-        engine=options.pop("engine", Local(workers=workers)),
-        progress=False,
-        **options,
-    )
-
-
-def content(folder):
-    """Bytes of every file below a folder."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    options = {"if_exists": "auto", "engine": Local(workers=workers)} | options
+    corpus = {"split": Split(validation=0.1, test=0.2)}
+    return prepared(sources(folder, seconds=seconds), out, vocab_size=300, corpus=corpus, **options)
 
 
 def descendants(pid):

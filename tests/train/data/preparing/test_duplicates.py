@@ -8,17 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Newline
-from tests.train.data.preparing.disturbed import content
+from tests.train.data.corpora import content, prepared
 from train.data.preparing import duplicates
 from train.data.preparing.duplicates import ROW, hash_of
 from train.data.preparing.engines import Local
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Length, Source
+from train.data.preparing.source import Length, Source
 from train.data.reading import documents as parts
+from train.data.reading.documents import SPLITS, Split
 from train.data.reading.files import JSONL
-from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
-from train.data.tokenizing.vocabulary import TrainBPE
 
 WHITE = st.sampled_from(["", " ", "\n", "\t\n ", "\u3000"])
 
@@ -86,17 +84,8 @@ def test_the_first_of_equal_documents_stays(tmp_path, monkeypatch, workers):
         reader = JSONL(path=path, id_key="id")
         filters = [Length(min_characters=120, max_characters=10_000)]
         sources[name] = Source(documents=reader, segmenter=Newline(), filters=filters)
-    made = prepare(
-        Corpus(
-            sources=sources,
-            tokenizer=TrainBPE(vocab_size=270),
-            split=Split(validation=0.2, test=0.2),
-            deduplicate=True,
-        ),
-        out=tmp_path / "out",
-        engine=Local(workers=workers),
-        progress=False,
-    )
+    corpus = {"split": Split(validation=0.2, test=0.2), "deduplicate": True}
+    made = prepared(sources, tmp_path / "out", corpus=corpus, engine=Local(workers=workers))
     for name, ids in expected.items():
         found = []
         for split in SPLITS:
@@ -107,16 +96,6 @@ def test_the_first_of_equal_documents_stays(tmp_path, monkeypatch, workers):
         assert dropped + len(ids) == 61 and entry["duplicates"] > 5
     assert "duplicates" in (tmp_path / "out" / "README.md").read_text()
     if workers == 2:
-        again = prepare(
-            Corpus(
-                sources=sources,
-                tokenizer=TrainBPE(vocab_size=270),
-                split=Split(validation=0.2, test=0.2),
-                deduplicate=True,
-            ),
-            out=tmp_path / "one",
-            engine=Local(workers=1),
-            progress=False,
-        )
+        again = prepared(sources, tmp_path / "one", corpus=corpus, engine=Local(workers=1))
         assert not again.kept
         assert content(tmp_path / "one") == content(tmp_path / "out")

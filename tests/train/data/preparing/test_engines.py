@@ -10,7 +10,8 @@ from pathlib import Path
 import dill
 import pytest
 
-from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, content, run, write_corpus
+from tests.train.data.corpora import content
+from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, run, write_corpus
 from train.data.preparing.engines import Local, Ray, Slurm, pipeline
 from train.data.reading import documents as parts
 from train.errors import DataError, MissingPackage

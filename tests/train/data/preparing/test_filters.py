@@ -3,25 +3,17 @@
 import pytest
 
 from segmenters import Newline
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Datatrove, Language, Length, Source
+from tests.train.data import corpora
+from train.data.preparing.source import Datatrove, Language, Length, Source
+from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
-from train.data.reading.split import Split
-from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import DataError
 
 
 def prepared(folder, filters):
     source = Source(documents=TextFiles(path=folder), segmenter=Newline(), filters=filters)
-    return prepare(
-        Corpus(
-            sources={"tiny": source},
-            tokenizer=TrainBPE(vocab_size=270),
-            split=Split(validation=0.0, test=0.0),
-        ),
-        out=folder / "out",
-        progress=False,
-    )
+    corpus = {"split": Split(validation=0.0, test=0.0)}
+    return corpora.prepared({"tiny": source}, folder / "out", corpus=corpus)
 
 
 def test_filters_count_what_they_drop_in_their_order(tmp_path):

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.train.data.corpora import content
 from tests.train.data.preparing.disturbed import (
     PART_BYTES,
     ROOT,
-    content,
     descendants,
     run,
     write_corpus,
 )
 from train.data.reading import documents as parts
-from train.data.reading.split import SPLITS
+from train.data.reading.documents import SPLITS
 from train.data.store.shards import open_dataset
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

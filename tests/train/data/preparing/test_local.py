@@ -8,14 +8,14 @@ import pytest
 
 from segmenters import Newline
 from segmenters.base import SegmenterError
-from tests.train.data.preparing.disturbed import PART_BYTES, content, run, sources, write_corpus
+from tests.train.data import corpora
+from tests.train.data.corpora import content
+from tests.train.data.preparing.disturbed import PART_BYTES, run, sources, write_corpus
 from train.data.preparing.engines import Local
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from train.data.preparing.source import Source
 from train.data.reading import documents as parts
-from train.data.reading.split import SPLITS, Split
+from train.data.reading.documents import SPLITS
 from train.data.store.shards import open_dataset
-from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import DataError
 
 
@@ -67,28 +67,16 @@ def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
     made = {}
     for size in (1500, 4000, 10**9):
         monkeypatch.setattr(parts, "SMALLEST", size)
-        prepare(
-            Corpus(sources=sources(tmp_path / "in"), tokenizer=TrainBPE(vocab_size=300)),
-            out=tmp_path / str(size),
-            engine=Local(workers=1),
-            progress=False,
-        )
+        given = sources(tmp_path / "in")
+        corpora.prepared(given, tmp_path / str(size), vocab_size=300, engine=Local(workers=1))
         made[size] = content(tmp_path / str(size))
     assert made[1500] == made[4000] == made[10**9]
 
 
 def prepared(folder, out, segmenter, *, workers):
     given = sources(folder)["rows"].documents
-    return prepare(
-        Corpus(
-            sources={"rows": Source(documents=given, segmenter=segmenter)},
-            tokenizer=TrainBPE(vocab_size=300),
-            split=Split(),
-        ),
-        out=out,
-        engine=Local(workers=workers),
-        progress=False,
-    )
+    source = Source(documents=given, segmenter=segmenter)
+    return corpora.prepared({"rows": source}, out, vocab_size=300, engine=Local(workers=workers))
 
 
 def test_a_document_that_kills_every_worker_ends_the_run(tmp_path):

@@ -9,10 +9,11 @@ import pytest
 from segmenters import Auto, Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
+from tests.train.data.corpora import content, prepared
 from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
+from train.data.reading.documents import SPLITS, Split
 from train.data.reading.files import JSONL, TextFiles
-from train.data.reading.split import SPLITS, Split
 from train.data.store.folder import read_top
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
@@ -24,17 +25,7 @@ SPLIT = Split(validation=0.2, test=0.3)
 @pytest.fixture
 def corpus(tmp_path):
     draw = np.random.default_rng(0)
-    words = [
-        "cat",
-        "sat",
-        "on",
-        "the",
-        "mat",
-        "42",
-        "\u4e2d\u6587",
-        "\N{GRINNING FACE}",
-        "def f():",
-    ]
+    words = ["cat", "sat", "on", "the", "mat", "42", "\u4e2d\u6587", "\U0001f600", "def f():"]
     rows = []
     for number in range(40):
         picked = draw.choice(words, int(draw.integers(1, 300)))
@@ -50,22 +41,8 @@ def run(corpus, out, *, segmenter=None, tokenizer=None, split=SPLIT, if_exists="
     source = Source(
         documents=JSONL(path=corpus, id_key="id", **reader), segmenter=segmenter or Newline()
     )
-    return prepare(
-        Corpus(
-            sources={"tiny": source}, tokenizer=tokenizer or TrainBPE(vocab_size=270), split=split
-        ),
-        out=out,
-        if_exists=if_exists,
-        progress=False,
-    )
-
-
-def content(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    made = {"tokenizer": tokenizer, "corpus": {"split": split}}
+    return prepared({"tiny": source}, out, if_exists=if_exists, **made)
 
 
 def test_preparing_twice_gives_the_same_bytes(corpus, tmp_path):
@@ -208,15 +185,9 @@ def test_random_bytes_are_documents_too(tmp_path):
     for number in range(8):
         (tmp_path / f"{number}.bin").write_bytes(draw.bytes(500 * number))
     reader = TextFiles(path=tmp_path, pattern="*.bin")
-    result = prepare(
-        Corpus(
-            sources={"noise": Source(documents=reader, segmenter=Newline())},
-            tokenizer=TrainBPE(vocab_size=280),
-            split=Split(ids={"train": [f"{number}.bin" for number in range(8)]}),
-        ),
-        out=tmp_path / "out",
-        progress=False,
-    )
+    split = Split(ids={"train": [f"{number}.bin" for number in range(8)]})
+    given = {"vocab_size": 280, "corpus": {"split": split}}
+    result = prepared({"noise": reader}, tmp_path / "out", **given)
     source = result.manifest["sources"]["noise"]
     assert source["empty"] == 1
     assert source["splits"]["train"]["documents"] == 7
@@ -274,10 +245,8 @@ def test_requests_that_cannot_be_served_are_refused_before_work(corpus, tmp_path
 
 
 def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
-    source = Source(documents=JSONL(path=corpus, id_key="id"), segmenter=Newline())
-    prepare(
-        Corpus(sources={"tiny": source}, tokenizer=TrainBPE(vocab_size=300)), out=tmp_path / "out"
-    )
+    reader = JSONL(path=corpus, id_key="id")
+    prepared({"tiny": reader}, tmp_path / "out", vocab_size=300, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["tokenizer", "1 parts of tiny"]
     assert "40 documents" in lines[2]
@@ -305,8 +274,5 @@ def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
     )
     data = open_dataset(tmp_path / "out" / "tiny" / "train")
     marks = {id: data.document(index)[1] for index, id in enumerate(data.document_ids())}
-    assert {id: int((mark & 2 > 0).sum()) for id, mark in marks.items()} == {
-        "a.py": 3,
-        "b": 3,
-        "c": 3,
-    }
+    segments = {id: int((mark & 2 > 0).sum()) for id, mark in marks.items()}
+    assert segments == dict.fromkeys(("a.py", "b", "c"), 3)

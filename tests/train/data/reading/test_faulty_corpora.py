@@ -4,14 +4,11 @@ import json
 
 import pytest
 
-from segmenters import Newline
+from tests.train.data import corpora
 from train.data.preparing.engines import Local
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from train.data.reading.documents import SPLITS, Split
 from train.data.reading.files import JSONL, TextFiles
-from train.data.reading.split import SPLITS, Split
 from train.data.store.shards import open_dataset
-from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import DataError
 
 LINES = {
@@ -23,16 +20,9 @@ LINES = {
 
 
 def prepared(reader, out, **options):
-    return prepare(
-        Corpus(
-            sources={"tiny": Source(documents=reader, segmenter=Newline())},
-            tokenizer=TrainBPE(vocab_size=270),
-            split=Split(validation=0.2, test=0.2),
-        ),
-        out=out,
-        progress=False,
-        engine=Local(workers=1),
-        **options,
+    corpus = {"split": Split(validation=0.2, test=0.2)}
+    return corpora.prepared(
+        {"tiny": reader}, out, corpus=corpus, engine=Local(workers=1), **options
     )
 
 

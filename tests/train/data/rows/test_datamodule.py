@@ -1,4 +1,4 @@
-"""The data module in a trainer: resume is exact, and another order is refused."""
+"""The data module in a trainer: resume is exact, another order is refused; what a run will read."""
 
 import json
 
@@ -6,15 +6,20 @@ import lightning
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from segmenters import Newline
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from tests.train.data.corpora import prepared, write_words
+from tests.train.data.streams import Stream
+from tests.train.studies import quiet_trainer
+from train.data.preparing.source import Source
+from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
-from train.data.reading.split import Split
-from train.data.rows.datamodule import LMDataModule
-from train.data.rows.mixture import Mixture
-from train.data.tokenizing.vocabulary import TrainBPE
+from train.data.rows.datamodule import LMDataModule, row_statistics, table
+from train.data.rows.order import RowOrder
+from train.data.rows.packing import PACKINGS, Packing, Rows
+from train.data.rows.sets import Mixture
 from train.disk.manifest import store
 from train.errors import DataError
 
@@ -22,32 +27,18 @@ from train.errors import DataError
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
-    draw = np.random.default_rng(0)
-    for source in ("prose", "code"):
-        (root / source).mkdir()
-        for number in range(6):
-            words = draw.choice(["cat", "sat", "mat\n", "dog", "ran."], 120)
-            (root / source / f"{number}.txt").write_text(" ".join(words))
+    write_words(root, files=6, words=120)
     splits = {
         "prose": Split(
             ids={"train": list(names(0, 4)), "validation": ["4.txt"], "test": ["5.txt"]}
         ),
         "code": Split(ids={"train": list(names(0, 6))}),
     }
-    prepare(
-        Corpus(
-            sources={
-                name: Source(
-                    documents=TextFiles(path=root / name), segmenter=Newline(), split=split
-                )
-                for name, split in splits.items()
-            },
-            tokenizer=TrainBPE(vocab_size=300),
-        ),
-        out=root / "out",
-        progress=False,
-    )
-    return root / "out"
+    sources = {
+        name: Source(documents=TextFiles(path=root / name), segmenter=Newline(), split=split)
+        for name, split in splits.items()
+    }
+    return prepared(sources, root / "out", vocab_size=300).folder
 
 
 def names(first, last):
@@ -84,17 +75,7 @@ class Watches(lightning.LightningModule):
 
 def fit(folder, *, steps, root, ckpt=None, **options):
     model, data = Watches(), module(folder, mixture=Mixture(sources={"prose": 1}), **options)
-    trainer = lightning.Trainer(
-        max_steps=steps,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        num_sanity_val_steps=0,
-        default_root_dir=root,
-    )
+    trainer = quiet_trainer(root, max_steps=steps, num_sanity_val_steps=0)
     trainer.fit(model, datamodule=data, ckpt_path=ckpt)
     return trainer, model, data
 
@@ -171,3 +152,44 @@ def test_a_loader_needs_a_trainer(folder):
     assert module(folder, mixture=Mixture(sources={"prose": 1, "code": 0})).source_names == [
         "prose"
     ]
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@settings(deadline=None, max_examples=60)
+@given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=20), row_length=st.integers(1, 40))
+def test_they_are_what_reading_counts(packing, lengths, row_length):
+    rows = Rows(data=Stream(lengths), row_length=row_length, packing=Packing(strategy=packing))
+    (found,) = row_statistics(RowOrder(rows={"x": rows}), rows=3 * len(rows))
+    padding = targets = documents = long = 0
+    ends = np.cumsum(lengths)
+    for number in range(len(rows)):
+        row = rows.row(number)
+        inputs = min(row_length, row_length + 1 - row.padding)
+        padding += row_length - inputs
+        documents += int((row.marks[:inputs] & 1).sum())
+        targets += int(rows.targets(number))
+        of = np.searchsorted(ends, row.tokens[:inputs], side="right")  # a stream of 0, 1, 2 ...
+        long += int((np.array(lengths)[of] >= row_length).sum())
+        assert rows.long_share(number + 1) == pytest.approx(
+            long / ((number + 1) * row_length - padding)
+        )
+    places = len(rows) * row_length
+    assert found.padding == pytest.approx(padding / places)
+    assert found.targets == pytest.approx(targets / places)
+    if packing in ("concat", "long_first"):
+        assert found.documents_per_row == pytest.approx(documents / len(rows))
+    assert found.long_documents == rows.long_share(len(rows))
+    assert (found.rows, found.read, found.epochs) == (len(rows), 3 * len(rows), 3.0)
+    assert (found.documents, found.tokens) == (len(lengths), sum(lengths))
+
+
+def test_the_table_has_a_line_a_source():
+    rows = {name: Rows(data=Stream([50] * 9), row_length=10) for name in ("prose", "code")}
+    mixture = RowOrder(rows=rows, weights={"prose": 3, "code": 1})
+    found = row_statistics(mixture, rows=180)
+    assert [each.read for each in found] == [135, 45]
+    head, *lines = table(found)
+    assert [line.split()[0] for line in lines] == ["prose", "code"]
+    assert [line.split()[3] for line in lines] == ["3.000", "1.000"]
+    assert len({len(line) for line in (head, *lines)}) == 1
+    assert np.isclose(found[0].documents_per_row, 1.0)

@@ -8,9 +8,8 @@ import torch
 
 from bipe.positions import Carry, Positions
 from tests.train.data.streams import Stream
-from train.data.rows.batch import IGNORED
 from train.data.rows.curriculum import Curriculum, Stages
-from train.data.rows.loader import RowLoader
+from train.data.rows.loader import IGNORED, RowLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import PACKINGS, Packing, Rows
 from train.errors import DataError

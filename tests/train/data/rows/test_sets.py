@@ -6,15 +6,13 @@ import lightning
 import pytest
 import torch
 
-from segmenters import Newline
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from tests.train.data import corpora
+from tests.train.studies import quiet_trainer
+from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
-from train.data.reading.split import Split
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.mixture import Mixture
-from train.data.rows.sets import DataSets
+from train.data.rows.sets import DataSets, Mixture
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
 
@@ -32,26 +30,16 @@ def prepared(tmp_path_factory):
     root = tmp_path_factory.mktemp("sets")
     split = Split(ids={"train": ["0.txt", "1.txt", "2.txt"], "validation": ["3.txt"]})
     made = {
-        "web": ({"prose": "the cat sat"}, Newline(), TrainBPE(vocab_size=280)),
-        "books": ({"prose": "a dog ran", "plays": "to be"}, Newline(), None),
-        "other": ({"prose": "le chat"}, Newline(), TrainBPE(vocab_size=270)),
+        "web": ({"prose": "the cat sat"}, TrainBPE(vocab_size=280)),
+        "books": ({"prose": "a dog ran", "plays": "to be"}, LoadTokenizer(path=root / "web")),
+        "other": ({"prose": "le chat"}, TrainBPE(vocab_size=270)),
     }
-    for name, (sources, segmenter, tokenizer) in made.items():
-        prepare(
-            Corpus(
-                sources={
-                    source: Source(
-                        documents=texts(root / "text" / name / source, 4, words),
-                        segmenter=segmenter,
-                        split=split,
-                    )
-                    for source, words in sources.items()
-                },
-                tokenizer=tokenizer or LoadTokenizer(path=root / "web"),
-            ),
-            out=root / name,
-            progress=False,
-        )
+    for name, (words_of, tokenizer) in made.items():
+        readers = {
+            source: texts(root / "text" / name / source, 4, words)
+            for source, words in words_of.items()
+        }
+        corpora.prepared(readers, root / name, tokenizer=tokenizer, corpus={"split": split})
     return {name: str(root / name) for name in made}
 
 
@@ -189,18 +177,9 @@ class Watches(lightning.LightningModule):
 def fit(folder, root, *, steps, model=None, ckpt=None, **options):
     data = module(folder, validation_rows=0, **options)
     model = model or Watches()
-    trainer = lightning.Trainer(
-        max_steps=steps,
-        max_epochs=-1,
-        accumulate_grad_batches=data.global_batch // data.micro_batch,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        default_root_dir=root,
-    )
+    micro = data.global_batch // data.micro_batch
+    options = {"max_epochs": -1, "accumulate_grad_batches": micro}
+    trainer = quiet_trainer(root, max_steps=steps, **options)
     trainer.fit(model, datamodule=data, ckpt_path=ckpt)
     return trainer, model, data
 

@@ -1,4 +1,4 @@
-"""One process to a folder: held locks are named, those of the dead do not count."""
+"""One process to a folder: held locks are named, those of the dead do not count; whole writes."""
 
 import os
 import socket
@@ -10,6 +10,7 @@ import pytest
 
 from tests.train.data.preparing.disturbed import run, write_corpus
 from train.disk import lock
+from train.disk.files import Output, write_whole
 from train.disk.lock import holder, locked
 from train.errors import DataError
 
@@ -118,3 +119,16 @@ def test_two_runs_into_one_folder(tmp_path):
         run(tmp_path / "in", tmp_path / "out")
     run(tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out" / ".part").exists()
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    write_whole(tmp_path / "a", "old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(DataError, match="no room"):
+        write_whole(tmp_path / "a", "new")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
+    output = Output(tmp_path / "b")
+    with pytest.raises(DataError, match="no room"):
+        output.commit()
+    output.discard()
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]

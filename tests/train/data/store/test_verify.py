@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmenters import Newline
+from tests.train.data import corpora
 from train.cli import main
-from train.data.preparing.prepare import prepare
-from train.data.preparing.source import Corpus, Source
+from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
-from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import write_top
 from train.data.store.verify import data_faults
-from train.data.tokenizing.vocabulary import TrainBPE
 from train.disk.files import BLOCK, Checksum, checksum, differing
 from train.disk.manifest import store
 from train.errors import DataError
@@ -26,25 +23,10 @@ from train.errors import DataError
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     root = tmp_path_factory.mktemp("verify")
-    draw = np.random.default_rng(0)
-    for source in ("prose", "code"):
-        (root / source).mkdir()
-        for number in range(9):
-            words = draw.choice(["cat", "sat", "mat\n", "dog", "ran."], 60)
-            (root / source / f"{number}.txt").write_text(" ".join(words))
-    prepare(
-        Corpus(
-            sources={
-                name: Source(documents=TextFiles(path=root / name), segmenter=Newline())
-                for name in ("prose", "code")
-            },
-            tokenizer=TrainBPE(vocab_size=270),
-            split=Split(validation=0.3, test=0.2),
-        ),
-        out=root / "out",
-        progress=False,
-    )
-    return root / "out"
+    corpora.write_words(root, files=9, words=60)
+    readers = {name: TextFiles(path=root / name) for name in ("prose", "code")}
+    split = Split(validation=0.3, test=0.2)
+    return corpora.prepared(readers, root / "out", corpus={"split": split}).folder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from bipe.layouts import from_official
 from segmenters import official_marks
-from train.evals.perplexity.losses import score
+from train.evals.perplexity.measure import score
 from train.evals.perplexity.protocols import BipeBlocks, FullContext, LastK, Sliding, Yarn
 from train.evals.texts import Stream
 

@@ -6,7 +6,7 @@ import torch
 from bipe import Decoder, Positions
 from bipe.extension import extend_config
 from tests.bipe.conftest import SCHEMES, small_decoder, stretch
-from train.evals.perplexity.losses import hidden_states, token_losses
+from train.evals.perplexity.measure import hidden_states, token_losses
 
 NOTES = {
     "row_length": 24,

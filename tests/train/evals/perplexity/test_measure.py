@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
+from tests.train.data.streams import Stream
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 from train.evals.loop import Subject
 from train.evals.perplexity import Choice, Perplexity
-from train.evals.perplexity.losses import score
+from train.evals.perplexity.measure import score
 from train.evals.perplexity.protocols import Windows
 from train.evals.rows import Row
 from train.evals.texts import Excerpts, HeldOut
@@ -243,3 +244,13 @@ def test_what_a_text_was_packed_with_plays_no_part(held_out):
     marked[0, 20] = 1  # a document starts
     plain, other = (measured(model, Excerpts(tokens, m, 64))["nll"] for m in (marks, marked))
     assert plain == other
+
+
+def test_the_first_documents_that_are_long_enough_are_taken_from_their_start(tokenizer):
+    held = HeldOut({"x": Stream([3, 9, 4, 8, 20])}, tokenizer)
+    found = held.excerpts("x", lengths=[3, 8], limit=2)
+    assert found.tokens.tolist() == [[*range(3, 11)], [*range(16, 24)]]
+    assert (found.marks[:, 0] == 3).all()
+    assert held.excerpts("x", lengths=[4, 21], limit=9).tokens[:, 0].tolist() == [3, 12, 16, 24]
+    with pytest.raises(DataError, match="no document has 21 tokens"):
+        held.excerpts("x", lengths=[21], limit=2)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.bipe.conftest import small_decoder
 from train.errors import ConfigError
-from train.evals.perplexity.losses import score
-from train.evals.perplexity.measure import perplexity
+from train.evals.perplexity.measure import perplexity, score
 from train.evals.perplexity.protocols import (
     PROTOCOLS,
     BipeBlocks,

@@ -1,10 +1,12 @@
-"""Trials: of exact length, marked by the rules of the data, with what is asked for in them."""
+"""Draws, fair and the same for ever; trials of exact length, marked by the rules of the data."""
 
 import hashlib
 import re
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 from segmenters import anchors_from_offsets, mark
 from tests.train.evals.probes.conftest import SEGMENTERS, hay_for, haystack, prose
@@ -26,6 +28,10 @@ def hay(texts):
     return hay_for(texts)
 
 
+def spelt(texts, ids):
+    return b"".join(texts.pieces[id] for id in ids.tolist())
+
+
 def made(name, hay, *, length, depth=0.5, seed=0, candidates=10):
     kind = KINDS[name]
     depth = depth if kind.deep else None
@@ -43,7 +49,7 @@ def test_a_trial_has_its_length_its_answers_and_the_marks_of_its_text(name, hay,
         if found is None:
             continue
         assert len(found.tokens) == len(found.marks) == length
-        text = texts.spelt(found.tokens).decode()
+        text = spelt(texts, found.tokens).decode()
         assert all(answer in text for answer in found.answers)
         assert found.right.sum() == len(found.answers) < len(found.right)
         ends = np.cumsum([len(texts.pieces[id]) for id in found.tokens])  # ASCII: bytes, characters
@@ -58,7 +64,7 @@ def test_a_trial_has_its_length_its_answers_and_the_marks_of_its_text(name, hay,
 def test_the_needle_stands_at_its_depth_and_distance(name, depth, hay, texts):
     found = made(name, hay, length=3000, depth=depth)
     (answer,) = found.answers
-    before, told, behind = texts.spelt(found.tokens).decode().partition(answer)
+    before, told, behind = spelt(texts, found.tokens).decode().partition(answer)
     assert answer not in behind
     assert len(before) / len(before + told + behind) == pytest.approx(depth, abs=0.08)
     if name == "qa":  # its answer stands inside the passage
@@ -72,12 +78,12 @@ def test_the_needle_stands_at_its_depth_and_distance(name, depth, hay, texts):
 
 def test_statements_stand_before_segments_and_leave_the_text_as_it_was(hay, texts):
     found = made("niah_multikey", hay, length=3000)
-    text = texts.spelt(found.tokens).decode()
+    text = spelt(texts, found.tokens).decode()
     stated = re.findall(r"[ \n]?The secret number of [a-z]+-[a-z]+ is \d{7}\.\n?", text)
     assert len(stated) == 4
     for each in stated:
         text = text.replace(each, "\n" if each[0] == each[-1] == "\n" else "", 1)
-    whole = texts.spelt(hay.data.tokens).decode()  # it may come again
+    whole = spelt(texts, hay.data.tokens).decode()  # it may come again
     intro, _, rest = text.partition("\n")
     assert intro.startswith("Remember")
     assert rest.rpartition("\nWhat is")[0].strip() in whole + whole
@@ -87,7 +93,7 @@ def test_variables_are_set_from_variables_that_are_set(hay, texts):
     for seed in range(20):
         found = made("variables", hay, length=700, seed=seed)
         known = {}
-        text = texts.spelt(found.tokens).decode()
+        text = spelt(texts, found.tokens).decode()
         for name, value in re.findall(r"VAR ([A-Z]{5}) = (?:VAR )?(\w+)\.", text):
             known[name] = known[value] if value.isalpha() else value
         asked = re.search(r"value (\d+)\?", text)[1]
@@ -99,7 +105,7 @@ def test_a_question_is_answered_by_one_passage_of_many(hay, texts):
     asked = set()
     for seed in range(12):
         found = made("qa", hay, length=3000, seed=seed)
-        text = texts.spelt(found.tokens).decode()
+        text = spelt(texts, found.tokens).decode()
         told = re.findall(
             r"(\w+) lies on the river (\w+)\. It was founded by (\w+)\. .* trade in (\w+)\.", text
         )
@@ -109,7 +115,7 @@ def test_a_question_is_answered_by_one_passage_of_many(hay, texts):
         (place,) = (i for i, word in enumerate(("lies", "river", "founded", "trade")) if
                     i and re.search(rf"\b{word}\b", question))  # fmt: skip
         assert found.answers == (town[place],)
-        words = {texts.spelt(ids).decode() for ids in found.candidates}
+        words = {spelt(texts, ids).decode() for ids in found.candidates}
         assert words <= {f" {other[place]}" for other in told} and len(words) == 10
         asked.add(place)
     assert asked == {1, 2, 3}
@@ -119,7 +125,7 @@ def test_a_question_is_answered_by_one_passage_of_many(hay, texts):
 def test_the_words_asked_for_come_most_often(name, asked, hay, texts):
     for length in (700, 3000):
         found = made(name, hay, length=length)
-        listed = texts.spelt(found.tokens).decode().partition("most often.")[2]
+        listed = spelt(texts, found.tokens).decode().partition("most often.")[2]
         words = listed.rpartition("\nWhich")[0].split()
         counts = {word: words.count(word) for word in set(words)}
         most = sorted(counts, key=counts.__getitem__)[-asked:]
@@ -130,8 +136,8 @@ def test_the_words_asked_for_come_most_often(name, asked, hay, texts):
 
 def test_numbers_without_a_statement_are_nowhere_in_the_context(hay, texts):
     found = made("niah_multivalue", hay, length=700, candidates=12)
-    text = texts.spelt(found.tokens).decode()
-    words = [texts.spelt(ids).decode() for ids in found.candidates]
+    text = spelt(texts, found.tokens).decode()
+    words = [spelt(texts, ids).decode() for ids in found.candidates]
     assert len(set(words)) == 12
     assert [word in text for word in words] == found.right.tolist()
     assert all(re.fullmatch(r" \d{7}", word) for word in words)
@@ -178,3 +184,44 @@ def test_marks_of_broken_characters_and_of_any_text(texts):
         [i for i, piece in enumerate(texts.pieces) if piece in (b"\xc3", b"\xe4", b"a")]
     )
     assert len(texts.marks(np.tile(halves, 5))) == 15
+
+
+@given(key=st.lists(st.integers() | st.text(), max_size=4), stop=st.integers(1, 2**64))
+def test_a_key_gives_the_same_numbers_below_the_stop(key, stop):
+    one, two = Draw(*key), Draw(*key)
+    found = [one.below(stop) for _ in range(5)]
+    assert found == [two.below(stop) for _ in range(5)]
+    assert all(0 <= number < stop for number in found)
+
+
+@given(items=st.lists(st.integers()), seed=st.integers())
+def test_shuffled_and_sampled_are_the_items(items, seed):
+    draw = Draw(seed)
+    assert sorted(draw.shuffled(items)) == sorted(items)
+    assert sorted(draw.sample(items, len(items))) == sorted(items)
+    for count in range(len(items)):
+        assert len(draw.sample(range(len(items)), count)) == count
+
+
+def test_numbers_are_fair():
+    draw = Draw("fair")
+    counts = [0] * 7
+    for _ in range(7000):
+        counts[draw.below(7)] += 1
+    assert all(abs(count - 1000) < 4 * (1000 * 6 / 7) ** 0.5 for count in counts)
+
+
+def test_names_are_different_and_of_their_size():
+    draw = Draw(0)
+    numbers, letters = draw.numbers(90, digits=2), draw.letters(8, length=3, alphabet="AB")
+    assert sorted(numbers) == [str(n) for n in range(10, 100)]
+    assert len(set(letters)) == 8
+
+
+@pytest.mark.parametrize(("call", "told"), [
+    (lambda draw: draw.below(0), r"stop must be from 1 .*, was: 0"),
+    (lambda draw: draw.sample([1], 2), r"count must be at most 1"),
+])  # fmt: skip
+def test_what_cannot_be_drawn_is_refused(call, told):
+    with pytest.raises(ValueError, match=told):
+        call(Draw(0))

@@ -1,5 +1,6 @@
-"""Laws of the scores, and what cannot be scored."""
+"""Laws of the scores, what cannot be scored, and statistics of predictions, counted by hand."""
 
+import json
 import re
 
 import pytest
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.errors import DataError
-from train.evals.scoring import metrics, ruler
-from train.evals.scoring.benchmark import benchmark_means, score
+from train.evals.scoring import metrics
+from train.evals.scoring.benchmark import benchmark_means, prediction_statistics, score
 from train.evals.scoring.metrics import ROUGE_TYPES, rouge
 from train.tasks.scrolls.archives import TASKS
+from train.tasks.scrolls.encoding import Counts
 
 WORDS = ["red", "Green.", "the", "an", "blue-ish", "7,000", "'x'"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
@@ -102,11 +104,36 @@ def test_a_mean_needs_all_its_tasks():
 
 
 def test_a_number_too_long_to_read_is_no_key():
-    assert ruler.passkey_found("7" * 10_000) is None
+    assert metrics.passkey_found("7" * 10_000) is None
 
 
 def test_retrieval_needs_references():
     with pytest.raises(ValueError, match="must have a reference"):
-        ruler.string_match_all(["x"], [[]])
+        metrics.string_match_all(["x"], [[]])
     with pytest.raises(ValueError, match="must have a reference"):
-        ruler.string_match_part([], [])
+        metrics.string_match_part([], [])
+
+
+def test_lengths_are_those_of_predictions_and_of_their_references():
+    found = prediction_statistics(
+        {"a": "two words", "b": " "},
+        {"a": ["one"], "b": ["x y z", "x"], "c": ["not predicted"]},
+        truncated=Counts(examples=2, prompts_cut=1, prompt_tokens_cut=9),
+        tokens={"a": 4, "b": 0},
+    )
+    assert found["empty"] == 0.5
+    assert found["predictions"]["count"] == 2
+    assert found["references"]["count"] == 3
+    words = {"mean": 1.0, "least": 0, "p10": 0.2, "p50": 1.0, "p90": 1.8, "most": 2}
+    assert found["predictions"]["words"] == words
+    assert found["predictions"]["characters"]["most"] == 9
+    assert found["predictions"]["tokens"]["mean"] == 2.0
+    assert found["references"]["characters"]["mean"] == 3.0
+    assert found["truncated"]["prompt_tokens_cut"] == 9
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_without_references_or_predictions_nothing_is_made_up():
+    found = prediction_statistics({"a": "x"}, {}, truncated=Counts(), tokens={"a": 1})
+    assert found["references"] == {"count": 0, "characters": None, "words": None}
+    assert prediction_statistics({}, {}, truncated=Counts(), tokens={})["empty"] == 0.0

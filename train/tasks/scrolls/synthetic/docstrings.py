@@ -61,7 +61,6 @@ class Docstring:
     stand_in: str
 
     def cut_out_of(self, text: str) -> str:
-        """Return the module without this docstring."""
         lines = text.split("\n")
         stand_in = [self.stand_in] if self.stand_in else []
         return "\n".join(lines[: self.first] + stand_in + lines[self.last :])

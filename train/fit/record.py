@@ -1,34 +1,36 @@
-"""The state of a run or of prepared data at a glance, read from files while others write them.
+"""The record of a run: its sessions, over every resume, and its state at a glance.
 
-Nothing is written, locked or verified; what cannot be read is reported as the state.
+RUN/sessions.jsonl has one line per session, which is written when it starts, and completed when it
+ends; that of a killed session is completed by the next one.
+
+The state of a run or of prepared data is read from files while others write them. Nothing is then
+written, locked or verified; what cannot be read is reported as the state. Nothing here loads torch,
+so that `bipe status` is instant.
 """
 
+import datetime
 import json
+import os
 import shlex
+import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bipe.sealing import is_sealed, read_object
-from train.data.store.folder import INSTALL, MANIFEST, PART
+from train.data.store.folder import INSTALL, MANIFEST, PART, differences
 from train.data.store.folder import LOCK as DATA_LOCK
-from train.disk.files import read_json, sha256
+from train.disk.files import read_json, read_lines, sha256, write_whole
 from train.disk.lock import Holder, holder
+from train.disk.manifest import redacted
 from train.errors import RunError
-from train.fit.record.sessions import FINISHED, last_metrics, read_sessions
-from train.fit.runs import (
-    CHECKPOINTS,
-    CONFIG,
-    LOCK,
-    METRICS,
-    MODEL,
-    SCROLLS,
-    SESSIONS,
-    read_config,
-)
+from train.fit import runs
+from train.fit.runs import FREE, METRICS, SESSIONS
+from train.stop import Stopped
 
 _DEEPEST = 3  # folders between a place and a run in it
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
@@ -85,8 +87,8 @@ def _found(folder: Path, *, depth: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    signs = (CONFIG, SESSIONS, METRICS, CHECKPOINTS, LOCK, f"{MODEL}/{_MODEL_CONFIG}")
-    return any((folder / name).exists() for name in signs)
+    signs = (runs.CONFIG, runs.SESSIONS, runs.METRICS, runs.CHECKPOINTS, runs.LOCK)
+    return any((folder / name).exists() for name in (*signs, f"{runs.MODEL}/{_MODEL_CONFIG}"))
 
 
 def _is_data(folder: Path) -> bool:
@@ -96,18 +98,18 @@ def _is_data(folder: Path) -> bool:
 def _run(folder: Path, *, verify: bool) -> State:
     fault, config = None, dict[str, Any]()
     try:
-        config = read_config(folder)
+        config = runs.read_config(folder)
     except RunError as error:
-        text = " ".join(str(error).replace(f"{folder / CONFIG}", CONFIG).split())
-        fault = text if (folder / CONFIG).exists() else f"there is no {CONFIG}"
+        text = " ".join(str(error).replace(f"{folder / runs.CONFIG}", runs.CONFIG).split())
+        fault = text if (folder / runs.CONFIG).exists() else f"there is no {runs.CONFIG}"
     sessions, metrics = read_sessions(folder), last_metrics(folder)
     last = sessions[-1] if sessions else {}
-    checkpoint, written = _newest(folder / CHECKPOINTS)
-    lock = holder(folder / LOCK)
+    checkpoint, written = _newest(folder / runs.CHECKPOINTS)
+    lock = holder(folder / runs.LOCK)
     live = lock if lock is not None and lock.alive else None
-    if live is None and fault is None and (folder / MODEL).is_dir():
-        fault = _model_fault(folder / MODEL, verify=verify)
-        state = FINISHED if fault is None else f"damaged: {MODEL}/{fault}"
+    if live is None and fault is None and (folder / runs.MODEL).is_dir():
+        fault = _model_fault(folder / runs.MODEL, verify=verify)
+        state = FINISHED if fault is None else f"damaged: {runs.MODEL}/{fault}"
     else:
         state = _state(live, last, fault, step=metrics.get("step"))
     undecoded = _undecoded(folder, config)
@@ -166,7 +168,7 @@ def _next(
     command = shlex.join(map(str, words)) if isinstance(words, list) else "the same command"
     if state == FINISHED:
         return FINISHED if undecoded is None else f"{command} decodes the rest of {undecoded}"
-    if CONFIG in state:
+    if runs.CONFIG in state:
         return "if_exists=overwrite, or another name="
     return f"{command} goes on from step {checkpoint or 0}"
 
@@ -175,7 +177,7 @@ def _undecoded(folder: Path, config: Mapping[str, Any]) -> str | None:
     """Return the split that `bipe scrolls` has not decoded and scored, if any."""
     options = config.get("scrolls")
     split = options.get("split") if config.get("task") and isinstance(options, Mapping) else None
-    if split is None or (folder / SCROLLS / str(split) / "scores.json").exists():
+    if split is None or (folder / runs.SCROLLS / str(split) / "scores.json").exists():
         return None
     return str(split)
 
@@ -222,9 +224,134 @@ def _data(folder: Path) -> State:
 
 
 def as_json(states: Iterable[State]) -> str:
-    """Return states as a JSON list."""
     return json.dumps([asdict(each) for each in states], indent=1, allow_nan=False)
 
 
 def _int(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and value == value else None
+
+
+_LONGEST = 300  # characters of an error
+_TAIL = 1 << 16  # bytes of metrics.csv
+_VALIDATION = "validation_loss"
+FINISHED, KILLED = "finished", "killed"
+
+
+@dataclass(kw_only=True)
+class Session:
+    """One start of a run. Steps are optimizer steps; times are UTC.
+
+    words: the command line, without secrets. devices: how many, and what they are. changed: the
+    keys in which the configuration differs from that of the first session, with both values.
+    how: how it ended: finished, the name of a signal, an error, or killed.
+    """
+
+    words: list[str]
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    world_size: int = 1
+    devices: str = ""
+    strategy: str = ""
+    precision: str = ""
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    started: str = field(default_factory=lambda: _now())
+    start_step: int = 0
+    steps: int | None = None
+    changed: list[str] = field(default_factory=list)
+    ended: str | None = None
+    end_step: int | None = None
+    how: str | None = None
+
+
+@contextmanager
+def recorded(folder: Path, session: Session) -> Iterator[None]:
+    """Record a session of a run around the block, which sets `end_step`."""
+    before = read_sessions(folder)
+    for line in before:
+        if line.get("how") is None:
+            line.update(how=KILLED, end_step=last_metrics(folder).get("step"))
+    _write(folder, [*before, asdict(session)])
+    try:
+        yield
+        session.how = FINISHED
+    except BaseException as fault:
+        session.how = _how(fault)
+        raise
+    finally:
+        session.ended = _now()
+        with suppress(Exception):  # a full disk, or the folder was withdrawn: the fault counts
+            if (folder / SESSIONS).exists():
+                _write(folder, [*before, asdict(session)])
+
+
+def read_sessions(folder: Path) -> list[dict[str, Any]]:
+    """Return the sessions of a run, without lines that cannot be read."""
+    return read_lines(folder / SESSIONS)
+
+
+def last_metrics(folder: Path) -> dict[str, float]:
+    """Return the numbers of the last whole line of a run's metrics.csv, without empty ones.
+
+    The validation loss is the last one in the last lines.
+    """
+    try:
+        with (folder / METRICS).open("rb") as file:
+            head = file.readline().decode().strip().split(",")
+            start = file.tell()
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(start, size - _TAIL))
+            lines = file.read().rpartition(b"\n")[0].decode().split("\n")
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, float] = {}
+    for line in reversed(lines[1:] if size - _TAIL > start else lines):
+        cells = dict(zip(head, line.split(","), strict=False))
+        wanted = head if not found else [_VALIDATION]
+        for name in wanted:
+            with suppress(ValueError, KeyError):
+                found.setdefault(name, _number(cells[name]))
+        if _VALIDATION in found:
+            break
+    return found
+
+
+def command_line(command: str) -> list[str]:
+    """Return the words that this process was started with, without secrets."""
+    words = [
+        f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in sys.argv[1:]
+    ]
+    return ["bipe", command, *map(_without_secret, words)]
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return how the keys differ that may change when a run is resumed, with both values."""
+    free = FREE - {"if_exists", "name", "out"}
+    was, now = ({key: redacted(each).get(key) for key in sorted(free)} for each in (old, new))
+    return list(differences(was, now))
+
+
+def _without_secret(word: str) -> str:
+    key, equals, value = word.partition("=")
+    name = key.rpartition(".")[2]
+    return f"{key}{equals}{redacted(value, name=name)}" if equals else str(redacted(word))
+
+
+def _how(fault: BaseException) -> str:
+    if isinstance(fault, Stopped):
+        return fault.signal.name
+    if isinstance(fault, KeyboardInterrupt):
+        return "SIGINT"
+    text = " ".join(str(redacted(str(fault))).split())
+    return f"{type(fault).__name__}: {text}"[:_LONGEST]
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdigit() else float(text)
+
+
+def _write(folder: Path, lines: list[dict[str, Any]]) -> None:
+    write_whole(folder / SESSIONS, "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -11,7 +11,7 @@ from bipe.checkpoint import write_config
 from train.cli import main
 from train.disk.lock import locked
 from train.fit import runs
-from train.fit.record.state import find_states, state_of
+from train.fit.record import find_states, state_of
 
 CONFIG = {"steps": 10, "seed": 0}
 WORDS = ["bipe", "pretrain", "out=a b"]
