@@ -29,7 +29,9 @@ def rows(model, *, batch=2, time=100, seed=0):
 @torch.no_grad()
 def by_logits(model, tokens, marks, first):
     """The twin: all logits at once, each token from those before it."""
-    log_p = model.logits(tokens, Positions.from_marks(marks & 0xFE, packed=False)).log_softmax(-1)
+    log_p = model.logits(
+        tokens, Positions.from_marks(marks & 0xFE, packed=False, levels=model.levels)
+    ).log_softmax(-1)
     picked = log_p[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
     return -picked[:, first - 1 :]
 
