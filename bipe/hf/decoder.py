@@ -131,6 +131,10 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
     def segmented(self) -> bool:
         return not isinstance(self.model.scheme, Flat)
 
+    @property
+    def _levels(self) -> int:  # type: ignore[override]
+        return self.model.levels
+
     def get_input_embeddings(self) -> nn.Module:
         return self.model.tokens
 

@@ -31,6 +31,7 @@ class Segmented:
     _exact: ExactMarks | None = None
     _flags: tuple[Any, IdFlags] | None = None
     _segmentation: str | None = None
+    _levels = 1  # of marks that the model reads
 
     @property
     def segmented(self) -> bool:
@@ -47,6 +48,11 @@ class Segmented:
 
     def follow(self, marker: Any) -> None:
         """Read new tokens with a marker, or a SegmentingTokenizer, under segmentation="exact"."""
+        if not isinstance(marker, Marker) and marker.levels < self._levels:
+            raise ValueError(
+                f"the model reads {self._levels} levels of units, the tokenizer marks "
+                f"{marker.levels}: give it segmenter=Levels(of=..., keep={self._levels})"
+            )
         made = marker if isinstance(marker, Marker) else marker.marker()
         self._exact = ExactMarks(made)
 
@@ -75,6 +81,11 @@ class Segmented:
                     "SegmentingTokenizer first"
                 )
             return self._exact.marks(ids, mask=mask, whole=whole)
+        if self._levels > 1:
+            raise ValueError(
+                f"segmentation='table' knows one level of segments, the model reads {self._levels}:"
+                " set segmentation='exact' and call model.follow(tokenizer)"
+            )
         return flags_on(self.id_flags(), ids.device).marks(ids)
 
     def positions(
@@ -109,7 +120,10 @@ class Segmented:
             )
         whole = position_ids is not None and position_ids.ndim == 2 and not past
         return positions_of(
-            segment_marks, mask=attention_mask, position_ids=position_ids if whole else None
+            segment_marks,
+            mask=attention_mask,
+            position_ids=position_ids if whole else None,
+            levels=self._levels,
         )
 
     def _marks_without(

@@ -41,8 +41,9 @@ def positions_of(
     *,
     mask: Tensor | None = None,
     position_ids: Int[Tensor, "rows time"] | None = None,
+    levels: int = 1,
 ) -> Positions:
-    """Return the positions of all tokens so far.
+    """Return the positions of all tokens so far, of as many levels as the model reads.
 
     mask: 0 for padding ``(batch, time)``. position_ids: a document starts where they restart.
     """
@@ -56,7 +57,7 @@ def positions_of(
         marks[:, 1:] |= restarts.byte() * _DOCUMENT
     packed = real is not None or bool((marks[:, 1:] & _DOCUMENT).any())
     padding = None if real is None else ~real
-    return Positions.from_marks(marks, padding=padding, packed=packed)
+    return Positions.from_marks(marks, padding=padding, packed=packed, levels=levels)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

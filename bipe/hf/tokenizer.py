@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from bipe.build import TARGET, build
 from bipe.hf.marks import IdFlags
-from segmenters import IdTable, Segmenter, TokenMarker, anchors_from_offsets, mark
+from segmenters import IdTable, Levels, Segmenter, TokenMarker, anchors_from_offsets, mark
 from segmenters.align import ByteTable
 
 logger = logging.get_logger(__name__)
@@ -74,7 +74,10 @@ class SegmentingTokenizer(_WithSegmenter):
         rows = [text] if isinstance(text, str) else list(text)
         made = super()._encode_plus(rows, **kwargs)
         origin = made.get("overflow_to_sample_mapping", range(len(rows)))
-        cuts = [self.segmenter.cut(row) for row in rows]
+        several = self.levels > 1
+        cuts = [
+            self.segmenter.levels(row) if several else (self.segmenter.cut(row),) for row in rows
+        ]
         encodings: Any = made.encodings
         pairs = zip(encodings, origin, strict=True)
         marks = [self._marks(encoding, rows[at], cuts[at]) for encoding, at in pairs]
@@ -86,13 +89,13 @@ class SegmentingTokenizer(_WithSegmenter):
             return BatchEncoding(single, made.encodings)
         return made
 
-    def _marks(self, encoding: Any, text: str, cuts: np.ndarray) -> np.ndarray:
+    def _marks(self, encoding: Any, text: str, cuts: Sequence[np.ndarray]) -> np.ndarray:
         """Return the marks of an encoding, zero for padding."""
         real = np.array(encoding.attention_mask, dtype=bool)
         ids = np.array(encoding.ids, dtype=np.int64)[real]
         offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[real]
         marks = np.zeros(len(real), dtype=np.uint8)
-        marks[real] = mark(self._anchors(text, ids, offsets), [cuts])
+        marks[real] = mark(self._anchors(text, ids, offsets), cuts)
         return marks
 
     def _anchors(self, text: str, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -153,7 +156,13 @@ class SegmentingTokenizer(_WithSegmenter):
 
     def marker(self) -> TokenMarker:
         """Return a marker of tokens one by one; ValueError for a segmenter that reads further."""
-        return TokenMarker(segmenter=self._require_segmenter(), pieces=self.pieces())
+        segmenter = self._require_segmenter()
+        return TokenMarker(segmenter=segmenter, pieces=self.pieces(), levels=self.levels)
+
+    @property
+    def levels(self) -> int:
+        """Return how many levels marks hold: those that a `Levels` keeps, else the finest."""
+        return len(self.segmenter.level_names) if isinstance(self.segmenter, Levels) else 1
 
     def marks_of_ids(self, ids: Sequence[int]) -> list[int]:
         """Return the marks of a text of which only the ids are known."""

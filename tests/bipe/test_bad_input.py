@@ -11,7 +11,14 @@ from bipe.encodings import ALiBi
 from bipe.generation import Session, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
 from tests.bipe.attention.test_attention import reference, run
-from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder, target
+from tests.bipe.conftest import (
+    SCHEMES,
+    positions_of,
+    random_batch,
+    random_marks,
+    small_decoder,
+    target,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 # Those that a row of several documents can take on a CPU, by whether there is a bias.
@@ -99,7 +106,7 @@ def test_models_read_one_token_and_rows_of_padding(scheme, packed):
     if packed:
         padding = torch.zeros(3, 9, dtype=torch.bool)
         padding[1], padding[2, 4:] = True, True
-        at = Positions.from_marks(random_marks(3, 9, seed=2), padding=padding)
+        at = positions_of(random_marks(3, 9, seed=2), padding=padding)
     hidden = model(tokens, at)
     targets = torch.where(at.document >= 0, tokens, IGNORE)
     loss = summed_cross_entropy(hidden.flatten(0, 1), model.head.weight, targets.flatten())

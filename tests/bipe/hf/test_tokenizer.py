@@ -9,8 +9,9 @@ import torch
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
-from bipe.hf import DataCollatorWithSegments, SegmentingTokenizer
-from segmenters import Lines, Newline, Sentences, mark
+from bipe import Positions
+from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments, SegmentingTokenizer
+from segmenters import Levels, Lines, Newline, Sentences, mark
 from segmenters.align import anchors_from_offsets
 from tests.bipe.hf.conftest import filled, model_of
 
@@ -246,3 +247,31 @@ class TestCollator:
 
 def tensors(example):
     return {key: torch.tensor([value]) for key, value in example.items()}
+
+
+@torch.no_grad()
+def test_several_levels_are_marked_and_followed():
+    """A segmenter that keeps two levels marks both; a table of ids knows one alone."""
+    fast = trained("bytes")
+    tokenizer = tokenizer_of(fast, Levels(of=Sentences(), keep=2))
+    text = "He left. She stayed! Why?\n\nNobody knew.  Then it"
+    made = tokenizer(text, return_tensors="pt")
+    assert (made["segment_marks"] >> 1 & 3)[0].unique(return_counts=True)[1].tolist()[1:] == [3, 2]
+    learned = {"_target_": "bipe.encodings.Learned", "width": 32, "length": 16}
+    several = dict.fromkeys(("token", "sentence", "paragraph"), learned)
+    encoding = {"_target_": "bipe.encodings.multilevel.Multilevel", "encodings": several}
+    config = BipeConfig(vocab_size=fast.get_vocab_size(), width=32, encoding=encoding)
+    model = filled(BipeForCausalLM(config))
+    with pytest.raises(ValueError, match=r"knows one level of segments, the model reads 2"):
+        model(made["input_ids"])
+    with pytest.raises(ValueError, match=r"reads 2 levels .* the tokenizer marks 1: .*keep=2"):
+        model.follow(tokenizer_of(fast, Sentences()))
+    model.follow(tokenizer)
+    written = model.generate(
+        made["input_ids"], max_new_tokens=8, do_sample=False, segmentation="exact"
+    )
+    marker, row = tokenizer.marker(), written[0].tolist()
+    marks = [(marker.push(id) + marker.provisional())[-1] for id in row]
+    at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=2)
+    logits = model.model.logits(written, at)[0, len(row) - 9 : -1]
+    assert logits.argmax(-1).tolist() == row[-8:]
