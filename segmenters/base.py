@@ -84,7 +84,10 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
     end outside of the text.
     """
-    array = np.asarray(ends if isinstance(ends, np.ndarray) else list(ends), dtype=np.int64)  # type: ignore[arg-type]
+    if isinstance(ends, np.ndarray):
+        array = ends.astype(np.int64, copy=False)
+    else:
+        array = np.fromiter(ends, dtype=np.int64)  # type: ignore[arg-type]
     if array.size and not (array[1:] > array[:-1]).all():
         array = np.unique(array)
     if array.size and (array[0] < 0 or array[-1] > length):

@@ -75,7 +75,7 @@ class ChainOfThought(Segmenter):
 
     def _levels(self, text: str) -> Sequence[Iterable[int]]:
         steps = self.cut(text)
-        return (steps, *coarser(text, steps.tolist(), _PARTS))
+        return (steps, *coarser(text, steps.data, _PARTS))
 
     def level_machine(self, level: int) -> Machine:
         steps = self.machine()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -231,7 +231,7 @@ class _Fold:
             self.found.append((place, rank))
 
 
-def coarser(text: str, steps: Sequence[int], kinds: Kinds) -> tuple[list[int], list[int]]:
+def coarser(text: str, steps: Iterable[int], kinds: Kinds) -> tuple[list[int], list[int]]:
     """Return the ends of lemmas and of theories, from the cuts of steps."""
     fold = _Fold()
     for start, end in pairwise(steps):
@@ -311,7 +311,7 @@ class Formal(Segmenter):
 
     def _levels(self, text: str) -> tuple[Iterable[int], ...]:
         steps = self.cut(text)
-        return (steps, *coarser(text, steps.tolist(), self._kinds()))
+        return (steps, *coarser(text, steps.data, self._kinds()))
 
     def level_machine(self, level: int) -> Machine:
         steps = self.machine()

@@ -11,6 +11,7 @@ are not expanded, so an environment under another name (\bea) is text. Sources: 
 (1994); amsmath user's guide (2020), "Displayed equations".
 """
 
+import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -95,9 +96,13 @@ class LaTeXProofs(Segmenter):
         return _Scan(text).run()
 
     def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        found = [(match.lastgroup, match) for match in _BEGINS.finditer(text)]
-        paragraphs = [match.end() if kind == "blank" else match.start() for kind, match in found]
-        sections = [match.start() for kind, match in found if kind == "section"]
+        paragraphs: list[int] = []
+        sections: list[int] = []
+        for match in _BEGINS.finditer(text):
+            blank = match.lastgroup == "blank"
+            paragraphs.append(match.end() if blank else match.start())
+            if match.lastgroup == "section":
+                sections.append(match.start())
         # Behind a heading that fills its line.
         lines = (_REST_OF_LINE.match(text, place) for place in sections)
         paragraphs += [line.end() for line in lines if line and line.group().rstrip()[-1:] == "}"]
@@ -112,7 +117,7 @@ class _Scan:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.shadow: list[str] = []
+        self.shadow = io.StringIO()
         self.copied = 0  # up to here the shadow is written
         self.line_end = 0  # of the line of the last \\verb
         self.headed = 0  # up to here the arguments of headings are read
@@ -124,7 +129,7 @@ class _Scan:
         while match := _TOKEN.search(self.text, place):
             place = self.take(match)
         self.copy(len(self.text))
-        self.ends += rules.sentence_ends("".join(self.shadow))
+        self.ends += rules.sentence_ends(self.shadow.getvalue())
         first = past(SPACE, self.text, 0)
         return [end for end in self.ends if end > first and not self.text.startswith(_END, end)]
 
@@ -156,7 +161,7 @@ class _Scan:
 
     def copy(self, end: int, hidden: str | None = None) -> None:
         """Extend the shadow up to `end`, with the text or with `hidden`."""
-        self.shadow.append(self.text[self.copied : end] if hidden is None else hidden)
+        self.shadow.write(self.text[self.copied : end] if hidden is None else hidden)
         self.copied = end
 
     def hide(self, start: int, end: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from abc import abstractmethod
+from array import array
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Self
 
@@ -72,6 +73,10 @@ class Rules(NamedTuple):
         )
 
 
+def _places() -> array[int]:
+    return array("q")
+
+
 @dataclass(slots=True, kw_only=True)
 class Scanner(Machine):
     """Reads the tokens of a dialect; a subclass has its rules, and decides where steps start."""
@@ -84,7 +89,8 @@ class Scanner(Machine):
     # A step has ended: the next visible character starts one, on a line below also a comment.
     ended: bool = False
     below: bool = False
-    found: list[int] = field(default_factory=list)  # cuts of this piece
+    # Cuts of this piece; a whole text may have millions, and a list takes five times the memory.
+    found: array[int] = field(default_factory=_places)
 
     rules: ClassVar[Rules]
     looks_back: ClassVar[int] = 4  # characters before a token that it may read
@@ -94,15 +100,15 @@ class Scanner(Machine):
         return self.size - 1 - len(self.rest) + self.context
 
     def copy(self) -> Self:
-        return dataclasses.replace(self, found=[*self.found])
+        return dataclasses.replace(self, found=self.found[:])
 
     def close(self) -> list[int]:
-        return self.scan("", final=True)
+        return self.scan("", final=True).tolist()
 
     def _read(self, text: str) -> list[int]:
-        return self.scan(text, final=False)
+        return self.scan(text, final=False).tolist()
 
-    def scan(self, text: str, *, final: bool) -> list[int]:
+    def scan(self, text: str, *, final: bool) -> array[int]:
         """Read the next piece; return the cuts that it decides."""
         base, text = self.size - len(self.rest), self.rest + text
         place, size = self.context, len(text)
@@ -114,7 +120,7 @@ class Scanner(Machine):
         place = min(max(~after, last + 1), size)
         self.context = min(place, self.looks_back)
         self.rest = text[place - self.context :]
-        cuts, self.found = self.found, []
+        cuts, self.found = self.found, _places()
         return cuts
 
     def _run(self, pattern: re.Pattern[str], text: str, place: int, last: int, base: int) -> int:

@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from array import array
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
-from segmenters.base import Machine
+import numpy as np
+
+from segmenters.base import Cuts, Machine
 
 _ABOVE = ("comment", "tag")
 # No literal is longer: it is the largest cell of a spreadsheet.
@@ -100,6 +103,13 @@ def patterns_of(format: Format) -> Patterns:
     )
 
 
+_BITS = 3
+
+
+def _codes() -> array[int]:
+    return array("q")
+
+
 @dataclass(slots=True, kw_only=True)
 class Reading(Machine):
     """Reads the records of one format; subclasses read what a table cannot say."""
@@ -117,20 +127,22 @@ class Reading(Machine):
     joined: bool = False  # the line before goes on in this one
     opened: int = 0  # where what is open began
     ended: int = 0  # the level of the record that the next visible character starts
-    found: list[list[int]] = field(default_factory=list)  # [place, level] since the last call
+    # Cuts since the last call, each a place and the level in its last bits: a whole text may have
+    # millions, and a list takes many times the memory.
+    found: array[int] = field(default_factory=_codes)
 
     @property
     def patterns(self) -> Patterns:
         return patterns_of(self.format)
 
     def _read(self, text: str) -> list[int]:
-        return [place for place, _ in self.cuts_of(text, final=False)]
+        return self.cuts_of(text, final=False)[0].tolist()
 
     def close(self) -> list[int]:
-        return [place for place, _ in self.cuts_of("", final=True)]
+        return self.cuts_of("", final=True)[0].tolist()
 
     def copy(self) -> Self:
-        return dataclasses.replace(self, found=[*self.found])
+        return dataclasses.replace(self, found=self.found[:])
 
     @property
     def decided(self) -> int:
@@ -138,8 +150,8 @@ class Reading(Machine):
         waits = self.fresh or "\n" in self.rest or "\r" in self.rest
         return self.size - 1 - (len(self.rest) - self.context if waits else 0)
 
-    def cuts_of(self, text: str, *, final: bool) -> list[list[int]]:
-        """Return places and levels of the cuts that the next piece decides."""
+    def cuts_of(self, text: str, *, final: bool) -> tuple[Cuts, Cuts]:
+        """Return places and levels, int64 [cuts], of the cuts that the next piece decides."""
         base = self.size - len(self.rest)
         text = self.rest + text
         place, head = self.context, self.format.head
@@ -154,8 +166,8 @@ class Reading(Machine):
                 break
         self.context = min(place, 1)
         self.rest = text[place - self.context :]
-        cuts, self.found = self.found, []
-        return cuts
+        codes, self.found = np.array(self.found, dtype=np.int64), _codes()
+        return codes >> _BITS, codes & ~(-1 << _BITS)
 
     def start(self, text: str, place: int, base: int) -> int:
         """Decide whether a record starts with the line at `place`; return where to read on."""
@@ -202,9 +214,10 @@ class Reading(Machine):
         """Cut at a place; below a comment the record has begun, and gets the higher level."""
         if self.above:
             if self.found:
-                self.found[-1][1] = max(self.found[-1][1], level)
+                known = self.found[-1]
+                self.found[-1] = max(known, known >> _BITS << _BITS | level)
         elif self.seen:
-            self.found.append([place, level])
+            self.found.append(place << _BITS | level)
         self.seen = True
 
     def _scan(self, text: str, place: int, base: int, *, final: bool) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from segmenters.base import Machine, Meta, Segmenter, require_choice
+from segmenters.base import Cuts, Machine, Meta, Segmenter, require_choice
 from segmenters.fields import path_of
 from segmenters.records import formats
 from segmenters.records.logs import LOG, Log
@@ -77,15 +77,12 @@ class Records(Segmenter):
         kind = "log" if self.format == "auto" else self.format
         return _READINGS.get(kind, Reading)(format=FORMATS[kind])
 
-    def _ends(self, text: str) -> Iterable[int]:
-        return [place for place, _ in self._reading().cuts_of(text, final=True)]
+    def _ends(self, text: str) -> Cuts:
+        return self._reading().cuts_of(text, final=True)[0]
 
-    def _levels(self, text: str) -> tuple[list[int], ...]:
-        cuts = self._reading().cuts_of(text, final=True)
-        return tuple(
-            [place for place, level in cuts if level > rank]
-            for rank in range(len(self.level_names))
-        )
+    def _levels(self, text: str) -> tuple[Cuts, ...]:
+        places, levels = self._reading().cuts_of(text, final=True)
+        return tuple(places[levels > rank] for rank in range(len(self.level_names)))
 
 
 def _format_of(path: str) -> str | None:
