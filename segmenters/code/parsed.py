@@ -3,8 +3,8 @@
 A long text is parsed in pieces that end where the indentation is least. Text that is too hard to
 parse within a fixed budget (grammars.py) is cut at physical lines: a stretch around the hard place,
 twice as long for each time in a row; the text before and after it is parsed on its own. Lines too
-long to be written by hand are not parsed. So time is linear in the text, the cuts are the same on
-any machine, and what is broken stays local.
+long to be written by hand are not parsed (minified.py cuts those of some languages). So time is
+linear in the text, the cuts are the same on any machine, and what is broken stays local.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, SegmenterError, tally
 from segmenters.code.masks import encode
+from segmenters.code.minified import LANGUAGES, statement_ends
 from segmenters.code.statements import IS_SPACE, closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, line_ends
@@ -104,7 +105,7 @@ class _Reading:
 
     def __init__(self, text: str, language: str, *, coarse: bool = False) -> None:
         self._grammar, self._kinds = _grammar(language)
-        self._language, self._size = language, len(text)
+        self._text, self._language, self._size = text, language, len(text)
         from segmenters.code import grammars
 
         table = TABLES[language]
@@ -134,12 +135,30 @@ class _Reading:
                 outer += [start + place for place in definitions(tree.root_node, self._kinds)]
                 some = methods(functions, self._kinds)
                 inner += [start + place for place in some]
-        tally(f"logical {self._language}", parsed)
-        tally(TOO_HARD, size - parsed)
         lines = np.concatenate(([0], self._character_ends[closes]))
+        lines, minified = self._with_minified(lines, starts)
+        tally(f"logical {self._language}", parsed)
+        tally(f"minified {self._language}", minified)
+        tally(TOO_HARD, size - parsed - minified)
         if not self._coarse:
             return lines[1:], _NONE, _NONE
         return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)
+
+    def _with_minified(self, lines: Cuts, starts: Cuts) -> tuple[Cuts, int]:
+        """Add the statements inside of long lines; return also how many characters these have."""
+        bounds = np.unique(np.concatenate(([0], self._ends, [len(self._data)])))
+        long = np.flatnonzero(np.diff(bounds) > _LONG_LINE)
+        if self._language not in LANGUAGES or not len(long):
+            return lines, 0
+        starts = np.append(starts, self._size)
+        spans = [(int(starts[row]), int(starts[row + 1])) for row in long]
+        found = (
+            place
+            for first, last in spans
+            for place in statement_ends(self._text, first, last, self._language)
+        )
+        added = np.fromiter(found, dtype=np.int64)
+        return np.union1d(lines, added), sum(last - first for first, last in spans)
 
     def _held(self, places: list[int], lines: Cuts) -> Cuts:
         """Return the starts of the segments that hold the lines of these places, in bytes."""

@@ -255,3 +255,27 @@ def test_a_grammar_that_goes_missing_later_is_named(monkeypatch):
     parsed._grammar.cache_clear()
     with pytest.raises(SegmenterError, match="pip install tree-sitter tree-sitter-bash"):
         lines.cut("#!/bin/sh\nls\n")
+
+
+MINIFIED = {
+    "css": ".a,.b{c:d;|e:url(x;y)}|@media (f:1){.g{h:i}}|.j[k=';}']{l:m}|",
+    "javascript": '!function(a,b){var c=/[;{]/g,d="e;\\"}";|if(f){g(1)}else{h()}|for(;;){i({j:1})}|'
+    "class K{l(){m}|n(){o}}|/*;{*/p=`q;r`;|return s}(t);|u={v:1};|",
+}
+
+
+@pytest.mark.parametrize("language", MINIFIED)
+def test_lines_too_long_to_be_written_are_cut_at_statements(language):
+    unit = MINIFIED[language]
+    text = unit.replace("|", "") * 400
+    with tallied() as done:
+        assert pieces(text, language) == [piece for piece in (unit * 400).split("|") if piece]
+    assert done == {f"minified {language}": len(text)}
+    assert pieces(f"a\n{text}\n", language)[1:] == pieces(f"{text}\n", language)
+
+
+@pytest.mark.parametrize("unit", ["'\\'", "=/", "=/[", "`", "/*", "({", "}", ";", '"'])
+def test_long_lines_of_any_signs_take_linear_time(unit):
+    cut = Lines(granularity="logical", language="javascript").cut
+    texts = [unit * (size // len(unit)) for size in (40_000, 160_000)]
+    assert not grows_too_fast(cut, *texts, most=9, slack=0.1)
