@@ -1,0 +1,142 @@
+"""transformers' Trainer and PEFT train the models as our own steps do."""
+
+import peft
+import pytest
+import torch
+from torch.utils.data import SequentialSampler
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+from bipe import Decoder, Positions
+from bipe.hf import DataCollatorWithSegments, SegmentingTokenizer
+from bipe.loss import summed_cross_entropy
+from segmenters import Sentences
+from tests.bipe.hf.conftest import ENCODINGS, VOCABULARY, WIDTH, marks_by_table, model_of
+from tests.bipe.hf.test_tokenizer import trained
+
+STEPS, ROWS = 5, 3
+TARGETS = {"bipe_rope": ["query", "value"], "llama_bipe_rope": ["q_proj", "v_proj"]}
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:torch.utils.data")
+
+
+def examples():
+    generator = torch.Generator().manual_seed(7)
+    for length in (20, 11, 16, 9, 20, 14, 13, 18, 20, 8, 12, 10, 19, 20, 15):
+        ids = torch.randint(1, VOCABULARY, (1, length), generator=generator)
+        yield {"input_ids": ids[0].tolist(), "segment_marks": marks_by_table(ids)[0].tolist()}
+
+
+class InOrder(Trainer):
+    def _get_train_sampler(self, *_):
+        return SequentialSampler(self.train_dataset)
+
+
+def trainer_of(model, folder, *, packed, steps=STEPS):
+    tokenizer = SegmentingTokenizer(
+        tokenizer_object=trained("bytes"), segmenter=Sentences(), pad_token="<pad>"
+    )
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        max_steps=steps,
+        per_device_train_batch_size=ROWS,
+        learning_rate=1e-3,
+        lr_scheduler_type="constant",
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        optim="adamw_torch",
+    )
+    return InOrder(
+        model=model,
+        args=arguments,
+        train_dataset=[*examples()],
+        data_collator=DataCollatorWithSegments(tokenizer=tokenizer, packed=packed),
+    )
+
+
+def by_hand(decoder, batches):
+    """Losses of plain steps of our decoder with our loss."""
+    optimizer = torch.optim.AdamW(decoder.parameters(), lr=1e-3, weight_decay=0.0)
+    found = []
+    for batch in batches:
+        padding = None if "attention_mask" not in batch else batch["attention_mask"] == 0
+        at = Positions.from_marks(batch["segment_marks"], padding=padding)
+        hidden = decoder(batch["input_ids"], at)[:, :-1]
+        targets = batch["labels"][:, 1:]
+        loss = (
+            summed_cross_entropy(hidden.flatten(0, 1), decoder.head.weight, targets.flatten())
+            / (targets != -100).sum()
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_trainer_has_the_losses_of_our_own_steps(name, packed, tmp_path):
+    model = model_of(name)
+    decoder = Decoder(model.config.decoder_config())
+    decoder.load_state_dict(model.model.state_dict())
+    trainer = trainer_of(model, tmp_path, packed=packed)
+    rows = [*examples()]
+    batches = [trainer.data_collator(rows[i : i + ROWS]) for i in range(0, STEPS * ROWS, ROWS)]
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses == pytest.approx(by_hand(decoder, batches), abs=2e-6)
+    assert len({*losses}) == STEPS
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_lora_trains_saves_loads_and_merges(kind, tmp_path):
+    model = model_of(kind)
+    model.save_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(
+        r=4,
+        target_modules=TARGETS[kind],
+        modules_to_save=["intra"] if kind.startswith("llama") else None,
+        task_type="CAUSAL_LM",
+    )
+    adapted = peft.get_peft_model(model, config)
+    trainer_of(adapted, tmp_path / "run", packed=True, steps=2).train()
+    adapted.eval()
+    ids = torch.randint(1, VOCABULARY, (2, 18), generator=torch.Generator().manual_seed(9))
+    given = {"input_ids": ids, "segment_marks": marks_by_table(ids)}
+    expected = adapted(**given).logits
+    adapted.save_pretrained(tmp_path / "adapter")
+    base = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    assert (base(**given).logits - expected).abs().max() > 1e-4
+    read = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
+    assert torch.equal(read(**given).logits, expected)
+    written = read.generate(**given, max_new_tokens=4, do_sample=False)
+    merged = read.merge_and_unload()
+    torch.testing.assert_close(merged(**given).logits, expected, atol=2e-5, rtol=1e-4)
+    assert torch.equal(merged.generate(**given, max_new_tokens=4, do_sample=False), written)
+    merged.save_pretrained(tmp_path / "merged")
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
+    assert torch.equal(again(**given).logits, merged(**given).logits)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (peft.PrefixTuningConfig, "3 tokens in the cache|for all tokens so far: 3 in the cache"),
+        (peft.PromptTuningConfig, "for all tokens so far|have no ids"),
+    ],
+)
+def test_virtual_tokens_are_refused(kind, config, reason):
+    # PEFT finds sizes by the names of transformers' own configurations only.
+    sizes = {"token_dim": WIDTH, "num_layers": 2, "num_attention_heads": 2}
+    wanted = config(num_virtual_tokens=3, task_type="CAUSAL_LM", **sizes)
+    model = peft.get_peft_model(model_of(kind), wanted)
+    ids = torch.arange(1, 9)[None]
+    for given in ({}, {"segment_marks": marks_by_table(ids)}):
+        with pytest.raises(ValueError, match=reason):
+            model(input_ids=ids, attention_mask=torch.ones_like(ids), **given)
