@@ -19,7 +19,7 @@ from tests.bipe.hf.conftest import (
 
 # Without key and value heads, or a head width, of their own.
 OWN_HEADS = ("GPTNeoX",)
-# Their experts and sinks mix documents of a row even without BiPE (transformers 5.23).
+# The base mixes the documents of a row (measured with transformers 5.23).
 NOT_PACKED = ("GptOss",)
 
 
