@@ -81,7 +81,7 @@ def load_model(
     """Read a model and its notes, or raise CheckpointError. allowed: see `build`."""
     folder = Path(folder)
     content = read_config(folder)
-    decoder = _decoder_of(folder / CONFIG, content["decoder"], allowed=allowed)
+    decoder = decoder_of(folder / CONFIG, content["decoder"], allowed=allowed)
     weights = folder / WEIGHTS
     try:
         held = read_shapes(weights)
@@ -223,7 +223,7 @@ def _shapes_of(config: DecoderConfig, *, allowed: tuple[str, ...]) -> Shapes:
     return found
 
 
-def _decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -> DecoderConfig:
+def decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -> DecoderConfig:
     """Return the configuration of a decoder, whose fields have the right types and ranges."""
     faults = faults_of(given, DecoderConfig, allowed=allowed, name="the decoder")
     if faults:

@@ -1,0 +1,175 @@
+"""Model folders as transformers has them, read and written without it.
+
+    write_folder(model, "out")         config.json, model.safetensors
+    model = read_folder("somebody's")  LLaMA-like or bipe; one file of weights or several shards
+
+A flat model with a counterpart in transformers (official.py) is written as that; every other one as
+model type `bipe`, which bipe.hf reads. The released layout of BiPE is read, and never written here:
+transformers would take it for a plain LLaMA and leave out its table.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bipe.build import ALLOWED
+from bipe.checkpoint import (
+    CONFIG,
+    WEIGHTS,
+    CheckpointError,
+    decoder_of,
+    load_weights,
+    require_shapes,
+)
+from bipe.decoder import Decoder, DecoderConfig
+from bipe.layouts.official import config_to_official, from_official, to_official
+from bipe.sealing import read_object
+
+INDEX = "model.safetensors.index.json"
+MODEL_TYPE, _PREFIX = "bipe", "model."
+_FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
+_UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
+
+
+def write_folder(
+    model: Decoder,
+    folder: str | os.PathLike[str],
+    *,
+    max_length: int = 1024,
+    keys: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model for transformers into a folder that is not there yet, whole or not at all.
+
+    max_length: tokens that it is meant for. keys: more of config.json (eos_token_id, segmenter).
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise CheckpointError(f"{folder} is there already: name a new folder")
+    config, state = _as_official(model, max_length) or _as_bipe(model, max_length)
+    config |= {"dtype": str(model.tokens.weight.dtype).removeprefix("torch."), **(keys or {})}
+    if model.config.tied_head:  # safetensors refuses two names for one tensor
+        state = {name: each for name, each in state.items() if not name.endswith("head.weight")}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        contiguous = {name: each.contiguous() for name, each in state.items()}
+        save_file(contiguous, fresh / WEIGHTS, metadata={"format": "pt"})
+        text = json.dumps(config, indent=2, default=_plain) + "\n"
+        (fresh / CONFIG).write_text(text, encoding="utf-8", newline="\n")
+        fresh.chmod(0o755)
+        fresh.rename(folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def read_folder(
+    folder: str | os.PathLike[str], *, allowed: tuple[str, ...] = ALLOWED
+) -> tuple[Decoder, dict[str, Any]]:
+    """Read a model and its config.json, or raise CheckpointError with the file and the key.
+
+    allowed: see `build`. Weights must be safetensors: other formats are pickles, which run code.
+    """
+    folder = Path(folder)
+    try:
+        config = read_object(folder / CONFIG)[1]
+    except OSError as fault:
+        raise CheckpointError(
+            f"{folder / CONFIG} cannot be read ({fault.strerror}); is {folder} a model folder?"
+        ) from fault
+    except ValueError as fault:
+        raise CheckpointError(f"{folder / CONFIG} is not JSON: {fault}") from fault
+    state = _weights(folder)
+    try:
+        if config.get("model_type") == MODEL_TYPE:
+            return _from_bipe(folder, config, state, allowed=allowed), config
+        return from_official(config, state), config
+    except CheckpointError as fault:
+        known = str(fault).startswith(str(folder))
+        raise CheckpointError(str(fault) if known else f"{folder}: {fault}") from fault
+    except _UNFIT as fault:
+        raise CheckpointError(f"{folder}: {CONFIG} and weights do not fit: {fault}") from fault
+
+
+def _as_official(
+    model: Decoder, max_length: int
+) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Return config and weights for a class of transformers; None if there is none."""
+    try:
+        config = config_to_official(model.config, max_length=max_length)
+        if config.pop("rpe_type") != "rope" or config.get("log_scale"):
+            return None
+        return config, to_official(model)
+    except CheckpointError:
+        return None
+
+
+def _as_bipe(model: Decoder, max_length: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    fields = {name: getattr(model.config, name) for name in _FIELDS}
+    fields["n_kv_head"] = model.config.kv_heads  # which transformers wants to know
+    names = {"model_type": MODEL_TYPE, "architectures": ["BipeForCausalLM"]}
+    config = names | fields | {"max_position_embeddings": max_length}
+    return config, {f"{_PREFIX}{name}": each for name, each in model.state_dict().items()}
+
+
+def _from_bipe(
+    folder: Path,
+    config: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    *,
+    allowed: tuple[str, ...],
+) -> Decoder:
+    fields = {name: config[name] for name in _FIELDS if name in config}
+    decoder = decoder_of(folder / CONFIG, fields, allowed=allowed)
+    other = next((name for name in state if not name.startswith(_PREFIX)), None)
+    if other is not None:
+        raise CheckpointError(f"names of weights must start with {_PREFIX!r}, was: {other}")
+    own = {name.removeprefix(_PREFIX): each for name, each in state.items()}
+    require_shapes(
+        decoder, {name: tuple(each.shape) for name, each in own.items()}, allowed=allowed
+    )
+    model = Decoder(decoder, allowed=allowed).to(own["tokens.weight"].dtype)
+    load_weights(model, own)
+    return model
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """Return all weights of a folder, from one file or from the shards that its index lists."""
+    index, names = folder / INDEX, [WEIGHTS]
+    if index.is_file():
+        try:
+            names = sorted({str(name) for name in read_object(index)[1]["weight_map"].values()})
+        except (AttributeError, KeyError, ValueError) as fault:
+            raise CheckpointError(f"{index} has no weight_map of files: {fault}") from fault
+    state: dict[str, Tensor] = {}
+    for name in names:
+        path = folder / name
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise CheckpointError(f"{index}: must list .safetensors of its folder, was: {name!r}")
+        if not path.is_file():
+            pickles = sorted(each.name for each in folder.glob("*.bin"))
+            cure = f"; {pickles[0]} is a pickle: save it as safetensors first" if pickles else ""
+            raise CheckpointError(f"{path} is missing{cure}")
+        try:
+            state |= load_file(path)
+        except (OSError, SafetensorError) as fault:
+            raise CheckpointError(f"{path} cannot be read: {fault}") from fault
+    dtypes = sorted({str(each.dtype) for each in state.values()})
+    if len(dtypes) != 1 or not getattr(torch, dtypes[0].removeprefix("torch.")).is_floating_point:
+        raise CheckpointError(f"{folder}: weights must be of one float type, was: {dtypes}")
+    return state
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON has for the mappings and sequences of a description."""
+    return dict(value) if isinstance(value, Mapping) else list(value)

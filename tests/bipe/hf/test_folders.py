@@ -1,0 +1,164 @@
+"""Model folders between our decoder and transformers: both ways, bit for bit, or one clear line."""
+
+import json
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+from bipe import Positions
+from bipe.checkpoint import CheckpointError
+from bipe.hf import BipeForCausalLM
+from bipe.layouts import config_to_official, to_official
+from bipe.layouts.folders import read_folder, write_folder
+from tests.bipe.conftest import SCHEMES, small_decoder
+from tests.bipe.hf.test_layouts import READ, stranger
+
+LAYOUTS = {
+    "llama": ("flat_rope", {}, "llama"),
+    "llama_tied": ("flat_rope", {"tied_head": True, "n_kv_head": 2}, "llama"),
+    "qwen2": ("flat_rope", {"qkv_bias": "qkv"}, "qwen2"),
+    "qwen3": ("flat_rope", {"qk_norm": "both"}, "qwen3"),
+    "yarn": ("flat_rope_yarn", {}, "llama"),
+    "interleaved": ("flat_rope_interleaved", {}, "bipe"),
+    "alibi": ("flat_alibi", {}, "bipe"),
+    "bipe_rope": ("bilevel_learned_rope", {}, "bipe"),
+    "bipe_alibi": ("bilevel_learned_alibi_x96", {"tied_head": True}, "bipe"),
+}
+TOKENS = torch.randint(0, 61, (2, 20), generator=torch.Generator().manual_seed(0))
+MARKS = (torch.arange(20) % 6 == 0).byte().expand(2, 20) * 2
+AT = Positions.from_marks(MARKS, packed=False)
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_model_goes_and_comes_back(name, dtype, tmp_path):
+    scheme, options, kind = LAYOUTS[name]
+    model = small_decoder(scheme, **options).to(dtype).eval()
+    write_folder(model, tmp_path / "out", max_length=64, keys={"eos_token_id": 3})
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+    ]
+    read, config = read_folder(tmp_path / "out")
+    assert (config["model_type"], config["eos_token_id"]) == (kind, 3)
+    same(read.state_dict(), model.state_dict())
+    assert torch.equal(read.logits(TOKENS, AT), model.logits(TOKENS, AT))
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype="auto")
+    assert theirs.dtype == dtype
+    if kind == "bipe":
+        made = theirs(TOKENS, segment_marks=MARKS).logits
+        assert torch.equal(made, model.logits(TOKENS, AT))
+    elif dtype == torch.float32:
+        torch.testing.assert_close(
+            theirs(TOKENS).logits, model.logits(TOKENS, AT), atol=2e-5, rtol=1e-4
+        )
+    # What transformers saves is read again, in shards too.
+    theirs.save_pretrained(tmp_path / "again", max_shard_size="20KB")
+    assert (tmp_path / "again" / "model.safetensors.index.json").is_file()
+    same(read_folder(tmp_path / "again")[0].state_dict(), model.state_dict())
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_strangers_folder_is_read(name, tmp_path):
+    theirs = stranger(name, **READ[name])
+    theirs.save_pretrained(tmp_path)
+    same(to_official(read_folder(tmp_path)[0]), theirs.state_dict())
+
+
+def test_the_released_layout_is_read(tmp_path):
+    model = small_decoder("bilevel_learned_rope")
+    config = config_to_official(model.config, max_length=64)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file(to_official(model), tmp_path / "model.safetensors")
+    same(read_folder(tmp_path)[0].state_dict(), model.state_dict())
+
+
+def test_gemma_is_refused_with_the_reason(tmp_path):
+    stranger("Gemma3").save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=r"model_type must be one of .*'gemma3_text', which"):
+        read_folder(tmp_path)
+
+
+def spoilt_state(folder, change):
+    state = load_file(folder / "model.safetensors")
+    change(state)
+    save_file(state, folder / "model.safetensors")
+
+
+def spoilt_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), r"config.json cannot be read .*a model folder\?"),
+        (lambda f: (f / "config.json").write_text("{"), "config.json is not JSON"),
+        (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
+        (
+            lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
+            "missing; pytorch_model.bin is a pickle",
+        ),
+        (lambda f: (f / "model.safetensors").write_bytes(b"x"), "model.safetensors cannot be read"),
+        (
+            lambda f: (f / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": {"a": "../other.safetensors"}})
+            ),
+            "must list .safetensors of its folder",
+        ),
+        (
+            lambda f: (f / "model.safetensors.index.json").write_text("{}"),
+            "has no weight_map of files",
+        ),
+        (
+            lambda f: spoilt_state(f, lambda s: s.pop("model.norm.weight")),
+            "norm.weight must be .*was: None",
+        ),
+        (
+            lambda f: spoilt_state(f, lambda s: s.update(other=torch.zeros(1))),
+            "must start with 'model.', was: other",
+        ),
+        (lambda f: spoilt_config(f, width=52), "tokens.weight must be"),
+        (lambda f: spoilt_config(f, n_layer="2"), "n_layer must be"),
+        (
+            lambda f: spoilt_config(f, encoding={"_target_": "os.system", "command": "x"}),
+            "encoding._target_",
+        ),
+    ],
+)
+def test_a_folder_that_makes_no_sense_is_one_clear_line(spoil, message, tmp_path):
+    folder = tmp_path / "model"
+    write_folder(small_decoder("bilevel_learned_rope"), folder)
+    spoil(folder)
+    with pytest.raises(CheckpointError, match=message) as found:
+        read_folder(folder)
+    assert str(folder) in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
+    with pytest.raises(CheckpointError, match="is there already"):
+        write_folder(small_decoder("flat_rope"), tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_bipe_hf_has_the_same_keys(tmp_path):
+    model = small_decoder("bilevel_learned_rope")
+    assert SCHEMES["bilevel_learned_rope"] == model.config.encoding
+    write_folder(model, tmp_path / "ours")
+    BipeForCausalLM.of(model).save_pretrained(tmp_path / "theirs")
+    ours, theirs = (
+        json.loads((tmp_path / name / "config.json").read_text()) for name in ("ours", "theirs")
+    )
+    assert {key: theirs[key] for key in ours} == ours
+    assert transformers.AutoConfig.from_pretrained(tmp_path / "ours").model_type == "bipe"
