@@ -24,6 +24,7 @@ bits 1 and 2: sentences and paragraphs; `|` is the end of a paragraph):
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -219,7 +220,7 @@ def _openings(
     if not carried:
         first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
         starts[0] = starts[0] | first
-    return list(itertools.accumulate(starts, torch.logical_or))
+    return list(itertools.accumulate(starts, operator.or_))
 
 
 def _nested(

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from bipe import Positions
 from bipe.decoder import Projection
-from tests.bipe.conftest import SCHEMES, random_batch, random_marks, small_decoder
+from tests.bipe.conftest import SCHEMES, positions_of, random_batch, random_marks, small_decoder
 
 
 def gradients(scheme, *, recompute, packed, seed=0, kept=None):
@@ -14,7 +13,7 @@ def gradients(scheme, *, recompute, packed, seed=0, kept=None):
     tokens, _ = random_batch(2, 60, seed=seed)
     documents = 0.05 if packed else 0.0
     marks = random_marks(2, 60, seed=seed, documents=documents)
-    at = Positions.from_marks(marks, packed=packed)
+    at = positions_of(marks, packed=packed)
 
     def keep(tensor):
         if kept is not None:
