@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pickle
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_the_pipeline_travels(corpus, tmp_path):
         (step,) = library.loads(library.dumps(pipeline(work)))
         step(None, 0, len(work.tasks))
         assert work.result(0)
-        work.remove(0)
+        shutil.rmtree(work.place(0))
 
 
 @pytest.mark.parametrize(
