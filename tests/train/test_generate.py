@@ -23,7 +23,7 @@ from train.cli import main
 from train.commands.generate import Screen, Stream, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.launch.composition import verbatim
+from train.launch.composition import prompted, verbatim
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
@@ -112,6 +112,20 @@ def test_a_prompt_is_any_text(run, capfd, prompt):
     out = capfd.readouterr().out
     assert main(["generate", str(run), f"generate.prompt={prompt}", *words]) == 0
     assert capfd.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        (["RUN", "--prompt", "a, b"], ["generate.run='RUN'", "generate.prompt='a, b'"]),
+        (["--file=x y", "RUN"], ["generate.file='x y'", "generate.run='RUN'"]),
+        (["--cfg", "job", "RUN"], ["--cfg", "job", "generate.run='RUN'"]),
+        (["RUN", "--config-dir", "D"], ["generate.run='RUN'", "--config-dir", "D"]),
+        (["--config-file", "F", "seed=1"], ["--config-file", "F", "seed=1"]),
+    ],
+)
+def test_words_of_generate_become_keys(words, made):
+    assert prompted(words) == made
 
 
 @given(st.text(alphabet="\\'\"${}a, =\n#[]()~", min_size=1) | st.text(min_size=1))

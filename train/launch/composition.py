@@ -33,6 +33,9 @@ _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
 _RESOLVES = re.compile(r"\$\{(?![\w.]+\})")
+# Options of Hydra that take the next word.
+_VALUED = ("--config-dir", "--config-name", "--config-path", "--cfg", "--package")
+_WITH_VALUE = [[option] for option in (*_VALUED, "-cd", "-cn", "-cp", "-c", "-p")]
 _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
@@ -140,7 +143,10 @@ def prompted(words: list[str]) -> list[str]:
 
     A prompt is taken as it is typed, whatever Hydra's grammar would make of it.
     """
-    made, rest = [], iter(words)
+    if words[:1] == ["--config-file"]:  # whose overrides are of another grammar
+        return words
+    made: list[str] = []
+    rest = iter(words)
     for word in rest:
         name, given, value = word.partition("=")
         if name in ("--prompt", "--file"):
@@ -150,7 +156,7 @@ def prompted(words: list[str]) -> list[str]:
             word = f"generate.{name[2:]}={verbatim(value)}"
         elif name == "generate.prompt" and not re.fullmatch(r"null|'.*'|\".*\"", value, re.DOTALL):
             word = f"{name}={verbatim(value)}"
-        elif not given and not word.startswith(("-", "~")):
+        elif not given and not word.startswith(("-", "~")) and made[-1:] not in _WITH_VALUE:
             word = f"generate.run={verbatim(word)}"
         made.append(word)
     return made
