@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,27 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
         import_module("train.commands.before.needs").require(checked, command=command)
     module = import_module(f"train.commands.{command}")
     function = getattr(module, _FUNCTIONS.get(command, command))
-    return function(checked, stored=config) if command in TRAINS else function(checked)
+    if command in (*LAUNCHED, "generate"):
+        with flushed_denormals():
+            return function(checked, stored=config) if command in TRAINS else function(checked)
+    return function(checked)
+
+
+@contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """Let denormal numbers count as 0 in the block, in this thread and those that it starts.
+
+    The weights of far keys under ALiBi and BiPE-ALiBi are denormal in float32, and some processors
+    take many times as long for such products. Threads of torch that run already are not reached,
+    so this comes before the first parallel operation. Python's own numbers are flushed as well.
+    """
+    import torch
+
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def run_composed(command: str, config: DictConfig, words: Sequence[str]) -> Any:
