@@ -7,7 +7,7 @@ BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo arithmetic segmentation encodings encodings_bilevel test check format clean
+.PHONY: demo arithmetic segmentation encodings encodings_bilevel test test_hf check format clean
 
 demo: .venv/demo.done
 	$(BIPE) prepare experiment=demo
@@ -66,7 +66,12 @@ encodings_bilevel: encodings
 	$(BIPE) report $(TWICE) 'report.runs=["runs/compare/*_?","runs/compare_bilevel/*_?"]'
 
 test: .venv/dev.done
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/bipe/hf
+	@$(MAKE) --no-print-directory test_hf
+
+# Last, since Lightning imports transformers where it is: a second more for each process that trains.
+test_hf: .venv/hf.done
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/bipe/hf
 
 check: .venv/dev.done
 	$(BIN)/ruff check .
@@ -91,6 +96,10 @@ format: .venv/dev.done
 .venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing into .venv (a few minutes the first time) ..."
 	@$(INSTALL) -e '.[dev]'
+	@touch $@
+
+.venv/hf.done: .venv/dev.done
+	@$(INSTALL) -e '.[dev,hf]'
 	@touch $@
 
 clean:

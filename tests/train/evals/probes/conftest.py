@@ -73,7 +73,7 @@ class Cheat(Decoder):
     def __init__(self, predict, vocab_size):
         nn.Module.__init__(self)
         self.predict, self.vocab_size = predict, vocab_size
-        self.scheme = Flat(encoding=RoPE(head_width=2))
+        self.scheme, self.levels = Flat(encoding=RoPE(head_width=2)), 1
         self.config = SimpleNamespace(vocab_size=vocab_size)
         self.head = nn.Identity()
         self.head.weight = torch.zeros(())
