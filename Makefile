@@ -71,7 +71,7 @@ test: .venv/dev.done
 
 # Last, since Lightning imports transformers where it is: a second more for each process that trains.
 test_hf: .venv/hf.done
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/bipe/hf
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/bipe/hf tests/test_rooms.py tests/trust/test_names.py
 
 check: .venv/dev.done
 	$(BIN)/ruff check .

@@ -202,6 +202,8 @@ def _is_source(path):
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_what_is_public_is_frozen(name):
+    if name == "bipe.hf":
+        pytest.importorskip("transformers")
     module = __import__(name, fromlist=["__all__"])
     assert list(getattr(module, "__all__", [])) == PUBLIC[name]
     assert all(hasattr(module, public) for public in PUBLIC[name])

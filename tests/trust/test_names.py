@@ -1,6 +1,7 @@
 """No name that can be written reaches anything outside of the kind that its place asks for."""
 
 import importlib
+import importlib.util
 import inspect
 from pathlib import Path
 
@@ -32,6 +33,8 @@ MODULES = sorted(
     for path in files(room)
     if path.stem != "__main__"
 )
+if importlib.util.find_spec("transformers") is None:  # an extra
+    MODULES = [name for name in MODULES if not f"{name}.".startswith("bipe.hf.")]
 
 
 def names():
