@@ -96,7 +96,8 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
             f"an end must lie in the text, between 0 and {length}, was: {wrong}", offset=wrong
         )
     inner = array[(array > 0) & (array < length)]
-    return np.concatenate(([0], inner, [length] if length else [])).astype(np.int64)
+    last = [length] if length else []
+    return np.concatenate(([0], inner, last), dtype=np.int64, casting="unsafe")
 
 
 def nested(ends: Sequence[Iterable[int] | Cuts], length: int, *, count: int) -> tuple[Cuts, ...]:

@@ -9,6 +9,7 @@ linear in the text, the cuts are the same on any machine, and what is broken sta
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
@@ -41,11 +42,16 @@ _ERROR = 16  # bytes that an error counts at least; a quarter of a piece is too 
 _LINES = 1 << 14  # at once, for numbers of all their bytes take eight times their memory
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
-_LAST_CHOICE = np.iinfo(np.int64).max
+_LAST_CHOICE = np.iinfo(np.int32).max
 # What is tallied where physical lines replace logical ones; the first ends in a language.
 NO_GRAMMAR = "physical lines: no grammar of "
 LANGUAGE_UNKNOWN = "physical lines: unknown language"
 TOO_HARD = "physical lines: too hard to parse"
+
+
+def _narrow(places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return places in half of their memory; twice the largest still fits."""
+    return places if len(places) and places[-1] >= 1 << 30 else places.astype(np.int32)
 
 
 def missing(language: str) -> str | None:
@@ -112,31 +118,30 @@ class _Reading:
         self._parse = partial(grammars.parse, tags=bool(table.tags), times=table.reads)
         self._data = encode(text, language)
         self._codes = np.frombuffer(self._data, dtype=np.uint8)
-        self._ends = line_ends(self._codes)
-        self._character_ends = self._ends if text.isascii() else character_ends(text)
+        self._ends = _narrow(line_ends(self._codes))
+        self._character_ends = self._ends if text.isascii() else _narrow(character_ends(text))
         self._coarse = coarse
 
     def ends(self) -> tuple[Cuts, Cuts, Cuts]:
         """Return where logical lines end and, if asked for, functions and definitions begin."""
         closes = np.ones(len(self._ends), dtype=np.bool_)
-        inner: list[int] = []
-        outer: list[int] = []
+        inner, outer = array("q"), array("q")
         size, parsed = self._size, 0
-        starts = np.concatenate(([0], self._character_ends))  # of lines, in characters
         for start, stop, tree in self.pieces():
-            first, last = np.searchsorted(self._ends, [start, stop], side="right")
-            parsed += size if stop == len(self._data) else int(starts[last])
-            parsed -= int(starts[first])
+            first, last = np.searchsorted(self._ends, [start, stop], side="right").tolist()
+            parsed += size if stop == len(self._data) else self._start(last)
+            parsed -= self._start(first)
             ends = self._ends[first:last] - start
             functions: list[Any] | None = [] if self._coarse else None
             codes = self._codes[start:stop]
             closes[first:last] = closing(tree, self._kinds, codes, ends, functions)
             if functions is not None:
-                outer += [start + place for place in definitions(tree.root_node, self._kinds)]
-                some = methods(functions, self._kinds)
-                inner += [start + place for place in some]
-        lines = np.concatenate(([0], self._character_ends[closes]))
-        lines, minified = self._with_minified(lines, starts)
+                outer.extend(start + place for place in definitions(tree.root_node, self._kinds))
+                inner.extend(start + place for place in methods(functions, self._kinds))
+        lines = np.zeros(np.count_nonzero(closes) + 1, dtype=np.int64)
+        lines[1:] = self._character_ends[closes]
+        del closes
+        lines, minified = self._with_minified(lines)
         tally(f"logical {self._language}", parsed)
         tally(f"minified {self._language}", minified)
         tally(TOO_HARD, size - parsed - minified)
@@ -144,14 +149,21 @@ class _Reading:
             return lines[1:], _NONE, _NONE
         return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)
 
-    def _with_minified(self, lines: Cuts, starts: Cuts) -> tuple[Cuts, int]:
+    def _start(self, row: int) -> int:
+        """Return where a physical line starts, in characters."""
+        return int(self._character_ends[row - 1]) if row else 0
+
+    def _with_minified(self, lines: Cuts) -> tuple[Cuts, int]:
         """Add the statements inside of long lines; return also how many characters these have."""
-        bounds = np.unique(np.concatenate(([0], self._ends, [len(self._data)])))
-        long = np.flatnonzero(np.diff(bounds) > _LONG_LINE)
-        if self._language not in LANGUAGES or not len(long):
+        if self._language not in LANGUAGES:
             return lines, 0
-        starts = np.append(starts, self._size)
-        spans = [(int(starts[row]), int(starts[row + 1])) for row in long]
+        long = np.flatnonzero(np.diff(self._ends, prepend=0) > _LONG_LINE).tolist()
+        spans = [(self._start(row), self._start(row + 1)) for row in long]
+        last = int(self._ends[-1]) if len(self._ends) else 0
+        if len(self._data) - last > _LONG_LINE:  # behind the last line end
+            spans.append((self._start(len(self._ends)), self._size))
+        if not spans:
+            return lines, 0
         found = (
             place
             for first, last in spans
@@ -160,10 +172,11 @@ class _Reading:
         added = np.fromiter(found, dtype=np.int64)
         return np.union1d(lines, added), sum(last - first for first, last in spans)
 
-    def _held(self, places: list[int], lines: Cuts) -> Cuts:
+    def _held(self, places: array[int], lines: Cuts) -> Cuts:
         """Return the starts of the segments that hold the lines of these places, in bytes."""
-        rows = np.searchsorted(self._ends, np.array(places, dtype=np.int64), side="right")
-        starts = np.concatenate(([0], self._character_ends))[rows]
+        rows = np.searchsorted(self._ends, np.asarray(places), side="right")
+        starts = np.zeros(len(rows), dtype=np.int64)
+        starts[rows > 0] = self._character_ends[rows[rows > 0] - 1]
         return np.unique(lines[np.searchsorted(lines, starts, side="right") - 1])
 
     def pieces(self) -> Iterator[tuple[int, int, Any]]:
@@ -247,11 +260,13 @@ class Seams:
 
     def __init__(self, data: npt.NDArray[np.uint8], ends: Cuts) -> None:
         own = ends[:-1] if len(ends) and ends[-1] == len(data) else ends
-        self.bounds = np.concatenate(([0], own, [len(data)] if len(data) else [])).astype(np.int64)
+        self.bounds = np.concatenate(
+            ([0], own, [len(data)] if len(data) else []), dtype=ends.dtype, casting="unsafe"
+        )
         self._data = data
 
     @cached_property
-    def _rank(self) -> npt.NDArray[np.int64]:
+    def _rank(self) -> npt.NDArray[Any]:
         """Compute the rank of each line; a text of one piece that is not hard needs none."""
         starts, stops, data = self.bounds[:-1], self.bounds[1:], self._data
         first = np.empty_like(starts)
