@@ -83,11 +83,7 @@ def _main(words: list[str]) -> int:
         return _guarded(lambda: int(getattr(examining, command)(words[1:])))
     if command in _PLAIN:
         return int(import_module(f"train.commands.{_PLAIN[command]}").main(words[1:]))
-    if _HELP & set(words[1:]):
-        from train.launch.help_pages import help_page
-
-        return _guarded(lambda: print(help_page(command, words[1:])) or 0)
-    if command == "tokenizer" and words[1:2] not in (["train"], ["--help"], ["-h"]):
+    if command == "tokenizer" and words[1:2] != ["train"]:
         return _fault("tokenizer: say what to do: bipe tokenizer train key=value ...")
     if command == "scrolls" and any(word.startswith(("validate=", "submit=")) for word in words):
         return int(import_module("train.commands.scrolls").check_or_submit(words[1:]))

@@ -22,8 +22,8 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.encodings import Encoding, Flat
-from bipe.encodings.base import counts_length
+from bipe.encodings import Encoding
+from bipe.encodings.base import counts_length, reads_segments
 from bipe.hf.generation import Segmented, cached
 from bipe.positions import Positions
 
@@ -129,7 +129,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
 
     @property
     def segmented(self) -> bool:
-        return not isinstance(self.model.scheme, Flat)
+        return reads_segments(self.model.scheme)
 
     @property
     def _levels(self) -> int:  # type: ignore[override]

@@ -7,7 +7,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 from bipe import Decoder, Positions
 from bipe.hf import BipeConfig, BipeForCausalLM
 from tests.bipe.conftest import SCHEMES, small_decoder
-from tests.bipe.hf.conftest import ENCODINGS, VOCABULARY, marks_by_table, model_of
+from tests.bipe.hf.conftest import ENCODINGS, PACKED_TABLE, VOCABULARY, marks_by_table, model_of
 
 IDS = torch.randint(1, VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(4))
 
@@ -44,6 +44,20 @@ def test_every_scheme_goes_on_from_a_cache(name):
         given = {"segment_marks": marks[:, :stop], "past_key_values": cache}
         parts.append(model(ids[:, start:stop], **given).logits)
     torch.testing.assert_close(torch.cat(parts, 1), whole, atol=2e-5, rtol=1e-4)
+
+
+def test_a_flat_model_whose_far_method_reads_segments_gets_marks():
+    far = {"_target_": "bipe.extension.Separators", "window": 2, "sinks": 1}
+    encoding = {"_target_": "bipe.encodings.Flat", "encoding": ENCODINGS["rope"], "far": far}
+    config = BipeConfig(vocab_size=VOCABULARY, width=32, encoding=encoding)
+    with pytest.raises(ValueError, match="segments of these tokens are not known"):
+        BipeForCausalLM(config)(IDS)
+    config.segment_table = PACKED_TABLE
+    model, marks = BipeForCausalLM(config).eval(), marks_by_table(IDS)
+    found = model(IDS).logits
+    assert torch.equal(found, model(IDS, segment_marks=marks).logits)
+    one_segment = torch.zeros_like(marks)
+    assert not torch.allclose(found, model(IDS, segment_marks=one_segment).logits)
 
 
 def test_a_folder_is_read_by_the_auto_classes(tmp_path):
