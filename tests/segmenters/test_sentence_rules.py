@@ -67,6 +67,7 @@ CAUSAL = {
     "Chinese opening quotes": "\u6765\u3002|\u201c\u597d\u3002\u201d|\u4ed6",
     "elided articles": "Vedi l'art. 5 e dell'art. 6. |Poi va.",
     "hyphened initials": "Avec J.-P. Blanc. |Oui.",
+    "a word that is a unit": "He walked in. |20 minutes later he left. |A 12 in. [30 cm] board.",
     "Polish": "Na ul. Polnej o godz. 9 oraz m.in. Jan. |Dobrze.",
     "Dutch": "Met dhr. Bos en mevr. Prins, d.w.z. Ja. |Goed.",
     "Portuguese": "O Sr. Silva e a Sra. Costa. |V\u00e3o.",
