@@ -129,6 +129,7 @@ class _Run:
         self.cells, self._run, self._allowed = cells, cells[0].subject.run, allowed
         self.journal = Journal(self._run.folder / FILE)
         self.journal.forget_others(self._run.weights)
+        self._variant: Decoder | None = None
         self._alike: dict[str, list[_Planned]] = defaultdict(list)
         for one in cells:
             self._alike[one.measured].append(one)
@@ -152,15 +153,18 @@ class _Run:
     def measured(self, one: _Planned) -> Iterable[Row]:
         if not callable(one.cell.measure):
             return one.cell.measure
-        config = one.subject.config_at(one.cell.length)
-        model = self._trained
-        if config != one.subject.config:
-            model = Decoder(config, allowed=self._allowed)
-            # Share the tensors of the run's model: no copy for each variant.
-            model.load_state_dict(self._trained.state_dict(), assign=True)
-            model.eval().to(self._trained.head.weight.device)
         with torch.no_grad():
-            return list(one.cell.measure(model))
+            return list(one.cell.measure(self._model(one.subject.config_at(one.cell.length))))
+
+    def _model(self, config: DecoderConfig) -> Decoder:
+        """Return the model of a configuration: the trained one, the last variant, or a new one."""
+        for made in (self._trained, self._variant):
+            if made is not None and made.config == config:
+                return made
+        self._variant = Decoder(config, allowed=self._allowed)
+        # Share the tensors of the run's model: no copy for each variant.
+        self._variant.load_state_dict(self._trained.state_dict(), assign=True)
+        return self._variant.eval().to(self._trained.head.weight.device)
 
 
 def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:

@@ -4,6 +4,9 @@ Rows are read in one pass, or chunk by chunk through a cache. Both give the same
 for the keys and values of a row, and for one chunk of everything else. Logits are never held whole.
 A dynamic stretch gets the lengths of the whole row beforehand, so its chunks are rotated as in one
 pass.
+
+A window is the beginning of every longer one that starts with it, so the longest length is read
+first and only half of each shorter one is read at all.
 """
 
 import itertools
@@ -13,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -20,6 +24,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from bipe import Cache, Decoder, Positions
+from bipe.encodings.base import counts_length
 from bipe.loss import token_nll
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from train.evals.intervals import over_documents
@@ -30,6 +35,9 @@ from train.evals.texts import Excerpts, Stream
 
 BINS = 32
 _LARGEST = 700.0  # nats whose exponential a float still holds
+# By the start of a window: the first token that was scored, and the losses from it on.
+Known = dict[int, tuple[int, np.ndarray]]
+Seen = WeakKeyDictionary[Decoder, Known]
 
 
 def perplexity(nll: float) -> float:
@@ -53,10 +61,13 @@ class Perplexity(Measurement):
             )
             longest = excerpts.tokens.shape[1]
             whole = self.choice.protocol == FullContext.name
-            for length in [longest] if whole else sorted(subject.lengths):
-                yield self._cell(subject, source, length, excerpts)
+            seen: Seen = WeakKeyDictionary()
+            for length in [longest] if whole else sorted(subject.lengths, reverse=True):
+                yield self._cell(subject, source, length, excerpts, seen)
 
-    def _cell(self, subject: Subject, source: str, length: int, excerpts: Excerpts) -> Cell:
+    def _cell(
+        self, subject: Subject, source: str, length: int, excerpts: Excerpts, seen: Seen
+    ) -> Cell:
         name = f"of {source} at {length} tokens"
         of: dict[str, Any] = {"source": source, "length": length}
         if length > excerpts.tokens.shape[1]:
@@ -70,15 +81,22 @@ class Perplexity(Measurement):
             length=length,
             depends_on=[excerpts.fingerprint, repr(protocol)],
             cost=sum(window.stop - window.start for window in windows),
-            measure=partial(self.rows, excerpts, protocol, partial(Row, **of)),
+            measure=partial(self.rows, excerpts, protocol, partial(Row, **of), seen=seen),
         )
 
     def rows(
-        self, excerpts: Excerpts, protocol: Protocol, of: partial[Row], model: Decoder
+        self,
+        excerpts: Excerpts,
+        protocol: Protocol,
+        of: partial[Row],
+        model: Decoder,
+        *,
+        seen: Seen | None = None,
     ) -> list[Row]:
         """Return perplexity, losses by document and, at the longest length, losses by position."""
+        known = {} if seen is None else seen.setdefault(model, {})
         batch = self.tokens_per_batch
-        losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch)
+        losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch, known=known)
         sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
         between = over_documents(sums, tokens)
         low, high = (None, None) if between is None else map(perplexity, between)
@@ -131,26 +149,46 @@ def score(
     *,
     tokens_per_batch: int,
     one_pass: int = ONE_PASS,
+    known: Known | None = None,
 ) -> Losses:
-    """Read the windows of a protocol, those of one shape in batches, and score their tokens."""
+    """Read the windows of a protocol, those of one shape in batches, and score their tokens.
+
+    known: losses of this model on this stream, which are not read again; new ones are added.
+    """
+    if known is None or counts_length(model.scheme):  # the end of a window then changes its start
+        known = {}
     windows = protocol.windows(stream.ends.tolist())
     spared = protocol.spares(stream.place)
     nll = np.zeros(len(stream.tokens))
     window = np.full(len(stream.tokens), -1)
     shapes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, one in enumerate(windows):
-        shapes[one.stop - one.start, one.first - one.start].append(index)
+        if _losses_of(one, known, protocol.start_token) is None:
+            shapes[one.stop - one.start, one.first - one.start].append(index)
     for (size, _), members in shapes.items():
         rows = max(1, tokens_per_batch // size)
         for begin in range(0, len(members), rows):
-            chosen = members[begin : begin + rows]
-            batch = [windows[index] for index in chosen]
+            batch = [windows[index] for index in members[begin : begin + rows]]
             found = _batch(model, stream, batch, protocol.start_token, one_pass)
-            for index, one, losses in zip(chosen, batch, found, strict=True):
-                inside = slice(one.stop - len(losses), one.stop)
-                kept = ~spared[inside]
-                nll[inside][kept], window[inside][kept] = losses[kept], index
+            for one, losses in zip(batch, found, strict=True):
+                known[one.start] = one.stop - len(losses), losses
+    for index, one in enumerate(windows):
+        losses = _losses_of(one, known, protocol.start_token)
+        assert losses is not None
+        inside = slice(one.stop - len(losses), one.stop)
+        kept = ~spared[inside]
+        nll[inside][kept], window[inside][kept] = losses[kept], index
     return Losses(nll=nll, window=window, document=stream.document)
+
+
+def _losses_of(one: Window, known: Known, start_token: int | None) -> np.ndarray | None:
+    """Return the losses of a window, or None if they must be read."""
+    begin, losses = known.get(one.start, (one.stop, np.zeros(0)))
+    # Nothing predicts the first token of a window without a start token.
+    first = max(one.first, one.start + (start_token is None))
+    if begin > first or begin + len(losses) < one.stop:
+        return None
+    return losses[first - begin : one.stop - begin]
 
 
 def _batch(

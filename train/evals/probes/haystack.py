@@ -27,10 +27,6 @@ class Texts:
         self.tokenizer, self.segmenter, self.levels = tokenizer, segmenter, levels
         self.pieces = tokenizer.pieces()
         self._sizes = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
-        try:
-            self._marker: TokenMarker | None = self.marker()
-        except ValueError:
-            self._marker = None
         self.telling = np.flatnonzero(self._sizes)  # ids that have some text
 
     def marker(self) -> TokenMarker:
@@ -63,18 +59,7 @@ class Texts:
 
     def behind(self, ids: np.ndarray, words: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the marks of each word on its own after `ids`: uint8 [tokens] each."""
-        # A marker reads `ids` once for all words; the marks are the same.
-        if self._marker is None:
-            return [self.marks(np.concatenate([ids, word]))[len(ids) :] for word in words]
-        marker = self._marker.copy()
-        decided = sum(len(marker.push(id)) for id in ids.tolist())
-        found = []
-        for word in words:
-            reader = marker.copy()
-            marks = [mark for id in word.tolist() for mark in reader.push(id)]
-            marks += reader.provisional()
-            found.append(np.array(marks[len(ids) - decided :], dtype=np.uint8))
-        return found
+        return [self.marks(np.concatenate([ids, word]))[len(ids) :] for word in words]
 
 
 class Haystack:

@@ -15,7 +15,7 @@ from train.errors import DataError
 from train.evals.loop import Subject
 from train.evals.perplexity import Choice, Perplexity
 from train.evals.perplexity.measure import score
-from train.evals.perplexity.protocols import Windows
+from train.evals.perplexity.protocols import PROTOCOLS, Windows
 from train.evals.rows import Row
 from train.evals.texts import Excerpts, HeldOut
 
@@ -60,7 +60,7 @@ def model_of(name, vocab_size, *, init_std=0.3):
         n_layer=2,
         n_head=2,
         mlp_width=24,
-        encoding=SCHEMES[name],
+        encoding=SCHEMES[name] if isinstance(name, str) else name,
         init_std=init_std,
     )
     model = Decoder(config).eval()
@@ -86,6 +86,49 @@ def window_nll(model, texts, *, length, tokens_per_batch):
     protocol = Windows(length=length, row_length=10**9)
     losses = score(model, texts.stream, protocol, tokens_per_batch=tokens_per_batch)
     return losses.nll.reshape(texts.tokens.shape)
+
+
+@pytest.mark.parametrize("start_token", [None, 1])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_what_longer_windows_read_is_not_read_again(name, protocol, start_token, texts, held_out):
+    model = model_of(name, held_out.manifest["vocab_size"])
+    read = []
+    model.register_forward_pre_hook(lambda _, given: read.append(given[0].numel()))
+    choice = Choice(protocol=protocol, start_token=start_token)
+    known, counts = {}, []
+    for length in sorted(LENGTHS, reverse=True):
+        at = choice.at(length, row_length=ROW)
+        alone = score(model, texts.stream, at, tokens_per_batch=64)
+        counts.append([sum(read)])
+        read.clear()
+        found = score(model, texts.stream, at, tokens_per_batch=64, known=known)
+        counts[-1].append(sum(read))
+        read.clear()
+        np.testing.assert_allclose(found.nll, alone.nll, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(found.window, alone.window)
+    (first, *shorter) = counts
+    assert first[0] == first[1]
+    assert all(shared <= own for own, shared in shorter)
+    if protocol == "windows":
+        assert all(2 * shared == own for own, shared in shorter)
+
+
+def test_a_dynamic_stretch_reads_each_window_whole(texts, held_out):
+    stretched = {
+        "_target_": "bipe.encodings.RoPE",
+        "head_width": 8,
+        "stretch": {"_target_": "bipe.extension.DynamicYaRN", "original_length": ROW},
+    }
+    model = model_of(stretched, held_out.manifest["vocab_size"])
+    known = {}
+    for length in sorted(LENGTHS, reverse=True):
+        at = Windows(length=length, row_length=ROW)
+        alone, found = (
+            score(model, texts.stream, at, tokens_per_batch=64, known=k) for k in ({}, known)
+        )
+        np.testing.assert_allclose(found.nll, alone.nll, rtol=1e-5, atol=1e-6)
+    assert not known
 
 
 @torch.no_grad()
@@ -200,8 +243,8 @@ def test_lengths_beyond_the_texts_are_left_out_and_named(held_out, tokenizer):
         run=None, row_length=16, lengths=(16, 64, 10**6),
         held_out=HeldOut({"proofs": held_out}, tokenizer),
     )  # fmt: skip
-    *_, last = made.cells(subject)
-    assert [cell.length for cell in made.cells(subject)] == [16, 64, None]
+    last, *_ = made.cells(subject)
+    assert [cell.length for cell in made.cells(subject)] == [None, 64, 16]
     (row,) = last.measure
     assert (row.measure, row.length) == ("left_out", 10**6)
     assert row.note == "no document has 1000000 tokens"
