@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,13 @@ def save_model(
     *,
     state: Mapping[str, Tensor] | None = None,
     notes: Mapping[str, Any] | None = None,
+    beside: Mapping[str, str] | None = None,
 ) -> None:
     """Write a model; an older one of the same name is replaced when the new one is complete.
 
     state: the weights, if the model itself holds only a part of them (FSDP).
     notes: any JSON to keep with the weights (row length, tokenizer, steps ...).
+    beside: texts of more files by name; config.json vouches for all but README and LICENSE.
     """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -65,8 +67,11 @@ def save_model(
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         save_file(state, fresh / WEIGHTS)
-        write_config(fresh, content)
-        for name in (WEIGHTS, CONFIG):
+        beside = dict(beside or {})
+        for name, text in beside.items():
+            (fresh / name).write_text(text, encoding="utf-8", newline="\n")
+        write_config(fresh, content, beside=[n for n in beside if not n.startswith(_BESIDE)])
+        for name in (WEIGHTS, CONFIG, *beside):
             (fresh / name).chmod(0o644)
             _flush(fresh / name)
         _replace_folder(fresh, folder)
@@ -131,10 +136,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     return content
 
 
-def write_config(folder: Path, content: Mapping[str, Any]) -> None:
-    """Write config.json for the weights in a folder. content: decoder and notes."""
-    weights = folder / WEIGHTS
-    files = {WEIGHTS: {"bytes": weights.stat().st_size, "sha256": _sha256(weights)}}
+def write_config(folder: Path, content: Mapping[str, Any], *, beside: Sequence[str] = ()) -> None:
+    """Write config.json for the weights in a folder, and the files beside them that are named.
+
+    content: decoder and notes.
+    """
+    files = {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
+        for name in (WEIGHTS, *beside)
+    }
     text = sealed({"format": FORMAT, **content, "files": files})
     fresh = folder / f".{CONFIG}"
     fresh.write_text(text, encoding="utf-8", newline="\n")

@@ -31,7 +31,6 @@ from bipe.generation.session import Marker
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Positions
 
 _DOCUMENT, _SEGMENT = 1 << DOCUMENT_BIT, 1 << SEGMENT_BIT
-_ROWS = (("closes", 2), ("takes", 2), ("passes", 2), ("opens", 1), ("guards", 1), ("spaces", 1))
 _KEPT = 8  # states per row: enough for the candidates of assisted decoding
 Marks = UInt8[Tensor, "batch time"]
 
@@ -72,21 +71,8 @@ class IdFlags:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of_table(cls, table: Any, *, size: int) -> IdFlags:
-        """Return the flags of a `segmenters.IdTable` for `size` ids; ids beyond it are special."""
-        rows = np.concatenate([np.atleast_2d(getattr(table, name)) for name, _ in _ROWS])
-        if rows.shape[1] > size:
-            raise ValueError(
-                f"the id table must be of the model's vocabulary, {size} ids, was: {rows.shape[1]}"
-            )
-        padded = np.zeros((len(rows), size), dtype=bool)
-        padded[:, : rows.shape[1]] = rows
-        padded[4:6, rows.shape[1] :] = True  # passes
-        return cls(flags=torch.from_numpy(padded), about=table.fingerprint())
-
-    @classmethod
     def read(cls, packed: Mapping[str, Any]) -> IdFlags:
-        """Return what `packed` wrote; ValueError if it is something else."""
+        """Return what `IdTable.packed` wrote; ValueError if it is something else."""
         try:
             ids, about = int(packed["ids"]), dict(packed["about"])
             size = -(-9 * ids // 8)
@@ -98,12 +84,6 @@ class IdFlags:
             raise ValueError(f"segment_table must hold the flags of {ids} ids: it is damaged")
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=9 * ids)
         return cls(flags=torch.from_numpy(bits.reshape(9, ids).astype(bool)), about=about)
-
-    def packed(self) -> dict[str, Any]:
-        """Return the table as JSON-able values, for a config."""
-        bits = np.packbits(self.flags.cpu().numpy()).tobytes()
-        flags = base64.b64encode(zlib.compress(bits, 9)).decode()
-        return {"ids": self.flags.shape[1], "flags": flags, "about": dict(self.about)}
 
     def to(self, device: torch.device) -> IdFlags:
         return IdFlags(flags=self.flags.to(device), about=self.about)

@@ -22,7 +22,6 @@ from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from bipe.build import TARGET, build
-from bipe.hf.marks import IdFlags
 from segmenters import IdTable, Levels, Segmenter, TokenMarker, anchors_from_offsets, mark
 from segmenters.align import ByteTable
 
@@ -169,19 +168,23 @@ class SegmentingTokenizer(_WithSegmenter):
         marker = self.marker()
         return [found for id in ids for found in marker.push(int(id))] + marker.provisional()
 
-    def id_flags(self, texts: Iterable[str] = (), *, size: int | None = None) -> IdFlags:
-        """Return the table of ids for this segmenter; texts: to measure its error on."""
+    def segment_table(
+        self, texts: Iterable[str] = (), *, size: int | None = None
+    ) -> dict[str, Any]:
+        """Return the id table of this segmenter for a config of `size` ids (`IdTable.packed`).
+
+        texts: to measure its error on.
+        """
         table = IdTable.compile(self.pieces(), self._require_segmenter())
         texts = list(texts)
         if texts:
             table = table.measured(texts, lambda text: self(text)["input_ids"])
-        return IdFlags.of_table(table, size=size or len(self))
+        return table.packed(size=size)
 
     def attach(self, model: Any, texts: Iterable[str] = ()) -> None:
         """Give a model the segmenter, its id table (measured on texts), and the exact rule."""
         model.config.segmenter = json.loads(json.dumps(self._require_segmenter().fingerprint()))
-        table = self.id_flags(texts, size=model.config.vocab_size)
-        model.config.segment_table = table.packed()
+        model.config.segment_table = self.segment_table(texts, size=model.config.vocab_size)
         model.follow(self)
 
 

@@ -1,11 +1,12 @@
 """Model folders as transformers has them, read and written without it.
 
-    write_folder(model, "out")         config.json, model.safetensors
+    write_folder(model, "out")         config.json, model.safetensors, or shards and their index
     model = read_folder("somebody's")  LLaMA-like or bipe; one file of weights or several shards
 
 A flat model with a counterpart in transformers (official.py) is written as that; every other one as
-model type `bipe`, which bipe.hf reads. The released layout of BiPE is read, and never written here:
-transformers would take it for a plain LLaMA and leave out its table.
+model type `bipe`, which bipe.hf reads. Classes that bipe.hf.bilevel made of a counterpart are read
+as well (`bipe_llama`), and the released layout of BiPE, which is never written: transformers would
+take it for a plain LLaMA and leave out its table.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,13 @@ from bipe.checkpoint import (
     require_shapes,
 )
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.layouts.official import config_to_official, from_official, to_official
+from bipe.layouts.official import INTRA_TABLE, config_to_official, from_official, to_official
 from bipe.sealing import read_object
 
 INDEX = "model.safetensors.index.json"
 MODEL_TYPE, _PREFIX = "bipe", "model."
+_BILEVEL, _TABLE = "bipe_", "intra.weight"  # model types, and the table, of bipe.hf.bilevel
+SHARD_BYTES = 5 * 10**9
 _FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
 _UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
 
@@ -47,30 +50,39 @@ def write_folder(
     *,
     max_length: int = 1024,
     keys: Mapping[str, Any] | None = None,
-) -> None:
+    dtype: torch.dtype | None = None,
+    shard_bytes: int = SHARD_BYTES,
+    beside: Callable[[dict[str, Any]], Mapping[str, str]] = lambda config: {},
+) -> dict[str, Any]:
     """Write a model for transformers into a folder that is not there yet, whole or not at all.
 
     max_length: tokens that it is meant for. keys: more of config.json (eos_token_id, segmenter).
+    dtype: of the weights, by default the model's. shard_bytes: weights of more are several files.
+    beside: gives the texts of more files by name, of config.json, which is returned.
     """
     folder = Path(folder)
     if folder.exists():
         raise CheckpointError(f"{folder} is there already: name a new folder")
     config, state = _as_official(model, max_length) or _as_bipe(model, max_length)
-    config |= {"dtype": str(model.tokens.weight.dtype).removeprefix("torch."), **(keys or {})}
+    dtype = dtype or model.tokens.weight.dtype
+    config |= {"dtype": str(dtype).removeprefix("torch."), **(keys or {})}
     if model.config.tied_head:  # safetensors refuses two names for one tensor
         state = {name: each for name, each in state.items() if not name.endswith("head.weight")}
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        contiguous = {name: each.contiguous() for name, each in state.items()}
-        save_file(contiguous, fresh / WEIGHTS, metadata={"format": "pt"})
+        _write_weights(state, fresh, dtype=dtype, shard_bytes=shard_bytes)
         text = json.dumps(config, indent=2, default=_plain) + "\n"
-        (fresh / CONFIG).write_text(text, encoding="utf-8", newline="\n")
+        for name, content in {CONFIG: text, **beside(config)}.items():
+            (fresh / name).write_text(content, encoding="utf-8", newline="\n")
+        for path in fresh.iterdir():
+            path.chmod(0o644)
         fresh.chmod(0o755)
         fresh.rename(folder)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+    return config
 
 
 def read_folder(
@@ -93,7 +105,7 @@ def read_folder(
     try:
         if config.get("model_type") == MODEL_TYPE:
             return _from_bipe(folder, config, state, allowed=allowed), config
-        return from_official(config, state), config
+        return from_official(*_as_released(config, state)), config
     except CheckpointError as fault:
         known = str(fault).startswith(str(folder))
         raise CheckpointError(str(fault) if known else f"{folder}: {fault}") from fault
@@ -122,6 +134,23 @@ def _as_bipe(model: Decoder, max_length: int) -> tuple[dict[str, Any], dict[str,
     return config, {f"{_PREFIX}{name}": each for name, each in model.state_dict().items()}
 
 
+def _as_released(
+    config: Mapping[str, Any], state: Mapping[str, Tensor]
+) -> tuple[Mapping[str, Any], Mapping[str, Tensor]]:
+    """Return what bipe.hf.bilevel made of a class of transformers as the released layout has it."""
+    kind = str(config.get("model_type"))
+    if not kind.startswith(_BILEVEL):
+        return config, state
+    rest, bilevel = dict(state), config.get("bilevel", True)
+    table = rest.pop(_TABLE, None)
+    if bilevel:
+        if table is None:
+            raise CheckpointError(f"{_TABLE} is missing: are these all shards of the model?")
+        rest[INTRA_TABLE] = table
+    options = {"rpe_type": "bipe_rope" if bilevel else "rope"}
+    return {**config, **options, "model_type": kind.removeprefix(_BILEVEL)}, rest
+
+
 def _from_bipe(
     folder: Path,
     config: Mapping[str, Any],
@@ -141,6 +170,40 @@ def _from_bipe(
     model = Decoder(decoder, allowed=allowed).to(own["tokens.weight"].dtype)
     load_weights(model, own)
     return model
+
+
+def _write_weights(
+    state: Mapping[str, Tensor], folder: Path, *, dtype: torch.dtype, shard_bytes: int
+) -> None:
+    """Write weights as one file, or as several in their order with an index."""
+    shards: list[dict[str, Tensor]] = [{}]
+    room = shard_bytes
+    for name, each in state.items():
+        size = each.numel() * dtype.itemsize
+        if shards[-1] and size > room:
+            shards.append({})
+            room = shard_bytes
+        shards[-1][name] = each
+        room -= size
+    files = {
+        (f"model-{i:05d}-of-{len(shards):05d}.safetensors" if len(shards) > 1 else WEIGHTS): shard
+        for i, shard in enumerate(shards, start=1)
+    }
+    for file, shard in files.items():
+        made = {name: _cast(name, each, dtype) for name, each in shard.items()}
+        save_file(made, folder / file, metadata={"format": "pt"})
+    if len(shards) > 1:
+        total = sum(each.numel() * dtype.itemsize for each in state.values())
+        places = {name: file for file, shard in files.items() for name in shard}
+        index = {"metadata": {"total_size": total}, "weight_map": places}
+        (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+
+
+def _cast(name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
+    made = values.to(dtype).contiguous()
+    if dtype == torch.float16 and bool(made.isinf().any() & values.isfinite().all()):
+        raise CheckpointError(f"{name} has values beyond float16: take bfloat16 or float32")
+    return made
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:

@@ -27,9 +27,9 @@ _HEADS = ("num_attention_heads", "num_hidden_layers")
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", *_HEADS)
 _WHOLE = [0.0, 1.0]  # of RoPE's part and pairs
 _LOG_N = "bipe.extension.LogN"
-_INTRA_TABLE = "model.embeds.0.weight"
+INTRA_TABLE = "model.embeds.0.weight"
 _OUTSIDE = {
-    "scheme.intra.table.weight": _INTRA_TABLE,
+    "scheme.intra.table.weight": INTRA_TABLE,
     "tokens.weight": "model.embed_tokens.weight",
     "norm.weight": "model.norm.weight",
     "head.weight": "lm_head.weight",
@@ -81,8 +81,9 @@ _ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.i
 def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024) -> DecoderConfig:
     """Read a released BiPE config.json, or a plain LLaMA one (without `rpe_type`: rope).
 
-    `rope_scaling` or `rope_parameters` become the stretch of RoPE; under bipe_rope its lengths
-    count segments. `log_scale` becomes LogN without a floor, of original length `train_scale`.
+    `rope_scaling` or `rope_parameters` become the stretch of RoPE, unless `stretch` describes one
+    of ours; under bipe_rope its lengths count segments. `log_scale` becomes LogN without a floor,
+    of original length `train_scale`.
     intra_length: rows of the intra-segment table. Raises CheckpointError for what is unknown.
     """
     options = _options(config)
@@ -104,7 +105,7 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
 
 def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Decoder:
     """Build a decoder from an official config and its weights, in their dtype."""
-    table = state.get(_INTRA_TABLE)
+    table = state.get(INTRA_TABLE)
     intra_length = 1024 if table is None else table.shape[0]
     model = Decoder(config_from_official(config, intra_length=intra_length))
     names = {theirs: ours for ours, theirs in _names(model).items()}
@@ -170,15 +171,15 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the decoder's options for the kind of a model; CheckpointError for another block."""
-    missing = [key for key in _SIZES if not isinstance(config.get(key), int)]
-    if missing:
-        raise CheckpointError(f"{missing[0]} must be a whole number, was: {config.get(missing[0])}")
     kind = config.get("model_type")
     if kind is not None and kind not in _KINDS:
         raise CheckpointError(
             f"model_type must be one of {', '.join(_KINDS)}, was: {kind!r}, which computes "
             "otherwise; bipe.hf.bilevel gives segments to models of transformers as they are"
         )
+    missing = [key for key in _SIZES if not isinstance(config.get(key), int)]
+    if missing:
+        raise CheckpointError(f"{missing[0]} must be a whole number, was: {config.get(missing[0])}")
     for key, neutral in _NEUTRAL.items():
         if config.get(key) is not None and config[key] not in neutral:
             said = " or ".join(map(repr, neutral)) or "absent"
@@ -284,7 +285,7 @@ def _encoding(config: Mapping[str, Any], *, intra_length: int) -> dict[str, Any]
     if kind not in known:
         raise CheckpointError(f"rpe_type must be one of {', '.join(known)}, was: {kind!r}")
     try:
-        stretch = read_stretch(config)
+        stretch = config.get("stretch") or read_stretch(config)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
     if stretch is not None:

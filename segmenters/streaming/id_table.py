@@ -26,7 +26,9 @@ abbreviation. `disagreement` is the measured share of wrong marks; `Online` is e
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -151,6 +153,23 @@ class IdTable:
             "disagreement": self.disagreement,
             "tokens": self.tokens,
         }
+
+    def packed(self, *, size: int | None = None) -> dict[str, Any]:
+        """Return the table as JSON-able values, for the config of a model of `size` ids.
+
+        flags: bool [9, ids], closes, takes, passes, opens, guards, spaces; zlib in base64. Ids
+        beyond the table are special. Raises ValueError for a model of fewer ids.
+        """
+        count, size = len(self.opens), size or len(self.opens)
+        if count > size:
+            raise ValueError(
+                f"the id table must be of the model's vocabulary, {size} ids, was: {count}"
+            )
+        flags = np.zeros((9, size), dtype=bool)
+        flags[:, :count] = np.concatenate([np.atleast_2d(getattr(self, name)) for name in _FLAGS])
+        flags[4:6, count:] = True  # passes
+        data = zlib.compress(np.packbits(flags).tobytes(), 9)
+        return {"ids": size, "flags": base64.b64encode(data).decode(), "about": self.fingerprint()}
 
     def __str__(self) -> str:
         name = repr(self.segmenter) if self.segmenter else "separators"

@@ -27,6 +27,7 @@ from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
+from train.fit.handover import read_files
 from train.fit.runs import first_row_length
 from train.fit.trained_run import BaseRun, base_folders, find_base_run
 from train.fit.training import Start, train_model, write_untrained
@@ -157,8 +158,15 @@ def write_base(
     model.load_state_dict(base.weights)
     notes = {**base.notes, **start.notes}
     if_exists = config.if_exists
+    files = read_files(base.folder)
     return write_untrained(
-        model, notes, folder=folder, config=stored, if_exists=if_exists, command=command
+        model,
+        notes,
+        files=files,
+        folder=folder,
+        config=stored,
+        if_exists=if_exists,
+        command=command,
     )
 
 

@@ -31,7 +31,8 @@ from segmenters.show import visible
 from train.commands.pretrain import decoder_of
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets, read_by
-from train.data.rows.source_segmenter import CURE, at_levels, built, source_segmenter
+from train.data.rows.source_segmenter import CURE, at_levels, built, own_segmenter, source_segmenter
+from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.store.shards import levels_read
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
@@ -59,9 +60,10 @@ def generate_text(config: Config) -> list[Written]:
     prompt = read_prompt(options)
     trained = find_model(options, allowed=config.allowed)
     trained.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    sets = _data_of(trained, options)
-    tokenizer = LoadTokenizer(path=sets.folder).build()
-    trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
+    sets = None if _is_whole(trained, options) else _data_of(trained, options)
+    tokenizer = LoadTokenizer(path=trained.folder if sets is None else sets.folder).build()
+    if sets is not None:
+        trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
     if reads_segments(trained.model.scheme):
         segmenter = segmenter_of(config, sets, trained, section="generate")
@@ -112,10 +114,20 @@ def _shown(
     return written
 
 
+def _is_whole(run: BaseRun, options: Generate) -> bool:
+    """Return whether the folder of a model has all that is asked for, so that no data is needed."""
+    if options.data is not None or options.source is not None:
+        return False
+    needed = [TOKENIZER]
+    if options.segmenter is None and reads_segments(run.model.scheme):
+        needed.append(SEGMENTER)
+    return all((run.folder / name).is_file() for name in needed)
+
+
 def segmenter_of(
-    config: Config, sets: DataSets, run: BaseRun, *, section: Literal["generate", "scrolls"]
+    config: Config, sets: DataSets | None, run: BaseRun, *, section: Literal["generate", "scrolls"]
 ) -> Segmenter:
-    """Return the segmenter of the options (NAME:KEY=VALUE,...), or that of the run's data."""
+    """Return the segmenter of the options (NAME:KEY=VALUE,...), of the run's data, or its own."""
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
         made = built(options.segmenter, option=f"{section}.segmenter")
@@ -127,6 +139,8 @@ def segmenter_of(
             if run.model.levels > 1:
                 raise
         return at_levels(made, levels)
+    if sets is None:
+        return own_segmenter(run.folder, run.notes, allowed=config.allowed)
     return source_segmenter(
         sets,
         source=options.source,

@@ -13,7 +13,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -256,13 +256,49 @@ _PREFIXES = ("published_", "distance_", "trial_", "document_")
 
 def summary(rows: Iterable[Row], *, title: str) -> Group:
     """Return what was measured by length and by number of operators; means over depths."""
-    shown = sorted(filter(_is_shown, rows), key=lambda row: bool(row.variant))
     tables = []
-    for axis, heading in (("length", "tokens"), ("operators", "operators"), ("", "")):
-        own = [row for row in shown if _axis(row) == axis]
-        if own:
-            tables.append(_table(own, axis, f"{title}, by {heading}" if axis else title))
+    for axis, places, lines in grids(rows):
+        heading = f"{title}, by {axis}" if axis else title
+        table = Table(title=Text(heading), title_justify="left")
+        table.add_column("")
+        for place in places:
+            table.add_column(place, justify="right")
+        for name, cells in lines.items():
+            table.add_row(Text(name), *cells)
+        tables.append(table)
     return Group(*tables)
+
+
+def as_markdown(rows: Iterable[Row]) -> str:
+    """Return the tables of `summary` in Markdown; empty for no rows."""
+    tables = []
+    for axis, places, lines in grids(rows):
+        head = f"| {axis} | {' | '.join(places)} |\n|---{'|---:' * len(places)}|"
+        body = (f"| {name} | {' | '.join(cells)} |" for name, cells in lines.items())
+        tables.append("\n".join([head, *body]))
+    return "\n\n".join(tables)
+
+
+def grids(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], dict[str, list[str]]]]:
+    """Yield the unit of an axis, its places, and the cells of each line, for each axis."""
+    shown = sorted(filter(_is_shown, rows), key=lambda row: bool(row.variant))
+    for axis, unit in (("length", "tokens"), ("operators", "operators"), ("", "")):
+        held: dict[str, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for row in shown:
+            if _axis(row) == axis and row.value is not None:
+                words = (row.variant, row.task, row.measure, row.source)
+                place = getattr(row, axis) if axis else None
+                held[" ".join(filter(None, words))][place].append(row.value)
+        if held:
+            places = sorted({at for line in held.values() for at in line}, key=lambda at: at or 0)
+            yield (
+                unit,
+                ["" if at is None else str(at) for at in places],
+                {
+                    name: [f"{fmean(line[at]):.4g}" if line[at] else "" for at in places]
+                    for name, line in held.items()
+                },
+            )
 
 
 def _is_shown(row: Row) -> bool:
@@ -272,21 +308,3 @@ def _is_shown(row: Row) -> bool:
 
 def _axis(row: Row) -> str:
     return next((axis for axis in ("length", "operators") if getattr(row, axis) is not None), "")
-
-
-def _table(rows: Iterable[Row], axis: str, title: str) -> Table:
-    held: dict[str, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        words = (row.variant, row.task, row.measure, row.source)
-        if row.value is not None:
-            place = getattr(row, axis) if axis else None
-            held[" ".join(filter(None, words))][place].append(row.value)
-    places = sorted({place for line in held.values() for place in line}, key=lambda at: at or 0)
-    table = Table(title=Text(title), title_justify="left")
-    table.add_column("")
-    for place in places:
-        table.add_column("" if place is None else str(place), justify="right")
-    for name, line in held.items():
-        cells = (f"{fmean(line[place]):.4g}" if line[place] else "" for place in places)
-        table.add_row(Text(name), *cells)
-    return table

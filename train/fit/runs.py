@@ -4,7 +4,7 @@ RUN/config.yaml        the whole configuration, without secrets, as the run bega
 RUN/sessions.jsonl     one line each time that it was started (record.py)
 RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from
-RUN/model/             the trained model (bipe.checkpoint)
+RUN/model/             the trained model, tokenizer, segmenter and card (bipe.checkpoint)
 RUN/evaluation.jsonl   results of `bipe evaluate`, one row per line (evals/rows.py)
 RUN/environment.json   the machine of the evaluation
 RUN/scrolls/           results of `bipe scrolls`: predictions, submission, scores

@@ -181,6 +181,11 @@ class BaseRun:
         return self.home.resolve().name
 
     @property
+    def folder(self) -> Path:
+        """Return the folder of the weights."""
+        return self.weights_file.parent
+
+    @property
     def decoder(self) -> DecoderConfig:
         return self.model.config
 

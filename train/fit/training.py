@@ -21,21 +21,19 @@ from lightning.fabric.plugins.environments import (
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger
-from safetensors import SafetensorError
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.attention.context import refuse_shared
-from bipe.checkpoint import save_model
 from bipe.encodings import Flat, Learned
 from train import stop
 from train.config import IfExists
 from train.data.rows.datamodule import LMDataModule
-from train.disk.files import full_disk
-from train.errors import ConfigError, RunError, as_config_error
+from train.errors import ConfigError, as_config_error
 from train.fit import runs
 from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints
 from train.fit.entry import Entry, entered, find_entry, recorded_on_rank_0, starting_ranks
+from train.fit.handover import files_of_data, notes_of_data, notes_of_training, write_model
 from train.fit.machine import environment
 from train.fit.module import LMModule, Training
 from train.fit.parallel.sharded import Sharded, full_state
@@ -160,7 +158,9 @@ def _fit(
         if trainer.is_global_zero:
             if best is not None and (weights := best.weights()) is not None:
                 state, notes = weights, notes | best.notes()
-            _write_model(module.model, folder, state=state, notes=notes | dict(start.notes))
+            notes |= notes_of_training(watch.config, command=fit.command) | dict(start.notes)
+            files = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
+            write_model(module.model, folder, state=state, notes=notes, files=files)
         trainer.strategy.barrier()
 
 
@@ -168,17 +168,18 @@ def write_untrained(
     model: Decoder,
     notes: Mapping[str, Any],
     *,
+    files: Mapping[str, str],
     folder: Path,
     config: Mapping[str, Any],
     if_exists: IfExists,
     command: str,
 ) -> Path:
-    """Write a run folder with an untrained model, and return it."""
+    """Write a run folder with an untrained model, and return it. files: of the model, by name."""
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         with runs.in_use(folder, command=command):
             if not find_entry(folder, if_exists=if_exists, config=config).finished:
                 with runs.withdrawn_on_failure(folder):
-                    _write_model(model, folder, state=None, notes=notes)
+                    write_model(model, folder, notes=notes, files=files)
     return folder
 
 
@@ -257,22 +258,8 @@ def _trained(
         "tokenizer": rows.sets.tokenizer,
         "data": rows.data_digest(),
         "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
+        **notes_of_data(rows.sets, rows.source_names),
     }
-
-
-def _write_model(
-    model: Decoder, folder: Path, *, state: Mapping[str, Tensor] | None, notes: Mapping[str, Any]
-) -> None:
-    """Write the model of a run; RunError names the file, which errors of safetensors do not."""
-    path = folder / runs.MODEL
-    try:
-        with full_disk(path):
-            save_model(model, path, state=state, notes=dict(notes))
-    except SafetensorError as error:
-        raise RunError(
-            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then run "
-            "the same command again"
-        ) from error
 
 
 def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer:

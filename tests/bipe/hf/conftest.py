@@ -9,7 +9,6 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from bipe.hf import BipeConfig, BipeForCausalLM, bilevel
-from bipe.hf.marks import IdFlags
 from segmenters import IdTable
 
 transformers.logging.set_verbosity_error()
@@ -19,7 +18,7 @@ VOCABULARY, WIDTH, N_HEAD = 64, 32, 4
 NEW = 8
 SEPARATORS = range(3, 12)
 TABLE = IdTable.of_separators(VOCABULARY, SEPARATORS)
-PACKED_TABLE = IdFlags.of_table(TABLE, size=VOCABULARY).packed()
+PACKED_TABLE = TABLE.packed(size=VOCABULARY)
 LENGTHS = (5, 12, 9)
 YARN = {"_target_": "bipe.extension.YaRN", "factor": 4.0, "original_length": 8}
 ENDS = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}

@@ -14,6 +14,7 @@ from bipe.hf import BipeForCausalLM
 from bipe.layouts import config_to_official, to_official
 from bipe.layouts.folders import read_folder, write_folder
 from tests.bipe.conftest import SCHEMES, small_decoder
+from tests.bipe.hf.conftest import model_of
 from tests.bipe.hf.test_layouts import READ, stranger
 
 LAYOUTS = {
@@ -162,3 +163,46 @@ def test_bipe_hf_has_the_same_keys(tmp_path):
     )
     assert {key: theirs[key] for key in ours} == ours
     assert transformers.AutoConfig.from_pretrained(tmp_path / "ours").model_type == "bipe"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("bilevel", [True, False])
+@pytest.mark.parametrize("kind", ["llama_bipe_rope", "llama_bipe_rope_yarn"])
+def test_a_bilevel_class_of_transformers_is_read(kind, bilevel, tmp_path):
+    theirs = model_of(kind)
+    theirs.config.bilevel = bilevel
+    theirs.config.stretch = theirs.config.stretch if bilevel else None
+    theirs = type(theirs).from_pretrained(saved(theirs, tmp_path / "model"))
+    ours, config = read_folder(tmp_path / "model")
+    assert config["model_type"] == "bipe_llama"
+    at = Positions.from_marks(MARKS, packed=False)
+    expected = theirs(TOKENS, segment_marks=MARKS).logits
+    torch.testing.assert_close(ours.logits(TOKENS, at), expected, atol=2e-5, rtol=1e-4)
+
+
+def saved(model, folder):
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_a_bilevel_class_without_its_table_is_refused(tmp_path):
+    saved(model_of("llama_bipe_rope"), tmp_path)
+    spoilt_state(tmp_path, lambda state: state.pop("intra.weight"))
+    with pytest.raises(CheckpointError, match=r"intra\.weight is missing"):
+        read_folder(tmp_path)
+
+
+def test_weights_are_written_in_shards_and_another_dtype(tmp_path):
+    model = small_decoder("bilevel_learned_rope").to(torch.bfloat16)
+    write_folder(model, tmp_path / "out", dtype=torch.float32, shard_bytes=20_000)
+    shards = sorted(tmp_path.glob("out/*.safetensors"))
+    assert len(shards) > 1
+    assert all(path.stat().st_size < 50_000 for path in shards)
+    same(read_folder(tmp_path / "out")[0].state_dict(), model.float().state_dict())
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    same(theirs.model.state_dict(), model.state_dict())
+    with torch.no_grad():
+        model.tokens.weight[0, 0] = 1e6
+    with pytest.raises(CheckpointError, match=r"tokens.weight has values beyond float16"):
+        write_folder(model, tmp_path / "half", dtype=torch.float16)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

@@ -17,15 +17,16 @@ ALPHABET = tuple(bytes([byte]) for byte in range(256))
 @pytest.mark.parametrize("segmenter", [Sentences(), Lines(), ChainOfThought()], ids=repr)
 def test_flags_mark_as_the_table_does(segmenter):
     table = IdTable.compile(PIECES, segmenter)
-    flags = IdFlags.of_table(table, size=len(PIECES))
+    flags = IdFlags.read(table.packed())
     ids = np.random.default_rng(0).integers(len(PIECES), size=(40, 60))
     assert np.array_equal(flags.marks(torch.from_numpy(ids)).numpy(), table.marks(ids))
 
 
 def test_a_packed_table_is_read_back():
-    flags = IdFlags.of_table(IdTable.compile(PIECES, Sentences()), size=20)
-    read = IdFlags.read(flags.packed())
-    assert torch.equal(read.flags, flags.flags)
+    table = IdTable.compile(PIECES, Sentences())
+    read = IdFlags.read(table.packed(size=20))
+    assert torch.equal(read.flags[4:6, : len(PIECES)], torch.from_numpy(table.passes))
+    assert read.flags[4:6, len(PIECES) :].all()
     assert "not measured" in str(read)
     assert "Sentences" in str(read)
 
@@ -35,7 +36,7 @@ def test_a_packed_table_is_read_back():
     [{"flags": "AAAA"}, {"flags": "?"}, {"ids": 21}, {"ids": 10**9}, {"ids": 0}, {"about": None}],
 )
 def test_a_damaged_table_is_refused(change):
-    packed = IdFlags.of_table(IdTable.compile(PIECES, Sentences()), size=20).packed() | change
+    packed = IdTable.compile(PIECES, Sentences()).packed(size=20) | change
     with pytest.raises(ValueError, match="segment_table"):
         IdFlags.read(packed)
 
@@ -155,7 +156,7 @@ class TestRefused:
 
     def test_a_table_of_another_vocabulary(self, kind):
         with pytest.raises(ValueError, match="8 ids, was: 64"):
-            IdFlags.of_table(TABLE, size=8)
+            TABLE.packed(size=8)
 
 
 def test_documents_that_transformers_would_not_keep_apart_are_refused():

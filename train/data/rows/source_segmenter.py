@@ -13,7 +13,10 @@ from bipe.build import TARGET, build, find
 from segmenters import registry
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
-from train.data.rows.sets import DataSets
+from train.data.rows.sets import DataSets, read_by
+from train.data.store.folder import SEGMENTER
+from train.data.store.shards import levels_read
+from train.disk.files import read_json
 from train.disk.manifest import plain
 from train.errors import ConfigError, UserError, as_config_error, nearest
 
@@ -60,21 +63,50 @@ def source_segmenter(
         )
     name, fingerprint = next(iter(found.items()))
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
+    made = rebuilt(
+        fingerprint, of=f"source {name}", file="its manifest", allowed=allowed, cure=cure
+    )
+    return at_levels(made, levels[name])
+
+
+def own_segmenter(folder: Path, notes: Mapping[str, Any], *, allowed: tuple[str, ...]) -> Segmenter:
+    """Return the segmenter in a model's folder, at the levels that the model reads."""
+    path = folder / SEGMENTER
+    if (fingerprint := read_json(path)) is None:
+        raise ConfigError(f"{path} cannot be read; set segmenter to {CURE}")
+    cure = f"; set segmenter to {CURE}"
+    made = rebuilt(fingerprint, of=str(folder), file=SEGMENTER, allowed=allowed, cure=cure)
+    stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
+    return at_levels(made, levels_read(stored, **read_by(notes), what=f"{path}: "))
+
+
+def rebuilt(
+    fingerprint: Mapping[str, Any],
+    *,
+    of: str,
+    file: str,
+    allowed: tuple[str, ...],
+    cure: str = "",
+) -> Segmenter:
+    """Return the segmenter of a fingerprint; ConfigError names what it is of and the file.
+
+    Warns if its rules have changed since.
+    """
     try:
         description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
         _refuse_models(description, allowed)
-        made = build(description, Segmenter, allowed=allowed)
+        made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
         raise ConfigError(
-            f"the segmenter of source {name} cannot be built from its manifest ({fault}){cure}"
+            f"the segmenter of {of} cannot be built from {file} ({fault}){cure}"
         ) from None
     if plain(made.fingerprint()) != fingerprint:
         print(
-            f"bipe: source {name} was cut by an older rule or table of {type(made).__name__}; "
+            f"bipe: {of} was cut by an older rule or table of {type(made).__name__}; "
             "the one of today is followed",
             file=sys.stderr,
         )
-    return at_levels(made, levels[name])
+    return made
 
 
 def at_levels(segmenter: Segmenter, levels: Sequence[int]) -> Segmenter:

@@ -26,6 +26,7 @@ VERSION = 2
 MANIFEST = "manifest.json"
 STATISTICS = "statistics.json"
 TOKENIZER = "tokenizer.json"
+SEGMENTER = "segmenter.json"  # beside the tokenizer of a model, not of data
 CARD = "README.md"
 CARD_DATA = "card.json"
 _FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}

@@ -1,0 +1,252 @@
+"""`bipe convert`: a run as a folder of transformers and back, bit for bit, or one clear line."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from bipe import Decoder
+from bipe.checkpoint import load_model, save_model
+from bipe.layouts.folders import read_folder
+from segmenters import ArithmeticSteps
+from tests.train.studies import pretrain
+from train.cli import main
+from train.data.tokenizing.vocabulary import LoadTokenizer
+
+PROMPT = "1+2+3 = 3+3 = 6\n4+"
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    """A run of the smoke experiment whose data is gone."""
+    here = tmp_path_factory.mktemp("convert")
+    shutil.copytree(data, here / "data")
+    done = pretrain(f"data={here / 'data'}", f"out={here}", "encoding=bipe_rope", "steps=4")
+    (here / "data").rename(here / "elsewhere")
+    return done
+
+
+@pytest.fixture
+def convert(capfd, monkeypatch, tmp_path):
+    """Run the command in an empty folder; status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words):
+        status = main(["convert", *map(str, words)])
+        return status, *capfd.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def refused(convert, tmp_path):
+    """Run a command that must be refused: its message, after nothing was written."""
+
+    def command(*words):
+        before = sorted(tmp_path.rglob("*"))
+        status, out, err = convert(*words)
+        assert (status, out) == (2, "")
+        assert sorted(tmp_path.rglob("*")) == before
+        assert len(err.splitlines()) == 1
+        return err.removeprefix("bipe: convert: ").strip()
+
+    return command
+
+
+def test_a_run_is_whole(run, data):
+    model = run / "model"
+    assert json.loads((model / "segmenter.json").read_text()) == ArithmeticSteps().fingerprint()
+    own, prepared = (LoadTokenizer(path=place).build() for place in (model, data))
+    assert own.fingerprint() == prepared.fingerprint()
+    card = (model / "README.md").read_text()
+    head = yaml.safe_load(card.split("---\n")[1])
+    assert head["tags"] == ["bipe", "bipe-rope"]
+    notes = load_model(model)[1]
+    for fact in (
+        f"{notes['tokens']:,} tokens",
+        f"{notes['positions']['segment']['maximum'] + 1} segments",
+        "| proofs | generated, free of rights | generated | ArithmeticChains | 14 |",
+        "optimizer: adamw(lr=0.002",
+    ):
+        assert fact in card
+
+
+def test_the_files_beside_the_weights_are_vouched_for_but_the_card(run, tmp_path):
+    shutil.copytree(run / "model", tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_text("mine")
+    load_model(tmp_path / "model")
+    (tmp_path / "model" / "segmenter.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"segmenter.json: must have"):
+        load_model(tmp_path / "model")
+
+
+def test_there_and_back_is_the_same_run(run, convert, capfd):
+    status, out, err = convert(run, "to=hf", "out=hf")
+    assert (status, err) == (0, "")
+    assert out.startswith("hf: model type bipe, float32, ")
+    assert convert("hf", "to=bipe", "out=runs/back")[0] == 0
+    (model, notes), (again, told) = load_model(run / "model"), load_model("runs/back/model")
+    assert replace(model.config, n_kv_head=model.config.kv_heads) == again.config
+    assert all(map(torch.equal, model.state_dict().values(), again.state_dict().values()))
+    assert notes == told
+    written = set()
+    for place in (str(run), "runs/back"):
+        words = ["generate.max_new=12", "generate.temperature=0"]
+        assert main(["generate", place, "--prompt", PROMPT, *words]) == 0
+        written.add(capfd.readouterr().out)
+    assert len(written) == 1
+
+
+def test_the_dtype_is_as_stored_or_as_asked(run, convert, tmp_path):
+    assert convert(run, "to=hf", "out=half", "dtype=bfloat16", "shard_gb=5e-5")[0] == 0
+    assert len([*tmp_path.glob("half/*.safetensors")]) > 1
+    for words in (("half", "to=bipe", "out=run"), ("run", "to=hf", "out=again")):
+        assert convert(*words)[0] == 0
+    first, last = (read_folder(tmp_path / name)[0] for name in ("half", "again"))
+    assert first.tokens.weight.dtype == last.tokens.weight.dtype == torch.bfloat16
+    assert all(map(torch.equal, first.state_dict().values(), last.state_dict().values()))
+
+
+def test_an_older_run_takes_tokenizer_and_segmenter_from_its_data(run, convert, tmp_path):
+    """A model folder that holds weights and notes alone."""
+    model, notes = load_model(run / "model")
+    old = {key: notes[key] for key in notes.keys() - {"documents", "training", "versions"}}
+    save_model(model, tmp_path / "old" / "model", notes=old)
+    shutil.copy(run / "config.yaml", tmp_path / "old")
+    moved = run.parent / "elsewhere"
+    assert convert("old", "to=hf", "out=hf", f"data={moved}")[0] == 0
+    assert convert(run, "to=hf", "out=new", f"data={moved}")[0] == 0
+    for name in ("tokenizer.json", "segmenter.json", "config.json", "model.safetensors"):
+        assert (tmp_path / "hf" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
+    cards = [(tmp_path / name / "README.md").read_text().splitlines() for name in ("hf", "new")]
+    assert [line for line in cards[1] if line not in cards[0]][1:] == [
+        "- versions: bipe=0.1.0, torch=" + torch.__version__
+    ]
+    table = json.loads((tmp_path / "hf" / "config.json").read_text())["segment_table"]["about"]
+    assert table["disagreement"] == 0
+    assert table["tokens"] > 1000
+
+
+def test_what_was_measured_is_in_the_card(run, convert, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    row = {"cell": "x", "place": 0, "of": 1, "measure": "perplexity", "source": "proofs"}
+    row |= {"length": 64, "value": 3.25}
+    (tmp_path / "run" / "evaluation.jsonl").write_text(json.dumps(row) + "\n")
+    assert convert("run", "to=hf", "out=hf")[0] == 0
+    card = (tmp_path / "hf" / "README.md").read_text()
+    assert "| tokens | 64 |\n|---|---:|\n| perplexity proofs | 3.25 |" in card
+
+
+def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
+    model, notes = load_model(run / "model")
+    inter = model.config.encoding["inter"]
+    flat = Decoder(replace(model.config, encoding=inter))
+    beside = {path.name: path.read_text() for path in (run / "model").glob("tokenizer*")}
+    save_model(flat, tmp_path / "flat" / "model", notes=notes, beside=beside)
+    assert convert("flat", "to=hf", "out=hf")[0] == 0
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["model_type"] == "llama"
+    assert not (tmp_path / "hf" / "segmenter.json").exists()
+    assert "import bipe.hf" not in (tmp_path / "hf" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["RUN", "to=hf"], "out= must be set"),
+        (["RUN", "out=x"], "to= must be set"),
+        (["RUN", "to=gguf", "out=x"], "to must be hf or bipe, was: 'gguf'"),
+        (["RUN", "to=hf", "out=x", "dtpye=float16"], "there is no key 'dtpye'; did you mean"),
+        (["RUN", "to=hf", "out=x", "dtype=int8"], "dtype must be one of float32, "),
+        (["RUN", "to=hf", "out=x", "shard_gb=big"], "shard_gb must be a number of gigabytes"),
+        (["RUN", "to=hf", "out=x", "shard_gb=0"], "shard_gb must be above 0"),
+        (["RUN", "to=bipe", "out=x"], "is a model of bipe already; to=hf converts it"),
+        (["RUN", "to=hf", "out=RUN"], "is there already: name a new folder"),
+        (["RUN", "to=hf", "out=x", "data=nowhere"], "holds no prepared data"),
+        (["nowhere", "to=hf", "out=x"], "'nowhere' holds no trained run"),
+        (["nowhere", "to=bipe", "out=x"], "nowhere/config.json cannot be read"),
+        (["RUN", "to=hf", "out=x", "segmenter=sentence"], "there is no 'sentence'; did you"),
+        (["RUN", "to=hf", "out=x", "tokenizer=nowhere"], "there is no such tokenizer file"),
+    ],
+)
+def test_words_that_make_no_sense(words, message, run, refused):
+    filled = [word.replace("RUN", str(run)) for word in words]
+    assert message in refused(*filled)
+
+
+@pytest.fixture
+def folder(run, convert, tmp_path):
+    assert convert(run, "to=hf", "out=hf")[0] == 0
+    return tmp_path / "hf"
+
+
+def edited(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def reshaped(path, change):
+    state = load_file(path)
+    change(state)
+    save_file(state, path)
+
+
+NORM = "model.norm.weight"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), "hf/config.json cannot be read"),
+        (lambda f: (f / "model.safetensors").unlink(), "hf/model.safetensors is missing"),
+        (lambda f: truncated(f / "model.safetensors"), "hf/model.safetensors cannot be read"),
+        (lambda f: reshaped(f / "model.safetensors", lambda s: s.pop(NORM)), "norm.weight must"),
+        (
+            lambda f: reshaped(f / "model.safetensors", lambda s: s.update({NORM: s[NORM][1:]})),
+            "norm.weight must be (32,), was: (31,)",
+        ),
+        (lambda f: edited(f / "config.json", n_layer="two"), "hf/config.json: n_layer must be"),
+        (lambda f: (f / "tokenizer.json").unlink(), "tokenizer=PATH names another"),
+        (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.json: not a fast tokenizer"),
+        (lambda f: (f / "tokenizer_config.json").write_text("["), "is not JSON of an object"),
+        (lambda f: edited(f / "bipe.json", notes=[1]), "hf/bipe.json: must hold an object"),
+        (lambda f: (f / "bipe.json").write_text("{"), "hf/bipe.json: must hold an object"),
+    ],
+)
+def test_a_folder_that_is_damaged(spoil, message, folder, refused):
+    spoil(folder)
+    assert message in refused("hf", "to=bipe", "out=back")
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def test_a_tokenizer_of_another_model(run, folder, refused, tmp_path):
+    edited(tmp_path / "hf" / "tokenizer.json", added_tokens=[
+        {"id": at, "content": f"<{at}>", "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": True} for at in range(277, 280)
+    ])  # fmt: skip
+    expected = "the tokenizer of hf has ids up to 279, vocab_size of the model is 277: it is of"
+    assert expected in refused("hf", "to=bipe", "out=back")
+    words = (str(run), "to=hf", "out=x", "tokenizer=hf/tokenizer.json")
+    assert "ids up to 279" in refused(*words)
+
+
+def test_a_run_without_tokenizer_and_data(run, refused, tmp_path):
+    model, notes = load_model(run / "model")
+    save_model(model, tmp_path / "old" / "model", notes=notes)
+    assert "model/tokenizer.json is missing, and the data of old is gone: name" in refused(
+        "old", "to=hf", "out=x"
+    )
+
+
+def test_a_full_disk_leaves_nothing(run, refused, monkeypatch):
+    def full(*args, **options):
+        raise OSError(28, "No space left on device", "x")
+
+    monkeypatch.setattr("bipe.layouts.folders.save_file", full)
+    assert "no room is left to write it" in refused(run, "to=hf", "out=x")

@@ -1,0 +1,169 @@
+"""A trained model as it is handed over: tokenizer, segmenter and model card beside its weights.
+
+    RUN/model/tokenizer.json, tokenizer_config.json    as any tool reads them
+    RUN/model/segmenter.json                           the fingerprint of its data's segmenter
+    RUN/model/README.md                                the card (card.md.j2)
+
+The card says what the notes of the model say, and no more. `bipe convert` writes the same files.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from torch import Tensor
+
+from bipe import Decoder
+from bipe.build import TARGET
+from bipe.checkpoint import save_model
+from bipe.encodings.base import reads_segments
+from train.config import encoding_name, slug
+from train.data.rows.sets import DataSets
+from train.data.store.folder import SEGMENTER, TOKENIZER
+from train.data.tokenizing.vocabulary import CONFIG as TOKENIZER_CONFIG
+from train.disk.files import full_disk
+from train.disk.manifest import redacted
+from train.errors import RunError
+from train.fit import runs
+
+CARD = "README.md"
+# What travels with a model between folders, where it is there.
+FILES = (TOKENIZER, TOKENIZER_CONFIG, SEGMENTER, "special_tokens_map.json", "chat_template.jinja",
+         "generation_config.json")  # fmt: skip
+_TEMPLATE = Path(__file__).with_name("card.md.j2")
+_NOTES = ("documents", "steps", "skipped_steps", "training", "base_run", "origin", "positions",
+          "row_length", "versions")  # fmt: skip
+_TRAINING = ("seed", "optimizer", "schedule")
+
+
+def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) -> dict[str, str]:
+    """Return tokenizer and segmenter of a model that was trained on some sources, by file name.
+
+    No segmenter.json if the sources are cut by several.
+    """
+    import tokenizers
+
+    text = (sets.folder / TOKENIZER).read_text(encoding="utf-8")
+    eos = str(tokenizers.Tokenizer.from_str(text).id_to_token(sets.tokenizer["eos_id"]))
+    definition = json.loads(text)
+    if definition.get("post_processor") is not None:  # training adds nothing around texts
+        text = json.dumps(definition | {"post_processor": None}, ensure_ascii=False)
+    files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, max_length=max_length)}
+    held = notes_of_data(sets, sources)["documents"].values()
+    cutters = {as_json(source["segmenter"]) for source in held}
+    return files | ({SEGMENTER: cutters.pop()} if len(cutters) == 1 else {})
+
+
+def tokenizer_config(eos: str, *, max_length: int) -> str:
+    """Return tokenizer_config.json: padding, at the left as generation needs it, is the end."""
+    return as_json(
+        {"eos_token": eos, "pad_token": eos, "padding_side": "left", "model_max_length": max_length}
+    )
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    """Return the files of a model folder that travel with it, by name."""
+    there = (folder / name for name in FILES if (folder / name).is_file())
+    return {path.name: path.read_text(encoding="utf-8") for path in there}
+
+
+def notes_of_data(sets: DataSets, sources: Sequence[str]) -> dict[str, Any]:
+    """Return what a card says of each source: licence, provenance, segmenter, counts."""
+    found = {}
+    for name in sources:
+        folder, own = sets.sources[name]
+        entry = sets.manifests[folder]["sources"][own]
+        kept = {key: entry.get(key) for key in ("licence", "provenance", "segmenter")}
+        documents = entry.get("documents") or {}
+        kept |= {"reader": documents.get("reader"), "counts": sets.counts(name, "train")}
+        found[name] = kept
+    return {"documents": found}
+
+
+def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, Any]:
+    """Return what a card says of a training, from the configuration of the run."""
+    rows, trainer = config.get("rows") or {}, config.get("trainer") or {}
+    made = {"command": command, "global_batch": rows.get("global_batch")}
+    made |= {"precision": trainer.get("precision")}
+    made |= {key: config.get(key) for key in _TRAINING if config.get(key) is not None}
+    return {"training": redacted(made)}
+
+
+def write_model(
+    model: Decoder,
+    folder: Path,
+    *,
+    state: Mapping[str, Tensor] | None = None,
+    notes: Mapping[str, Any],
+    files: Mapping[str, str],
+) -> None:
+    """Write the model of a run with its card; RunError names the file, which safetensors do not."""
+    path = folder / runs.MODEL
+    notes = {**notes, "versions": {name: version(name) for name in ("bipe", "torch")}}
+    text = card(model, notes, name=folder.resolve().name)
+    try:
+        with full_disk(path):
+            save_model(model, path, state=state, notes=notes, beside={**files, CARD: text})
+    except SafetensorError as error:
+        raise RunError(
+            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then run "
+            "the same command again"
+        ) from error
+
+
+def card(
+    model: Decoder,
+    notes: Mapping[str, Any],
+    *,
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    evaluation: str = "",
+) -> str:
+    """Return the model card in Markdown.
+
+    config: config.json of the folder, if it is one of transformers. evaluation: tables of results.
+    """
+    from jinja2 import Environment, StrictUndefined, UndefinedError
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": "{:,}".format, "described": _described, "cell": _cell}
+    scheme = encoding_name(model.config.encoding)
+    table = (config or {}).get("segment_table")
+    facts = {
+        "name": name,
+        "scheme": scheme,
+        "tag": slug(scheme).replace("_", "-"),
+        "decoder": model.config,
+        "parameters": sum(each.numel() for each in model.parameters()),
+        "segments": reads_segments(model.scheme),
+        "intra": (model.config.encoding.get("intra") or {}).get("length"),
+        "notes": {**dict.fromkeys(_NOTES), **notes},
+        "config": config,
+        "table": None if table is None else table["about"],
+        "evaluation": evaluation,
+    }
+    try:
+        return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(facts)
+    except (LookupError, TypeError, ValueError, ArithmeticError, UndefinedError) as error:
+        raise RunError(f"the notes of {name} are not those of a training: {error}") from error
+
+
+def _cell(value: Any) -> str:
+    """Return a text as it stands in a cell of a table."""
+    return " ".join(str(value or "not stated").replace("|", "\\|").split())
+
+
+def _described(value: Any) -> str:
+    """Return a description as a call: AdamW(lr=0.001)."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    given = ", ".join(f"{k}={_described(v)}" for k, v in value.items() if not k.startswith("_"))
+    named = value.get(TARGET, value.get("segmenter"))
+    return f"{str(named).rpartition('.')[2]}({given})" if named else given
