@@ -1,6 +1,6 @@
 """A training step: tokens/s and model FLOPs utilisation, ours against peers of the same size.
 
-    python -m benchmarks.step [--time 1024] [--rounds 5] [--threads 1] [--json FILE]
+    python -m benchmarks.step [--model 20M] [--time 1024] [--rounds 5] [--threads 1] [--json FILE]
         [--release CHECKOUT --release-python INTERPRETER]
 
 Forward and backward in bfloat16 autocast, and AdamW: each candidate in a process of its own, taking
@@ -26,13 +26,17 @@ OURS = ("BiPE-RoPE", "BiPE-ALiBi", "RoPE")
 PEERS = ("LitGPT compiled", "HF Llama", "HF Llama compiled", "x-transformers compiled")
 RELEASED = {"released bipe_rope": "bipe_rope", "released bipe_alibi": "bipe_alibi"}
 MATMUL = "matrix product"
-_MATMUL_SIZE = 2048
+MODELS = {
+    "20M": {},
+    "151M": {"width": 768, "layers": 12, "heads": 12, "mlp": 3072},
+}
 
 
 def candidate(name: str, size: models.Size, device: str, release: Path | None) -> Callable:
     """Return the step of a candidate, ready to run."""
     if name == MATMUL:
-        a, b = torch.randn(2, _MATMUL_SIZE, _MATMUL_SIZE, dtype=torch.bfloat16, device=device)
+        side = _matmul_side(device)
+        a, b = torch.randn(2, side, side, dtype=torch.bfloat16, device=device)
         return lambda: [a @ b for _ in range(8)]
     compiled = name.endswith("compiled")
     kind = {"compiled": compiled, "device": device}
@@ -62,9 +66,13 @@ def candidate(name: str, size: models.Size, device: str, release: Path | None) -
     return step
 
 
-def table(found: dict, size: models.Size) -> dict:
+def _matmul_side(device: str) -> int:
+    return 2048 if device == "cpu" else 8192
+
+
+def table(found: dict, size: models.Size, device: str) -> dict:
     """Tokens/s, utilisation and ratios to the peers."""
-    rate = 8 * 2 * _MATMUL_SIZE**3 / found.pop(MATMUL)["cpu"]
+    rate = 8 * 2 * _matmul_side(device) ** 3 / found.pop(MATMUL)["cpu"]
     tokens = size.batch * size.time
     rows = {
         name: {
@@ -91,6 +99,7 @@ def table(found: dict, size: models.Size) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=MODELS, default="20M", help="parameters")
     parser.add_argument("--time", type=int, default=1024, help="tokens a row")
     parser.add_argument("--batch", type=int, default=4, help="rows")
     parser.add_argument("--rounds", type=int, default=5)
@@ -101,7 +110,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of candidates")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    size = models.Size(time=options.time, batch=options.batch)
+    size = models.Size(time=options.time, batch=options.batch, **MODELS[options.model])
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.worker:
         release = options.release
@@ -128,7 +137,7 @@ def main() -> None:
         for name in names
     ]
     found = take_turns(workers, rounds=options.rounds)
-    results = {"machine": machine(), "size": asdict(size), **table(found, size)}
+    results = {"machine": machine(), "size": asdict(size), **table(found, size, device)}
     write(options.json, results)
     if not options.json:
         print(json.dumps(results["machine"]))

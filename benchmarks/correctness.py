@@ -1,0 +1,165 @@
+"""Every encoding on this machine's device, by the path that is chosen there, against eager float64.
+
+    python -m benchmarks.correctness [--cpu] [--time 256 2304] [--dtype float32 bfloat16] [--json F]
+
+For each YAML of conf/encoding, as it is and over segments: logits and gradients of a small model on
+one document and on packed rows, and cached steps against one pass, each as the norm of the
+difference over the norm of what the same weights give in float64 on the CPU with every score. It
+fails if one is above its tolerance: 1e-4 in float32, 5e-2 in bfloat16.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from benchmarks.workers import machine
+from bipe import Cache, Decoder, DecoderConfig, Positions
+from bipe.build import find
+from bipe.encodings import Encoding, Scheme
+from train.launch.composition import register_resolvers
+
+ENCODINGS = Path(__file__).parents[1] / "conf" / "encoding"
+SIZES = {"width": 128, "n_head": 4, "n_layer": 2}
+VOCABULARY, STEPS, LEVELS = 257, 16, 2
+TOLERANCES = {"float32": 1e-4, "bfloat16": 5e-2}
+Found = dict[str, Tensor]
+
+
+def schemes(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every encoding as configured, and those that serve there over segments."""
+    register_resolvers()
+    for name in names:
+        sizes = [f"+model.{key}={value}" for key, value in SIZES.items()]
+        with initialize_config_module("conf", version_base=None):
+            made = compose(overrides=[f"+encoding={name}", "+row_length=256", *sizes])
+        found = OmegaConf.to_container(made, resolve=True)["encoding"]
+        yield name, found
+        if issubclass(find(found["_target_"], Encoding | Scheme), Encoding):
+            nope = {"_target_": "bipe.encodings.NoPE"}
+            over = {"_target_": "bipe.encodings.Bilevel", "intra": nope, "inter": found}
+            yield f"segments {name}", over
+
+
+def batch(time: int, *, packed: bool) -> tuple[Tensor, Tensor]:
+    """Return tokens and marks of two rows; packed: of a few documents each."""
+    draw = torch.Generator().manual_seed(time)
+    tokens = torch.randint(0, VOCABULARY, (2, time), generator=draw)
+    drawn = torch.rand(2, time, generator=draw)
+    marks = (drawn < 0.05).to(torch.uint8) << 1 | (drawn < 0.01).to(torch.uint8) << 2
+    return tokens, torch.where(drawn < 4 / time, 7, marks) if packed else marks
+
+
+def passed(model: Decoder, tokens: Tensor, marks: Tensor, *, packed: bool, autocast: bool) -> Found:
+    """Return the logits of one pass, and the gradient of each parameter by its loss."""
+    device = model.head.weight.device
+    tokens, marks = tokens.to(device), marks.to(device)
+    at = Positions.from_marks(marks, packed=packed, levels=model.levels)
+    with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
+        logits = model.logits(tokens, at)
+    loss = F.cross_entropy(
+        logits[:, :-1].flatten(0, 1).to(model.head.weight), tokens[:, 1:].flatten()
+    )
+    loss.backward()
+    named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    found = {"logits": logits.detach(), **{f"gradient of {n}": g for n, g in named.items()}}
+    model.zero_grad()
+    return {name: x.double().cpu() for name, x in found.items()}
+
+
+@torch.no_grad()
+def stepped(model: Decoder, tokens: Tensor, marks: Tensor, *, autocast: bool) -> Found:
+    """Return the logits of the last tokens, each read alone behind a cache of those before."""
+    device, (rows, time) = model.head.weight.device, tokens.shape
+    tokens, marks = tokens.to(device), marks.to(device)
+    cache, logits = Cache(batch=rows, capacity=time), []
+    for part, opened in zip(
+        tokens.split([time - STEPS, *[1] * STEPS], 1), marks.split([time - STEPS, *[1] * STEPS], 1),
+        strict=True,
+    ):  # fmt: skip
+        with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
+            at = cache.next(opened, levels=model.levels)
+            logits.append(model.head(model(part, at, cache=cache))[:, -1:])
+    return {"cached steps": torch.cat(logits[:-1], 1).double().cpu()}
+
+
+def errors(found: Found, true: Found) -> dict[str, float]:
+    """Return the norm of each difference over that of the reference, or of all gradients."""
+    grads = torch.stack([x.norm() for name, x in true.items() if name.startswith("gradient")])
+    floor = float(grads.norm()) / 100
+    return {
+        name: float((x - true[name]).norm() / max(float(true[name].norm()), floor))
+        for name, x in found.items()
+    }
+
+
+def worst(name: str, scheme: dict[str, Any], time: int, dtype: str, device: str) -> dict[str, Any]:
+    """Return the largest error of logits, gradients and cached steps of an encoding."""
+    config = DecoderConfig(
+        vocab_size=VOCABULARY, mlp_width=256, init_std=0.1, encoding=scheme, **SIZES
+    )
+    eager = Decoder(config, attention="eager").double()
+    eager.init_weights(seed=0)
+    ours = Decoder(config).to(device)
+    ours.load_state_dict({n: x.float() for n, x in eager.state_dict().items()})
+    eager.load_state_dict({n: x.double() for n, x in ours.cpu().state_dict().items()})
+    ours.to(device)
+    half, most = dtype == "bfloat16", dict[str, float]()
+    for packed in (False, True):
+        tokens, marks = batch(time, packed=packed)
+        true = passed(eager.eval(), tokens, marks, packed=packed, autocast=False)
+        found = passed(ours.eval(), tokens, marks, packed=packed, autocast=half)
+        if not packed:
+            true["cached steps"] = true["logits"][:, -STEPS - 1 : -1]
+            found |= stepped(ours, tokens, marks, autocast=half)
+        for what, error in errors(found, true).items():
+            kind = what.split(" of ")[0] + ", packed" * packed
+            most[kind] = max(most.get(kind, 0.0), error)
+    return {"encoding": name, "time": time, "dtype": dtype, "errors": most}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    known = sorted(path.stem for path in ENCODINGS.glob("*.yaml"))
+    parser.add_argument("--encodings", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--time", type=int, nargs="+", default=[256, 2304], help="tokens")
+    parser.add_argument("--dtype", nargs="+", choices=list(TOLERANCES), default=list(TOLERANCES))
+    parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() and not given.cpu else "cpu"
+    rows, faults = [], 0
+    for name, scheme in schemes(given.encodings):
+        for time in given.time:
+            for dtype in given.dtype:
+                try:
+                    row = worst(name, scheme, time, dtype, device)
+                    wrong = {k: e for k, e in row["errors"].items() if not e <= TOLERANCES[dtype]}
+                except Exception as fault:
+                    row = {"encoding": name, "time": time, "dtype": dtype}
+                    wrong = {"fault": f"{type(fault).__name__}: {fault}"[:300]}
+                faults += bool(wrong)
+                rows.append({**row, "wrong": wrong})
+                shown = " ".join(f"{k} {e:.1e};" for k, e in row.get("errors", {}).items())
+                print(f"{name:24} {time:5} {dtype:9} {shown} {wrong or 'right'}", flush=True)
+                if given.json:
+                    found = {"machine": machine(), "tolerances": TOLERANCES, "cases": rows}
+                    given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"{faults} of {len(rows)} are wrong")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
