@@ -10,6 +10,7 @@ take it for a plain LLaMA and leave out its table.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -222,15 +223,17 @@ def _weights(folder: Path) -> dict[str, Tensor]:
         if not path.is_file():
             pickles = sorted(each.name for each in folder.glob("*.bin"))
             cure = f"; {pickles[0]} is a pickle: save it as safetensors first" if pickles else ""
-            raise CheckpointError(f"{path} is missing{cure}")
+            raise CheckpointError(f"{path} is missing{cure or '; copy the whole folder'}")
         try:
             state |= load_file(path)
         except (OSError, SafetensorError) as fault:
-            raise CheckpointError(f"{path} cannot be read: {fault}") from fault
-    dtypes = sorted({str(each.dtype) for each in state.values()})
-    if len(dtypes) != 1 or not getattr(torch, dtypes[0].removeprefix("torch.")).is_floating_point:
-        raise CheckpointError(f"{folder}: weights must be of one float type, was: {dtypes}")
-    return state
+            raise CheckpointError(f"{path} cannot be read: {fault}; copy it again") from fault
+    odd = sorted({str(each.dtype) for each in state.values() if not each.is_floating_point()})
+    if odd or not state:
+        raise CheckpointError(f"{folder}: weights must be floats, was: {', '.join(odd) or 'none'}")
+    # Norms are in float32 here and there: the widest type holds all values as they are.
+    widest = functools.reduce(torch.promote_types, {each.dtype for each in state.values()})
+    return {name: each.to(widest) for name, each in state.items()}
 
 
 def _plain(value: Any) -> Any:

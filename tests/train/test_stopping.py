@@ -15,7 +15,7 @@ from train.data.preparing.progress import Watch
 from train.disk.files import Output
 from train.errors import DataError
 from train.evals.rows import FILE, Journal
-from train.fit import training
+from train.fit import handover
 from train.fit.checkpoints import SaveCheckpoints, checkpoints, latest_checkpoint
 from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL
@@ -116,7 +116,7 @@ def test_a_validation_that_was_due_leaves_the_later_ones_whole(bipe, at, tmp_pat
 
 
 def test_a_stop_while_the_model_is_written_is_too_late(bipe, at, tmp_path, unstopped):
-    at(training, "save_model", call=1)
+    at(handover, "save_model", call=1)
     assert bipe("pretrain", *TASK)[0] == 0
     assert same_weights(tmp_path / "bipe_rope", unstopped)
 

@@ -8,6 +8,7 @@ The card says what the notes of the model say, and no more. `bipe convert` write
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -29,13 +30,12 @@ from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
 
+log = logging.getLogger("bipe")
 CARD = "README.md"
 # What travels with a model between folders, where it is there.
 FILES = (TOKENIZER, TOKENIZER_CONFIG, SEGMENTER, "special_tokens_map.json", "chat_template.jinja",
          "generation_config.json")  # fmt: skip
 _TEMPLATE = Path(__file__).with_name("card.md.j2")
-_NOTES = ("documents", "steps", "skipped_steps", "training", "base_run", "origin", "positions",
-          "row_length", "versions")  # fmt: skip
 _TRAINING = ("seed", "optimizer", "schedule")
 
 
@@ -68,10 +68,16 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def read_files(folder: Path) -> dict[str, str]:
-    """Return the files of a model folder that travel with it, by name."""
-    there = (folder / name for name in FILES if (folder / name).is_file())
-    return {path.name: path.read_text(encoding="utf-8") for path in there}
+def read_files(folder: Path, *, names: Sequence[str] = FILES) -> dict[str, str]:
+    """Return the files of a model folder that travel with it, by name; RunError if not UTF-8."""
+    found = {}
+    for path in (folder / name for name in names):
+        if path.is_file():
+            try:
+                found[path.name] = path.read_bytes().decode()
+            except UnicodeDecodeError as fault:
+                raise RunError(f"{path}: not UTF-8 at byte {fault.start}; convert it") from None
+    return found
 
 
 def notes_of_data(sets: DataSets, sources: Sequence[str]) -> dict[str, Any]:
@@ -107,10 +113,14 @@ def write_model(
     """Write the model of a run with its card; RunError names the file, which safetensors do not."""
     path = folder / runs.MODEL
     notes = {**notes, "versions": {name: version(name) for name in ("bipe", "torch")}}
-    text = card(model, notes, name=folder.resolve().name)
+    beside = dict(files)
+    try:
+        beside[CARD] = card(model, notes, name=folder.resolve().name)
+    except RunError as fault:  # of a base run from elsewhere: no reason to lose a training
+        log.warning("%s has no card: %s", path, fault)
     try:
         with full_disk(path):
-            save_model(model, path, state=state, notes=notes, beside={**files, CARD: text})
+            save_model(model, path, state=state, notes=notes, beside=beside)
     except SafetensorError as error:
         raise RunError(
             f"{path} cannot be written ({error}); the checkpoints are whole: free space, then run "
@@ -130,9 +140,9 @@ def card(
 
     config: config.json of the folder, if it is one of transformers. evaluation: tables of results.
     """
-    from jinja2 import Environment, StrictUndefined, UndefinedError
+    from jinja2 import ChainableUndefined, Environment, UndefinedError
 
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(undefined=ChainableUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": "{:,}".format, "described": _described, "cell": _cell}
     scheme = encoding_name(model.config.encoding)
     table = (config or {}).get("segment_table")
@@ -144,7 +154,7 @@ def card(
         "parameters": sum(each.numel() for each in model.parameters()),
         "segments": reads_segments(model.scheme),
         "intra": (model.config.encoding.get("intra") or {}).get("length"),
-        "notes": {**dict.fromkeys(_NOTES), **notes},
+        "notes": notes,
         "config": config,
         "table": None if table is None else table["about"],
         "evaluation": evaluation,

@@ -58,16 +58,24 @@ def llama_config(cls=transformers.LlamaConfig, **others):
     return cls(**sizes, max_position_embeddings=512, **ENDS, **others)
 
 
-def model_of(kind: str, *, attention: str = "sdpa", layers: int = 2, seed: int = 0):
+def model_of(
+    kind: str,
+    *,
+    attention: str = "sdpa",
+    layers: int = 2,
+    seed: int = 0,
+    vocab_size: int = VOCABULARY,
+):
     torch.manual_seed(seed)
     table = {"segment_table": PACKED_TABLE}
     if kind.startswith("llama"):
         cls = bilevel(LlamaForCausalLM)
         stretch = YARN if kind.endswith("yarn") else None
         config = llama_config(cls.config_class, intra_length=16, stretch=stretch, **table)
+        config.vocab_size = vocab_size
     else:
         cls = BipeForCausalLM
-        sizes = {"vocab_size": VOCABULARY, "width": WIDTH, "n_head": N_HEAD, "n_kv_head": 2}
+        sizes = {"vocab_size": vocab_size, "width": WIDTH, "n_head": N_HEAD, "n_kv_head": 2}
         sizes |= {"n_layer": 2, "mlp_width": 64, "encoding": ENCODINGS[kind]}
         config = BipeConfig(**sizes, **ENDS, **table)
     config.num_hidden_layers = layers

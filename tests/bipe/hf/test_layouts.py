@@ -43,10 +43,12 @@ REFUSED = {
 }
 
 
-def stranger(name, **keys):
+def stranger(name, *, vocab_size=VOCABULARY, **keys):
     cls = getattr(transformers, f"{name.partition('_')[0]}ForCausalLM")
     torch.manual_seed(0)
-    return filled(cls(llama_config(cls.config_class, **SIZES, **keys)))
+    config = llama_config(cls.config_class, **SIZES, **keys)
+    config.vocab_size = vocab_size
+    return filled(cls(config))
 
 
 @torch.no_grad()

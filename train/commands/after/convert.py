@@ -158,18 +158,17 @@ def to_bipe(
     spoken = _tokenizer(tokenizer or folder, model)
     files = {} if tokenizer else read_files(folder)
     about = json.loads(files.get(TOKENIZER_CONFIG, "{}"))
-    standard = json.loads(tokenizer_config(spoken.eos, max_length=_longest(config)))
+    standard = json.loads(tokenizer_config(spoken.eos, max_length=_longest(folder, config)))
     files |= {TOKENIZER: spoken.json, TOKENIZER_CONFIG: as_json(standard | about)}
     if segmenter is not None:
         files[SEGMENTER] = as_json(built(segmenter, option="segmenter").fingerprint())
     stored = _stored_notes(folder / NOTES)
     notes = stored or {
-        "row_length": _longest(config),
+        "row_length": _longest(folder, config),
         "tokenizer": spoken.fingerprint(),
         "origin": {"model_type": config.get("model_type")},
     }
-    kept = {path.name: path.read_text(encoding="utf-8") for path in map(folder.joinpath, _KEPT)
-            if path.is_file()}  # fmt: skip
+    kept = read_files(folder, names=_KEPT)
     if stored or CARD not in kept:
         kept[CARD] = card(model, notes, name=out.name)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -385,8 +384,13 @@ def _stored_dtype(weights: Path) -> torch.dtype:
     return found.dtype
 
 
-def _longest(config: Mapping[str, Any]) -> int:
-    return int(config.get("max_position_embeddings") or 1024)
+def _longest(folder: Path, config: Mapping[str, Any]) -> int:
+    found = config.get("max_position_embeddings") or 1024
+    if not isinstance(found, int):
+        raise ConfigError(
+            f"{folder / CONFIG}: max_position_embeddings must be a whole number, was: {found!r}"
+        )
+    return found
 
 
 def _said(out: Path, kind: str, dtype: str) -> str:

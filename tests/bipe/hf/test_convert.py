@@ -1,0 +1,131 @@
+"""`bipe convert` with transformers at the other end: its folders load there, and theirs here."""
+
+import json
+
+import pytest
+import torch
+from tokenizers import processors
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
+
+from bipe import Positions
+from bipe.checkpoint import load_model, save_model
+from bipe.hf import BipeForCausalLM, SegmentingTokenizer
+from segmenters import Sentences
+from tests.bipe.hf.conftest import LENGTHS, filled, model_of
+from tests.bipe.hf.test_layouts import stranger
+from tests.bipe.hf.test_tokenizer import TEXTS, trained
+from train.commands.after.convert import to_bipe, to_hf
+from train.errors import UserError
+
+SIZE = {"bytes": 323, "metaspace": 124}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a model with BiPE-RoPE that knows its tokenizer and segmenter."""
+    decoder = filled(model_of("bipe_rope", vocab_size=len(trained("bytes").get_vocab())).model)
+    tokenizer = SegmentingTokenizer(tokenizer_object=trained("bytes"), segmenter=Sentences())
+    tokenizer.eos_token = tokenizer.pad_token = "<eos>"
+    tokenizer.save_pretrained(tmp_path / "saved")
+    beside = {path.name: path.read_text() for path in (tmp_path / "saved").iterdir()}
+    save_model(decoder, tmp_path / "run" / "model", notes={"row_length": 64}, beside=beside)
+    return tmp_path / "run"
+
+
+@torch.no_grad()
+def test_transformers_reads_a_run(run, tmp_path):
+    to_hf(str(run), tmp_path / "hf")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "hf")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert (type(model), type(tokenizer)) == (BipeForCausalLM, SegmentingTokenizer)
+    assert tokenizer.segmenter == Sentences()
+    assert model.config.segment_table == tokenizer.segment_table(size=model.config.vocab_size)
+    made = tokenizer(TEXTS[0], return_tensors="pt")
+    ours, _ = load_model(run / "model")
+    at = Positions.from_marks(made["segment_marks"].byte())
+    assert torch.equal(model(**made).logits, ours.logits(made["input_ids"], at))
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id == 1
+    (written,) = pipeline("text-generation", model=str(tmp_path / "hf"))(
+        "He left.", max_new_tokens=4
+    )
+    assert written["generated_text"].startswith("He left.")
+    plain = PreTrainedTokenizerFast.from_pretrained(tmp_path / "hf")
+    assert plain(TEXTS[0])["input_ids"] == made["input_ids"][0].tolist()
+
+
+def spoken(folder, kind):
+    """Give a stranger's folder a tokenizer; that of `metaspace` begins each text with a token."""
+    fast = trained(kind)
+    if kind == "metaspace":
+        begin = ("<unk>", fast.token_to_id("<unk>"))
+        fast.post_processor = processors.TemplateProcessing(
+            single="<unk> $A", special_tokens=[begin]
+        )
+    made = PreTrainedTokenizerFast(tokenizer_object=fast, eos_token="<eos>", unk_token="<unk>")
+    made.save_pretrained(folder)
+    return made
+
+
+@pytest.mark.parametrize("kind", SIZE)
+@pytest.mark.parametrize("name", ["Llama", "Qwen3"])
+def test_a_stranger_comes_and_goes(name, kind, tmp_path):
+    theirs = stranger(name, vocab_size=SIZE[kind] + 5)
+    theirs.save_pretrained(tmp_path / "theirs")
+    own = spoken(tmp_path / "theirs", kind)
+    (tmp_path / "theirs" / "README.md").write_text("their card")
+    to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
+    assert (tmp_path / "run" / "model" / "README.md").read_text() == "their card"
+    assert load_model(tmp_path / "run" / "model")[1]["row_length"] == 512
+    to_hf(str(tmp_path / "run"), tmp_path / "back")
+    back = AutoModelForCausalLM.from_pretrained(tmp_path / "back")
+    assert type(back) is type(theirs)
+    pairs = zip(back.state_dict().values(), theirs.state_dict().values(), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs)
+    again = AutoTokenizer.from_pretrained(tmp_path / "back")
+    assert again(TEXTS)["input_ids"] == own(TEXTS)["input_ids"]
+    assert again.eos_token == own.eos_token
+
+
+def test_what_bipe_hf_saved_is_a_run(tmp_path):
+    theirs = model_of("llama_bipe_rope_yarn", vocab_size=SIZE["bytes"])
+    theirs.save_pretrained(tmp_path / "theirs")
+    spoken(tmp_path / "theirs", "bytes")
+    to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
+    ours, notes = load_model(tmp_path / "run" / "model")
+    assert notes["origin"] == {"model_type": "bipe_llama"}
+    ids = torch.arange(3, 3 + max(LENGTHS))[None]
+    marks = (torch.arange(ids.shape[1]) % 5 == 0).byte()[None] * 2
+    with torch.no_grad():
+        expected = theirs(ids, segment_marks=marks).logits
+        made = ours.logits(ids, Positions.from_marks(marks, packed=False))
+    torch.testing.assert_close(made, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_models_of_another_block_are_refused(tmp_path):
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    models = {
+        "gemma3_text": stranger("Gemma3"),
+        "gpt_neox": GPTNeoXForCausalLM(GPTNeoXConfig(**sizes, intermediate_size=64)),
+    }
+    for kind, model in models.items():
+        model.save_pretrained(tmp_path / kind)
+        with pytest.raises(ValueError, match=f"{kind}: model_type must be one of .*'{kind}'"):
+            to_bipe(str(tmp_path / kind), tmp_path / "run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*models]
+
+
+def test_a_plain_tokenizer_file_fits_or_is_refused(tmp_path):
+    stranger("Llama", vocab_size=SIZE["bytes"]).save_pretrained(tmp_path / "theirs")
+    trained("bytes").save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UserError, match="holds none of tokenizer"):
+        to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
+    to_bipe(str(tmp_path / "theirs"), tmp_path / "run", tokenizer=str(tmp_path / "tokenizer.json"))
+    about = json.loads((tmp_path / "run" / "model" / "tokenizer_config.json").read_text())
+    assert about["eos_token"] == "<eos>"
