@@ -22,6 +22,8 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Union
 
 from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of
@@ -101,11 +103,16 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not name.startswith(homes + own):
         known = ", ".join((*homes, *own, *asked.names))
         raise ValueError(f"{TARGET} must start with one of {known}, was: {name!r}{_cure(name)}")
+    if name.startswith(own):
+        reach(name.partition(".")[0])
     try:
         found = _imported(name)
     except (ImportError, AttributeError) as error:
+        package = name.partition(".")[0]
+        lost = isinstance(error, ModuleNotFoundError) and error.name == package
+        cure = f"; run bipe in the folder of {package}.py, or put that on PYTHONPATH" * lost
         raise ValueError(
-            f"{TARGET} names nothing that can be imported: {name!r} ({error})"
+            f"{TARGET} names nothing that can be imported: {name!r} ({error}){cure}"
         ) from error
     if not inspect.isclass(found):
         raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}, which is none")
@@ -193,7 +200,9 @@ class _Plan:
     def _permitted(self, name: Any, path: str) -> None:
         """Note a fault for a function whose package is not among those allowed."""
         package = str(name).partition(":")[0].partition(".")[0]
-        if not str(name).replace(":", ".").startswith(_own(self.allowed)):
+        if str(name).replace(":", ".").startswith(_own(self.allowed)):
+            reach(package)
+        else:
             self.faults.append(
                 f"{path} names code that is not allowed, was: {name!r}; if you trust it, add "
                 f"allowed_targets=[{package}] to the command line"
@@ -325,6 +334,13 @@ def _is_a(found: type, kind: type) -> bool:
 def _imported(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
+
+
+def reach(package: str, folder: str | None = None) -> None:
+    """Let Python find a package in a folder, by default the working directory, if nowhere else."""
+    folder = folder or str(Path.cwd())
+    if package not in sys.modules and folder not in sys.path and find_spec(package) is None:
+        sys.path.append(folder)
 
 
 def _cure(name: Any) -> str:

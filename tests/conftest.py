@@ -33,6 +33,14 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_state(tmp_path_factory):
+    """What is remembered of runs is the user's own, not that of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def golden() -> Path:
     """The folder of golden data: $BIPE_GOLDEN, or the one in the repository."""

@@ -101,7 +101,7 @@ FLOORS = {
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions encodings
-        attention attention.passes decoder checkpoint generation extension layouts hf
+        attention attention.passes decoder checkpoint generation extension layouts hf __main__
     """,
     "train": """
         errors stop ranks disk data.reading data.tokenizing data.store data.preparing data.rows
@@ -111,6 +111,7 @@ FLOORS = {
 # A file of less than this many lines, encodings aside, is here with its reason.
 SHORT = 60
 REASONS = {
+    "bipe/__main__.py": "the console script",
     "bipe/sealing.py": "one idea for two rooms",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",

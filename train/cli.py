@@ -140,7 +140,7 @@ def _usage() -> str:
   bipe doctor pretrain key=value ...    can this study run on this machine?
   bipe explain encoding=bipe_alibi --lengths 512,8192 --svg FILE
   bipe segment FILE --stats      takes options instead of keys
-  bipe evaluate statistics data=DIR    segments against length, without a model
+  bipe evaluate statistics out=DIR     segments against length, without a model
   bipe verify DIR                exit status 1 if there are faults
   bipe export DIR format=megatron out=FOLDER
   bipe convert RUN to=hf out=FOLDER    and to=bipe the other way

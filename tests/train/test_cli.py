@@ -11,6 +11,7 @@ import pytest
 import yaml
 from safetensors import SafetensorError
 
+from bipe.__main__ import ROOMS
 from tests.train.studies import curve
 from train.cli import main
 
@@ -30,6 +31,22 @@ def test_the_version_is_told(capsys, monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1.2.3")
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == "bipe 1.2.3\n"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_module_of_the_users_in_the_way_is_named(room, tmp_path):
+    (tmp_path / f"{room}.py").write_text("1 / 0")
+    done = subprocess.run(
+        [sys.executable, "-P", ROOT / "bipe" / "__main__.py", "--version"],
+        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == (
+        f"bipe: {tmp_path / room}.py hides bipe's own package {room}: rename it, or take its "
+        "folder off PYTHONPATH\n"
+    )
 
 
 def test_an_unknown_command(refused):

@@ -113,3 +113,20 @@ def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):
 def test_options_are_keys():
     words = ["--dry-run", "--limit=4", "a=b", "--limit", "5", "--cfg", "job"]
     assert without_options(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]
+
+
+def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, capsys):
+    text = "".join(f"Number {number}.\n" for number in range(500))
+    (tmp_path / "book.txt").write_text(text)
+    words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path}"]
+    words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert "written, and lacks documents" in out and "is ready" not in out
+    assert "1 document (1 for train, 0 for validation, 0 for test)" in out
+    assert "text: no document for validation and test" in err
+    cure = next(word.rstrip(",") for word in err.split() if word.startswith("corpus.split.within"))
+    assert main([*words, cure, "if_exists=overwrite"]) == 0
+    out, err = capsys.readouterr()
+    assert "is ready" in out and "3 documents (1 for train, 1 for validation" in out
+    assert "warning" not in err

@@ -12,7 +12,8 @@ from bipe.checkpoint import load_model
 from tests.train.studies import curve, losses, pretrain, same_weights
 from train.cli import main
 from train.evals.rows import FILE, Journal
-from train.fit.runs import CONFIG, ENVIRONMENT, METRICS, MODEL, SESSIONS
+from train.fit.runs import CONFIG, ENVIRONMENT, METRICS, MODEL, SESSIONS, read_config
+from train.fit.trained_run import read_run
 
 ENCODINGS = ("rope", "bipe_rope", "alibi", "bipe_alibi")
 NAMES = {"rope": "RoPE", "bipe_rope": "BiPE-RoPE", "alibi": "ALiBi", "bipe_alibi": "BiPE-ALiBi"}
@@ -151,6 +152,14 @@ def test_a_model_of_other_data_is_not_evaluated(study, tmp_path, capsys):
     status = main(["evaluate", *words, f"evaluate.runs={study}/rope"])
     assert status == 2
     assert "it was trained on other data" in capsys.readouterr().err
+
+
+def test_a_run_names_the_corpora_that_were_read_and_no_other(study, capsys):
+    run = study / "rope"
+    assert read_config(run)["corpus"] is None
+    assert read_run(run).notes["corpora"]["proofs"]["reader"] == "ArithmeticChains"
+    assert main(["prepare", "--config-file", str(run / "config.yaml")]) == 2
+    assert "corpus is null, as in the configuration of a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("packing", ["concat", "best_fit", "long_first"])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 import torch
@@ -99,6 +100,26 @@ def test_a_package_that_the_user_names_is_let_in(stored, bipe, trap):
     status, printed = bipe("pretrain", "--config-file", path, "allowed_targets=[evil]")
     assert status == 0, printed
     assert trap.ran.exists()
+
+
+def test_a_package_stays_let_in_for_its_run_where_both_lie(
+    stored, bipe, trap, tmp_path, monkeypatch
+):
+    path = stored({"encoding": {"_target_": "evil.Encoding"}, "steps": 1, "name": "own"})
+    status, printed = bipe("pretrain", "--config-file", path, "allowed_targets=[evil]")
+    assert status == 0, printed
+    words = ("--prompt", "x", "generate.max_new=1")
+    status, printed = bipe("generate", tmp_path / "out" / "own", *words)
+    assert status == 0, printed
+    shutil.copytree(tmp_path / "out" / "own", tmp_path / "copy")  # it may be from anyone
+    status, printed = bipe("generate", tmp_path / "copy", *words)
+    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "evil.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path / "other")
+    monkeypatch.delitem(sys.modules, "evil")
+    status, printed = bipe("generate", tmp_path / "out" / "own", *words)
+    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
 
 
 def test_an_engine_that_runs_a_shell_is_repeated_on_the_command_line(

@@ -12,6 +12,7 @@ from segmenters.code.parsed import NO_GRAMMAR, cure
 from segmenters.show import counted
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
+from train.data.reading.documents import SPLITS
 from train.data.store import folder
 from train.errors import ConfigError, DataError
 
@@ -34,7 +35,7 @@ def prepare_data(config: Config) -> Prepared | None:
 
         print(describe(corpus, out=Path(config.data), engine=engine, **options))
         return None
-    return _print(prepare(corpus, out=Path(config.data), engine=engine, **options))
+    return _print(prepare(corpus, out=Path(config.data), engine=engine, **options), corpus)
 
 
 def prepare_again(config: DictConfig) -> bool:
@@ -52,7 +53,7 @@ def prepare_again(config: DictConfig) -> bool:
             return False
         described = OmegaConf.to_container(config.corpus, resolve=True)
         corpus = build(described, Corpus)
-        _print(prepare(corpus, out=out, if_exists="auto", limit=config.limit, progress=False))
+        _print(prepare(corpus, out=out, limit=config.limit, progress=False), corpus)
     except DataError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError, AttributeError):
@@ -60,19 +61,45 @@ def prepare_again(config: DictConfig) -> bool:
     return True
 
 
-def _print(prepared: Prepared) -> Prepared:
-    print(f"{prepared.folder} is {'there already' if prepared.kept else 'ready'}:")
-    for name, source in prepared.manifest["sources"].items():
-        documents, tokens, segments = (
-            sum(split[key] for split in source["splits"].values())
-            for key in ("documents", "tokens", "segments")
+def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
+    sources = {name: each["splits"] for name, each in prepared.manifest["sources"].items()}
+    lacks = {name: cure for name in sources if (cure := _lacking(corpus, name, sources[name]))}
+    state = "written, and lacks documents" if lacks else "ready"
+    print(f"{prepared.folder} is {'there already' if prepared.kept else state}:")
+    for name, splits in sources.items():
+        tokens, segments = (
+            sum(split[key] for split in splits.values()) for key in ("tokens", "segments")
         )
+        documents = {each: splits.get(each, {}).get("documents", 0) for each in SPLITS}
+        total = sum(documents.values())
+        each = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
         print(
-            f"  {name}: {documents:,} documents, {tokens:,} tokens, "
+            f"  {name}: {total:,} document{'s' * (total != 1)} ({each}), {tokens:,} tokens, "
             f"{tokens / max(1, segments):.1f} tokens per segment"
         )
-        _print_done(name, source.get("done", {}))
+        _print_done(name, prepared.manifest["sources"][name].get("done", {}))
+    for name, cure in lacks.items():
+        print(f"bipe: warning: {name}: {cure}", file=sys.stderr)
     return prepared
+
+
+def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]]) -> str:
+    """Return what to do about splits of a source that have a share and no document; "" if none."""
+    split = corpus.sources[name].split or corpus.split
+    shares = (1 - split.validation - split.test, split.validation, split.test)
+    none = [
+        each
+        for each, share in zip(SPLITS, shares, strict=True)
+        if share > 1e-9 and not splits.get(each, {}).get("documents")
+    ]
+    if not none:
+        return ""
+    key = f"corpus.sources.{name}.split" if corpus.sources[name].split else "corpus.split"
+    return (
+        f"no document for {' and '.join(none)}, since whole documents are drawn. Split each of "
+        f"them by {key}.within=true, or draw more by {key}.validation=0.2 {key}.test=0.2 (and add "
+        "if_exists=overwrite)"
+    )
 
 
 def _print_done(name: str, done: Mapping[str, Mapping[str, int]]) -> None:

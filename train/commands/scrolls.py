@@ -92,7 +92,8 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
             "units, and bipe scrolls cuts examples into one: take a model of a bilevel or flat one"
         )
     encoder = _encoder(config, task, base, sets)
-    decoded = _examples_to_decode(config, task)
+    whole = _examples_of_split(config, task)
+    decoded = whole[: config.scrolls.rows]
     encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
         _refuse_unfollowed(encoder, decoded)
@@ -102,7 +103,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     _train(config, task, base, encoder, folder=folder, stored=stored)
     if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
         with runs.in_use(folder, command="scrolls"):
-            _decode(config, task, encoder, decoded, folder=folder, model=model)
+            _decode(config, task, encoder, decoded, of=len(whole), folder=folder, model=model)
         out = Path(config.out)
         if models := over_seeds(find_scores(out)):
             write_changed(out / "scrolls.json", as_json(models))
@@ -138,14 +139,14 @@ def _encoder(config: Config, task: Task, base: BaseRun, sets: DataSets) -> Encod
     )
 
 
-def _examples_to_decode(config: Config, task: Task) -> Sequence[Example]:
-    """Return the examples of the split; its faults are raised before hours of training."""
+def _examples_of_split(config: Config, task: Task) -> Sequence[Example]:
+    """Return the examples of the split to decode; faults are raised before hours of training."""
     split = config.scrolls.split
     if split is None:
         return []
     if split not in SPLITS:
         raise ConfigError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
-    found = task.examples(split)[: config.scrolls.rows]
+    found = task.examples(split)
     if not found:
         raise DataError(f"task {task.name}: its split {split} has no example")
     return found
@@ -224,10 +225,14 @@ def _decode(
     encoder: Encoder,
     examples: Sequence[Example],
     *,
+    of: int,
     folder: Path,
     model: str,
 ) -> None:
-    """Decode a split, and write its predictions and scores into the run's folder."""
+    """Decode a split, and write its predictions and scores into the run's folder.
+
+    of: the number of all its examples.
+    """
     split = str(config.scrolls.split)
     decoder, _ = load_model(folder / runs.MODEL, allowed=config.allowed)
     decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
@@ -269,6 +274,7 @@ def _decode(
         "weights": weights,
         "metric": task.metric,
         "score": None if found is None else found.score,
+        "examples": of,
         "values": {} if found is None else dict(found.values),
         "decoding": asdict(how),
         "ended": {"stop": 0, "length": 0, **Counter(one.ended for one in made.values())},
@@ -286,7 +292,8 @@ def _decode(
         name = f"scrolls {result['task']} of {result['split']}"  # replaces older scores
         measured.append(key, rows, name=name, weights=weights)
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
-    _say(f"{path}: {len(made)} outputs of {split}: {told}")
+    part = f" of {of}, so this is no official score" if len(made) < of else ""
+    _say(f"{path}: {len(made)} outputs of {split}{part}: {told}")
 
 
 @rank_zero_only

@@ -93,7 +93,7 @@ class Config:
     keep_checkpoints: Count
     checkpoints: Literal["whole", "sharded"] | None
     checkpoint_async: bool
-    corpus: CorpusCall
+    corpus: CorpusCall | None
     engine: EngineCall
     launch: LaunchCall
     model: ModelCall

@@ -19,13 +19,16 @@ import contextlib
 import glob
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from bipe.build import reach
 from train.data.store.folder import differences
 from train.disk.files import read_yaml, write_whole
 from train.disk.lock import locked
@@ -82,6 +85,7 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
     """
     refuse_claimed(folder, if_exists=if_exists, config=config)
     path = folder / CONFIG
+    remember_allowed(folder, config.get("allowed_targets") or ())
     if if_exists == "overwrite":
         _remove_run(folder)
     elif path.exists():
@@ -111,6 +115,48 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
             f"if_exists=overwrite starts again, name=... takes another folder"
         )
     _require_same(folder, read_config(folder), config)
+
+
+def remember_allowed(folder: Path, packages: Collection[str]) -> None:
+    """Note where the packages lie that the user let in for a run, so that they are let in again.
+
+    The note is the user's, outside of the run's folder, which others can write and pass on.
+    """
+    names = {name.rstrip(".").partition(".")[0] for name in packages}
+    found = {name: _home_of(name) for name in sorted(names)}
+    with contextlib.suppress(OSError):  # no home, or a full one: the words are needed again
+        note = _note(folder)
+        if found:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(note, json.dumps({"run": str(folder.resolve()), "packages": found}))
+        else:
+            note.unlink(missing_ok=True)
+
+
+def allowed_of(folder: Path) -> list[str]:
+    """Return the packages that this user let in for a run, those that lie where they did."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        packages = json.loads(_note(folder).read_text())["packages"]
+        for name, home in packages.items():
+            if home is not None:
+                reach(name, home)
+        return [name for name, home in packages.items() if home and _home_of(name) == home]
+    return []
+
+
+def _note(folder: Path) -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
+    return Path(state) / "bipe" / "runs" / f"{name}.json"
+
+
+def _home_of(package: str) -> str | None:
+    """Return the folder in which Python finds a package."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin)
+    return str(path.parents[1] if path.name == "__init__.py" else path.parent)
 
 
 @contextlib.contextmanager

@@ -6,11 +6,11 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
-from train.errors import ConfigError, nearest
+from train.errors import ConfigError, RunError, nearest
 from train.ranks import rank
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _FUNCTIONS = {
 }
 TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
 LAUNCHED = (*TRAINS, "evaluate")  # may be jobs of Slurm
+# The key of the runs that a command reads, if it is not checkpoint.
+_READS = {"evaluate": "evaluate.runs", "generate": "generate.run"}
 GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
 # Set where HYDRA_FULL_ERROR=1 is ours and not the user's.
 SHORT_ERRORS = "BIPE_SHORT_ERRORS"
@@ -44,13 +46,20 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     from train.config import Config
 
     checked = Config.from_config(config)
+    if command in ("prepare", "tokenizer") and checked.corpus is None:
+        raise ConfigError(
+            "corpus is null, as in the configuration of a run, which names its data instead; set "
+            "corpus=NAME (the manifest.json of the data says what was read)"
+        )
     if command in (*TRAINS, "prepare"):
         import_module("train.commands.before.needs").require(checked, command=command)
     module = import_module(f"train.commands.{command}")
     function = getattr(module, _FUNCTIONS.get(command, command))
     if command in (*LAUNCHED, "generate"):
         with flushed_denormals():
-            return function(checked, stored=config) if command in TRAINS else function(checked)
+            # A run reads prepared data, and not the corpus that the configuration names.
+            stored = {"stored": {**config, "corpus": None}} if command in TRAINS else {}
+            return function(checked, **stored)
     return function(checked)
 
 
@@ -73,7 +82,7 @@ def flushed_denormals() -> Iterator[None]:
 
 def run_composed(command: str, config: DictConfig, words: Sequence[str]) -> Any:
     """Run a command on what Hydra composed of the words."""
-    config = of_command_line(config, words)
+    config = of_command_line(command, config, words)
     if command == "prepare":
         from train.commands.prepare import prepare_again
 
@@ -246,13 +255,32 @@ def _refuse_engine(engine: Any, words: Sequence[str], *, command: str) -> None:
         )
 
 
-def of_command_line(config: DictConfig, words: Sequence[str]) -> DictConfig:
-    """Return a composed configuration whose allowed_targets are those of the words, if any."""
+def of_command_line(command: str, config: DictConfig, words: Sequence[str]) -> DictConfig:
+    """Return a composed configuration whose allowed_targets are those of the words, if any.
+
+    Else they are those that this user let in when training the runs that the command reads.
+    """
     from omegaconf import OmegaConf
 
     if any(_ALLOWS.match(word) for word in words):
         return config
-    return OmegaConf.merge(config, {"allowed_targets": []})  # type: ignore[return-value]
+    places: Any = [OmegaConf.select(config, _READS.get(command, "checkpoint"))]
+    if OmegaConf.is_list(places[0]):
+        places = [*places[0]]
+    allowed = {name: None for place in filter(None, places) for name in _let_in(str(place))}
+    return OmegaConf.merge(config, {"allowed_targets": [*allowed]})  # type: ignore[return-value]
+
+
+def _let_in(place: str) -> Iterator[str]:
+    from pathlib import Path
+
+    from train.fit import runs
+
+    found = [Path(place)]
+    with suppress(RunError):
+        found += runs.find_runs(place)
+    for run in found:
+        yield from runs.allowed_of(run)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -87,14 +87,14 @@ PAGES = {
         (
             "bipe evaluate out=runs/mine",
             "bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]",
-            "bipe evaluate statistics data=runs/mine/data                    # without a model",
+            "bipe evaluate statistics out=runs/mine                          # without a model",
         ),
         (_FILES, "Evaluation"),
         ("sweep", "trainer", "launch", "experiment"),
     ),
     "statistics": Page(
         "Count segments against the length of documents; needs no model.",
-        ("bipe evaluate statistics data=runs/mine/data",),
+        ("bipe evaluate statistics out=runs/mine",),
         (_FILES, "bipe evaluate statistics"),
     ),
     "generate": Page(

@@ -193,7 +193,7 @@ def _place(trial: Trial) -> str:
 
 
 def _program(command: str) -> str:
-    return f'{shlex.quote(sys.executable)} -u -m train.cli {command} "$@"'
+    return f'{shlex.quote(sys.executable)} -uP -m train.cli {command} "$@"'
 
 
 def _choose(trials: Sequence[Trial]) -> list[str]:

@@ -113,7 +113,7 @@ def _submit_or_run(
     if asks_for_job(command, config):
         from train.launch.sweeps import submit_one
 
-        return submit_one(command, of_command_line(config, words), words=typed)
+        return submit_one(command, of_command_line(command, config, words), words=typed)
     run_composed(command, config, words)
     return 0
 
@@ -233,7 +233,7 @@ def without_plan(
 def _plan(command: str, config: DictConfig, *, words: Sequence[str], as_json: bool) -> None:
     from train.config import Config
 
-    values, notes = _resolved(command, of_command_line(config, words))
+    values, notes = _resolved(command, of_command_line(command, config, words))
     checked = Config.from_config(values)
     show = import_module("train.commands.before.plan").show
     show(checked, command=command, notes=notes, as_json=as_json)

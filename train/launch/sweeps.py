@@ -83,7 +83,9 @@ class Sweep:
         for words, changes in parts:
             with _named(" ".join(f"{k}={v}" for k, v in changes.items())):
                 config = self.context.config_loader.load_sweep_config(self.master, list(words))
-                plain = resolved(self.command, of_command_line(_without_hydra(config), words))
+                plain = resolved(
+                    self.command, of_command_line(self.command, _without_hydra(config), words)
+                )
                 Config.from_config(plain)
                 found.append(Trial(words=words, changes=changes, config=plain))
         if self.command not in TRAINS:
@@ -158,7 +160,7 @@ class Task:
         from hydra.core.hydra_config import HydraConfig
 
         words = [w for w in HydraConfig.get().overrides.task if not w.startswith("command=")]
-        program = [sys.executable, "-m", "train.cli", self.command, *words]
+        program = [sys.executable, "-P", "-m", "train.cli", self.command, *words]
         with subprocess.Popen(program) as ranks:
             try:
                 status = ranks.wait()

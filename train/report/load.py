@@ -132,7 +132,9 @@ def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
         totals = {measure: sum(split[measure].a(int) for split in stated["splits"].each())
                   for measure in ("documents", "tokens", "bytes")}  # fmt: skip
         stated["provenance"].a(str), stated["segmenter"].a(dict)
+        read = stated.value.get("documents")
         sources[name] = {**stated.value, **entry.value, **totals, "edges": edges}
+        sources[name]["documents_read"] = read if isinstance(read, dict) else {}
         rows += [Row(source=name, measure=measure, unit=measure, value=total)
                  for measure, total in totals.items()]  # fmt: skip
         whole = Row(measure="", value=None, source=name)

@@ -124,7 +124,10 @@ def swatch(style: Style) -> Markup:
 def _stamp(results: Results) -> str:
     created = max((str(found.get("created", "")) for found in results.environments), default="")
     versions = {str(found.get("bipe", "")) for found in results.environments} - {""}
-    parts = [f"bipe {', '.join(sorted(versions))}".rstrip(), created and f"evaluated {created}",
+    commits = sorted({f"{found['commit']:.10}{' and changes' * bool(found.get('changed'))}"
+                      for found in results.environments if found.get("commit")})  # fmt: skip
+    parts = [f"bipe {', '.join(sorted(versions))}".rstrip(),
+             f"commit {', '.join(commits)}" if commits else "", created and f"evaluated {created}",
              "the same numbers are beside this page as CSV and JSON"]  # fmt: skip
     return " \N{MIDDLE DOT} ".join(filter(None, parts))
 
@@ -159,12 +162,12 @@ def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> 
 def all_rows(results: Results) -> pd.DataFrame:
     """Return every row, then the means over seeds, which have no run and end in `_mean`."""
     several = {arm.label: arm for arm in results.arms if arm.several}
-    means = results.means[results.means.arm.isin(several)]
+    means = results.means[results.means.arm.isin(several) & (results.means.seeds > 1)]
     arms = [several[label] for label in means.arm]
     means = means.assign(
         measure=means.measure + "_mean", label="", run="", seed=math.nan, number=math.nan,
         model=[arm.model for arm in arms], family=[arm.runs[0].family for arm in arms],
-        note=[f"mean over {len(arm.runs)} seeds" for arm in arms],
+        note=[f"mean over {number} seeds" for number in means.seeds],
     )  # fmt: skip
     columns = [*COLUMNS, *_EXTRA]
     table = pd.concat([results.table[columns], means[columns]], ignore_index=True)

@@ -1,8 +1,9 @@
 """The table of all rows, and what is made of it: arms, means over seeds, comparisons per seed.
 
 An arm is the runs that differ only by their seed (fit/trained_run.py). Its means are over what all
-of its runs have: geometric for perplexities, sums for trials and problems, else arithmetic. Arms
-are compared seed by seed, since runs of one seed have the same batches and initial weights.
+of its runs that were evaluated have: geometric for perplexities, sums for trials and problems, else
+arithmetic. Arms are compared seed by seed, since runs of one seed have the same batches and initial
+weights.
 """
 
 import math
@@ -82,10 +83,12 @@ class Results:
         costs |= self.table.measure.isin(("parameters", "clamped_share"))
         return ~costs & self.table.step.isna()
 
-    @property
+    @cached_property
     def unmeasured(self) -> list[str]:
-        measured = set(self.table[self._evaluated].arm)
-        return [arm.label for arm in self.arms if arm.label not in measured]
+        """Return the own labels of the runs that were not evaluated."""
+        measured = set(self.table[self._evaluated].label)
+        return [own for arm, own in run_labels(self.runs)
+                if arm in self.looks and own not in measured]  # fmt: skip
 
     @property
     def labels(self) -> list[str]:
@@ -99,8 +102,11 @@ class Results:
     def means(self) -> pd.DataFrame:
         """Return one row per arm and place, the mean with its interval; also means over depths."""
         rows = self.table[self.table.number.isna() & self.table.arm.isin(self.looks)]
-        sizes = {arm.label: len(arm.runs) for arm in self.arms}
-        return over_seeds(pd.concat([rows, over_depths(rows)]), sizes)
+        evaluated = self._evaluated[rows.index]
+        trained, rows = rows[~evaluated], rows[evaluated]
+        sizes = [dict(held.groupby("arm").label.nunique()) for held in (trained, rows)]
+        parts = (trained, pd.concat([rows, over_depths(rows)]))
+        return pd.concat(map(over_seeds, parts, sizes), ignore_index=True)
 
     def cells(self, *measures: str, **at: Any) -> pd.DataFrame:
         """Return the means of some measures at a place; None: the field does not apply."""
@@ -176,12 +182,17 @@ def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
 
 def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
     """Return the label of each arm of `group_by_arm`: the model, or the folder if fine-tuned."""
-    named = []
-    for first, *more in group_by_arm(runs):
-        folder = first.folder.resolve()
-        folder = folder.with_name(stem(first.name, first.seed)) if more else folder
-        named.append((folder.name if first.config.get("task") else first.model_name, folder))
-    return labelled(named)
+    groups = group_by_arm(runs)
+    folders = [first.folder.resolve() for first, *_ in groups]
+    stems = [folder.with_name(stem(first.name, first.seed)) if more else folder
+             for folder, (first, *more) in zip(folders, groups, strict=True)]  # fmt: skip
+    taken = Counter(stems)
+    folders = [short if taken[short] == 1 else folder
+               for short, folder in zip(stems, folders, strict=True)]  # fmt: skip
+    return labelled([
+        (folder.name if first.config.get("task") else first.model_name, folder)
+        for folder, (first, *_) in zip(folders, groups, strict=True)
+    ])  # fmt: skip
 
 
 def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:

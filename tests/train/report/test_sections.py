@@ -218,7 +218,7 @@ def test_scrolls_brings_seeds_and_tasks_of_a_model_together(make):
     results = make.results(*made, scored(make, "qmsum", 0, 30.0, "zero"))
     said = shown(results, "scrolls")
     for told in (
-        "qmsum: 20.50/\N{PLUS-MINUS SIGN}0.71, n=2/14.15-26.85 30.00/n=1",
+        "qmsum: 20.50/\N{PLUS-MINUS SIGN}0.71, 2 seeds/14.15-26.85 30.00/1 seed",
         "mean: 23.50 -",
         "mean, published: 22.36/paper",
         "bipe_rope",
@@ -229,6 +229,19 @@ def test_scrolls_brings_seeds_and_tasks_of_a_model_together(make):
         assert told in said, told
     assert results.arms == [] and shown(results, "training") == "" == shown(results, "perplexity")
     assert "SCROLLS" in str([table.title for table in terminal_tables(sections(results))])
+
+
+def test_a_score_over_a_part_of_a_split_is_no_official_one(make):
+    part, whole = (
+        scored(make, "qmsum", 0, 99.0, "bipe_rope"),
+        scored(make, "qmsum", 0, 20.0, "rope"),
+    )
+    part.rows = [replace(row, measure=row.measure.replace("_score", "_part_score"))
+                 for row in part.rows]  # fmt: skip
+    part.rows.append(replace(part.rows[0], measure="scrolls_examples", value=272.0))
+    said = shown(make.results(part, whole), "scrolls")
+    assert "qmsum: 8 of 272 outputs/these: 99.00/no official score 20.00/1 seed" in said
+    assert "18.38/paper" in said and "22.36" not in said
 
 
 def test_predictions_without_references_are_unscored(make):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from train.evals.intervals import half_width, interval
+from train.report.load import load
 from train.report.table import labelled, over_seeds
 
 SEEDS = (0, 1, 2)
@@ -46,6 +47,30 @@ def test_perplexities_are_averaged_as_losses_and_the_mean_knows_its_interval(mak
     ends = [math.exp(fmean(logs) + side * half_width(logs)) for side in (-1, 0, 1)]
     assert [mean.low, mean.value, mean.high] == pytest.approx(ends)
     assert mean.seeds == 3
+
+
+def test_a_run_without_an_evaluation_does_not_hide_those_of_other_seeds(make):
+    made = seeded(make)
+    made[1].rows = []
+    results = make.results(*made)
+    mean = value(results, "perplexity", source="prose", length=1024)
+    logs = [math.log(row.value) for one in made for row in one.rows
+            if (row.measure, row.source, row.length) == ("perplexity", "prose", 1024)]  # fmt: skip
+    assert (mean.seeds, mean.value) == (2, pytest.approx(math.exp(fmean(logs))))
+    assert results.unmeasured == [made[1].name]
+    two = load(make.folders(*made[:2], place="two"))
+    (alone,) = two.cells("perplexity", source="prose", length=512).itertuples()
+    assert alone.seeds == 1
+
+
+def test_runs_that_a_seed_would_not_tell_apart_keep_their_own_names(make):
+    made = [
+        make.run(seed=0, name="rope"),
+        *(make.run(seed=n, name=f"rope_seed{n}") for n in (1, 2)),
+    ]
+    for one in made[1:]:
+        one.config["lr"] = 1
+    assert [arm.label for arm in make.results(*made).arms] == ["rope", "rope_seed1"]
 
 
 def test_losses_and_shares_are_averaged_as_they_are_and_trials_are_summed(make):

@@ -70,7 +70,7 @@ def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
         sections.append(config.task)
     found = [need for section in sections for need in _of_classes(section)]
     if command == "prepare":
-        found += [*_programs(config.engine), *_grammars(config.corpus)]
+        found += [*_programs(config.engine), *_grammars(config.corpus or {})]
     if command == "scrolls" and config.task and config.scrolls.split is not None:
         found += _scoring(config)
     if command in _TRAINS and config.compile:

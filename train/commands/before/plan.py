@@ -114,7 +114,7 @@ def _shared_rows(source: RowStatistics) -> float:
 
 def _vocabulary(config: Config, notes: list[str]) -> int:
     """Return the vocabulary that the model or the tokenizer is to have."""
-    tokenizer = config.corpus.get("tokenizer")
+    tokenizer = (config.corpus or {}).get("tokenizer")
     asked = config.model.get("vocab_size")
     if asked is None and isinstance(tokenizer, Mapping):
         asked = tokenizer.get("vocab_size")

@@ -12,11 +12,13 @@ from datatrove.data import Document as Passed
 
 from segmenters.align import Anchors, mark
 from segmenters.base import Cuts, SegmenterError, shares_of, tallied
+from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
 from train.data.reading.documents import SPLITS, Bad, Document, grouped
 from train.data.store.writer import ShardWriter
+from train.errors import DataError
 
 BATCH_CHARACTERS = 2_000_000
 _ONE_SHARD = 1 << 62
@@ -44,6 +46,7 @@ class PartWriter(ExitStack):
         self._writers: dict[str, ShardWriter] = {}
 
     def add(self, batch: Sequence[Document]) -> None:
+        batch = [piece for document in batch for piece in self._pieces(document)]
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
         first = not self.kept.in_tokens
         levels = [self._cut(document) if first else None for document in batch][::-1]
@@ -52,6 +55,15 @@ class PartWriter(ExitStack):
             if document.id in self.split.named:
                 self.seen.add(document.id)
             self._write(document, levels.pop(), encoded.pop())
+
+    def _pieces(self, document: Document) -> list[Document]:
+        unfit = {*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}
+        if self.split.within and unfit:
+            raise DataError(
+                f"split.within cannot split {document.id}, whose fields {', '.join(sorted(unfit))} "
+                "may be about places in the whole text; set split.within=false"
+            )
+        return self.split.pieces(document)
 
     @property
     def counts(self) -> list[int]:

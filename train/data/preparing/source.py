@@ -12,6 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -228,9 +229,10 @@ class Corpus:
         """Yield about `characters` characters per source, for training or held out."""
         for source in self.sources.values():
             read = 0
-            for document in source.documents:
-                assert source.split is not None
-                if (source.split.of(document.id) == "train") is not training:
+            split = source.split
+            assert split is not None
+            for document in chain.from_iterable(map(split.pieces, source.documents)):
+                if (split.of(document.id) == "train") is not training:
                     continue
                 yield document.text
                 read += len(document.text)

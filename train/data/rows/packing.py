@@ -119,7 +119,8 @@ class Rows:
         if not len(data):
             raise DataError(
                 f"source {data.name}, split {data.manifest.get('split')}: there are no documents. "
-                "Give the split a larger share, or name documents for it in split.ids"
+                "Prepare with a larger share for it, with split.within=true (each document is "
+                "split), or name its documents in split.ids"
             )
         self.data, self.row_length, self.continues = data, row_length, packing.continues
         self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry

@@ -166,8 +166,6 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
 
 def _own_class(name: str, where: str) -> type[Segmenter]:
     """Return a class by its dotted name, also from the working directory."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     package = name.partition(".")[0]
     try:
         found: type[Segmenter] = find(name, Segmenter, allowed=(f"{package}.",))

@@ -108,6 +108,12 @@ def prediction_statistics(
     }
 
 
+def is_part(scores: Mapping[str, Any]) -> bool:
+    """Return whether a `scores.json` is of a part of its split only (scrolls.rows)."""
+    made = int(scores["statistics"]["predictions"]["count"])
+    return made < int(scores.get("examples", made))
+
+
 def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> Iterator[Row]:
     """Yield the contents of `scores.json` as rows of a run; their source is the split."""
     of_run: dict[str, Any] = {"run": run, "arm": arm, "seed": seed}
@@ -118,7 +124,10 @@ def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) 
 
     made, right = scores["statistics"]["predictions"], scores["statistics"]["references"]
     if scores["score"] is not None:
-        yield row("score", scores["score"], "percent", scores["metric"])
+        name = "part_score" if is_part(scores) else "score"
+        yield row(name, scores["score"], "percent", scores["metric"])
+    if is_part(scores):
+        yield row("examples", scores["examples"], "examples")
     for name, value in scores["values"].items():
         yield row(name, value, "percent")
     yield row("predictions", made["count"], "predictions")
@@ -184,7 +193,7 @@ def over_seeds(scores: Iterable[Mapping[str, Any]]) -> list[ScoredModel]:
     """Group the scores by model, over its seeds; unscored predictions are left out."""
     grouped: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for one in scores:
-        if one["score"] is not None:
+        if one["score"] is not None and not is_part(one):
             tasks = grouped.setdefault((one["model"], one["split"]), {})
             tasks.setdefault(one["task"], {})[int(one["seed"])] = float(one["score"])
     models = []

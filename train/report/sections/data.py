@@ -61,7 +61,11 @@ def _facts(held: Mapping[str, Any]) -> str:
             f"{count(lengths['max'])}; {percent(lengths['share_of_length_1'], 1)} of the segments "
             "have one token. "
         )
-    return f"{facts}Provenance: {held['provenance'].rstrip('.')}. Licence: {licence.rstrip('.')}."
+    read = held.get("documents_read") or {}
+    how = ", ".join(f"{key}={read[key]}" for key in ("path", "pattern", "split") if read.get(key))
+    reader = f" ({read['reader']}{how and ' '}{how})" if read.get("reader") else ""
+    facts += f"Provenance: {held['provenance'].rstrip('.')}{reader}. "
+    return f"{facts}Licence: {licence.rstrip('.')}."
 
 
 def _histograms(
@@ -127,7 +131,9 @@ def _drawn(text: str) -> Iterator[tuple[str, bool]]:
 def growth(counted: Mapping[str, Any] | None) -> Section:
     """Show growth, distances, distributions and separators, or that nothing was counted."""
     if counted is None or not counted["sources"]:
-        words = "Not counted: `bipe evaluate statistics` counts it, without a model."
+        words = (
+            "Not counted: `bipe evaluate statistics` with the same out= counts it, without a model."
+        )
         return Section("growth", GROWTH, [Words(words)])
     sources = counted["sources"]
     words = (

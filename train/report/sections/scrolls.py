@@ -67,8 +67,9 @@ def _scores(rows: pd.DataFrame, split: str) -> Table:
     lines: list[Line] = []
     for task in _ordered_tasks(rows):
         best = best_of((averages.get((task, model), math.nan) for model in models), max, _score)
-        asked = set(rows[rows.task == task].scored)
-        cells = [_task(held.get((task, model), []), best, known=model in asked) for model in models]
+        cells = [_task(held[task, model], best) if (task, model) in held else
+                 _unscored(rows[(rows.task == task) & (rows.scored == model)])
+                 for model in models]  # fmt: skip
         small = metrics.get(task, "").replace("_", " ")
         lines.append([Cell(task, small=(small,) if small else ()), *cells])
     whole = [benchmark_means({task: value for (task, named), value in averages.items()
@@ -78,7 +79,7 @@ def _scores(rows: pd.DataFrame, split: str) -> Table:
         best = best_of(values, max, _score)  # type: ignore[arg-type]
         shown = [DASH if value is None or math.isnan(value) else _score(value) for value in values]
         lines.append([name, *(Cell(text, best=text == best) for text in shown)])
-    papers = [published_mean(model) if set(rows[rows.scored == model].task) & {*TASKS} else ""
+    papers = [published_mean(model) if set(scores[scores.scored == model].task) & {*TASKS} else ""
               for model in models]  # fmt: skip
     if any(papers):
         lines.append(["mean, published", *papers])
@@ -94,10 +95,18 @@ def _score(value: float) -> str:
     return fixed(value, 2)
 
 
-def _task(scores: Sequence[float], best: str | None, *, known: bool) -> Cell:
-    if not scores:
-        return Cell("unscored" if known else DASH)
-    text, number = _score(float(np.mean(scores))), f"n={len(scores)}"
+def _unscored(rows: pd.DataFrame) -> Cell:
+    """Return the cell of a task without an official score: what was decoded of it, if anything."""
+    held = dict(zip(rows.measure, rows.value, strict=True))
+    if "scrolls_part_score" not in held:
+        return Cell("unscored" if len(rows) else DASH)
+    made, whole = (count(held[f"scrolls_{name}"]) for name in ("predictions", "examples"))
+    score = f"these: {_score(held['scrolls_part_score'])}"
+    return Cell(f"{made} of {whole} outputs", small=(score, "no official score"))
+
+
+def _task(scores: Sequence[float], best: str | None) -> Cell:
+    text, number = _score(float(np.mean(scores))), f"{len(scores)} seed{'s' * (len(scores) > 1)}"
     if len(scores) == 1:
         return Cell(text, small=(number,), best=text == best)
     deviation = f"\N{PLUS-MINUS SIGN}{_score(float(np.std(scores, ddof=1)))}, {number}"

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from segmenters import Auto, Newline, Pattern
+from segmenters import Auto, Given, Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
 from tests.train.data.corpora import content, prepared
@@ -276,3 +276,12 @@ def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
     marks = {id: data.document(index)[1] for index, id in enumerate(data.document_ids())}
     segments = {id: int((mark & 2 > 0).sum()) for id, mark in marks.items()}
     assert segments == dict.fromkeys(("a.py", "b", "c"), 3)
+
+
+def test_a_document_with_places_in_its_text_is_not_split_within(tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    rows = [{"id": str(n), "text": "One. Two.", "cuts": [0, 5, 9]} for n in range(2)]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = {"segmenter": Given(field="cuts"), "meta_keys": ["cuts"]}
+    with pytest.raises(DataError, match=r"split\.within cannot split 0, whose fields cuts may be"):
+        run(corpus, tmp_path / "out", split=Split(validation=0.2, test=0.3, within=True), **words)

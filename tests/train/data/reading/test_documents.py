@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.data.reading.documents import REPLACEMENT, clean, decode, unwrap
+from train.data.reading.documents import (
+    REPLACEMENT,
+    SPLITS,
+    Document,
+    Split,
+    clean,
+    decode,
+    unwrap,
+)
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
 from train.errors import DataError
@@ -222,3 +230,27 @@ def test_a_table_as_one_document_is_warned_of(tmp_path, caplog):
     (tmp_path / "a.csv").write_text("text\nOne.\n")
     TextFiles(path=tmp_path, pattern="*.csv").check()
     assert "a document per row: corpus=csv" in caplog.text
+
+
+@given(
+    text=st.text(alphabet="ab \n", max_size=200),
+    validation=st.floats(0, 0.5),
+    test=st.floats(0, 0.5),
+)
+def test_the_parts_of_a_document_are_all_of_it_in_order(text, validation, test):
+    split = Split(validation=validation, test=test, within=True)
+    whole = Document(text=text, kind="prose", id="a/b.txt", source="x", replaced=2)
+    parts = split.pieces(whole)
+    assert "".join(part.text for part in parts) == text
+    order = [split.of(part.id) for part in parts]
+    assert order == sorted(order, key=SPLITS.index) and len({*order}) == len(order)
+    assert all(part.id == f"{name}/a/b.txt" for part, name in zip(parts, order, strict=True))
+    assert sum(part.replaced for part in parts) == 2 * bool(parts)
+    for before in parts[:-1]:
+        rest = text[text.index(before.text) + len(before.text) :] if before is parts[0] else ""
+        assert before.text.endswith((" ", "\n")) or not set(" \n") & set(rest)
+
+
+def test_documents_are_split_whole_by_name_or_within():
+    with pytest.raises(DataError, match=r"split\.ids names whole documents"):
+        Split(within=True, ids={"test": ["1"]})
