@@ -1,17 +1,23 @@
 """transformers' Trainer and PEFT train the models as our own steps do."""
 
+import copy
+import functools
+
+import lightning
 import peft
 import pytest
 import torch
-from torch.utils.data import SequentialSampler
+from torch.utils.data import DataLoader, SequentialSampler
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
-from bipe import Decoder, Positions
 from bipe.hf import DataCollatorWithSegments, SegmentingTokenizer
-from bipe.loss import summed_cross_entropy
 from segmenters import Sentences
 from tests.bipe.hf.conftest import ENCODINGS, VOCABULARY, WIDTH, marks_by_table, model_of
 from tests.bipe.hf.test_tokenizer import trained
+from tests.train.studies import quiet_trainer
+from train.data.rows.loader import Batch
+from train.fit.module import LMModule, Training
+from train.fit.training import quiet
 
 STEPS, ROWS = 5, 3
 TARGETS = {"bipe_rope": ["query", "value"], "llama_bipe_rope": ["q_proj", "v_proj"]}
@@ -57,39 +63,77 @@ def trainer_of(model, folder, *, packed, steps=STEPS):
     )
 
 
-def by_hand(decoder, batches):
-    """Losses of plain steps of our decoder with our loss."""
-    optimizer = torch.optim.AdamW(decoder.parameters(), lr=1e-3, weight_decay=0.0)
-    found = []
-    for batch in batches:
-        padding = None if "attention_mask" not in batch else batch["attention_mask"] == 0
-        at = Positions.from_marks(batch["segment_marks"], padding=padding)
-        hidden = decoder(batch["input_ids"], at)[:, :-1]
-        targets = batch["labels"][:, 1:]
-        loss = (
-            summed_cross_entropy(hidden.flatten(0, 1), decoder.head.weight, targets.flatten())
-            / (targets != -100).sum()
+class Rows(lightning.LightningDataModule):
+    """Batches of the Trainer as our own module takes them."""
+
+    source_names, row_length = ("text",), 20
+
+    def __init__(self, batches):
+        super().__init__()
+        self.batches = batches
+
+    def train_dataloader(self):
+        return DataLoader([*map(self.batch, range(STEPS))], batch_size=None)
+
+    def val_dataloader(self):
+        return []
+
+    def batch(self, step):
+        held = self.batches[step]
+        targets = torch.nn.functional.pad(held["labels"][:, 1:], (0, 1), value=-100)
+        mask = held.get("attention_mask")
+        return Batch(
+            tokens=held["input_ids"],
+            targets=targets,
+            marks=held["segment_marks"],
+            padding=None if mask is None else mask == 0,
+            carry=None,
+            source=torch.zeros(len(targets), dtype=torch.int64),
+            packed=True,
+            step=step,
+            step_targets=int((targets != -100).sum()),
+            rows_after=step + 1,
+            tokens_after=step + 1,
         )
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
-        optimizer.step()
-        found.append(loss.item())
-    return found
+
+    def transfer_batch_to_device(self, batch, *_):
+        return batch
+
+
+class Losses(lightning.Callback):
+    def __init__(self):
+        self.found = []
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.found.append(module.metrics["loss"])
+
+
+def by_our_module(config, weights, batches, folder):
+    """Losses of steps of our Lightning module."""
+    training = Training(
+        optimizer=functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.0),
+        schedule=lambda step: 1.0,
+    )
+    seen = Losses()
+    module = LMModule(config, training, weights=weights)
+    trainer = quiet_trainer(folder, max_steps=STEPS, callbacks=[seen])
+    with quiet():
+        trainer.fit(module, datamodule=Rows(batches))
+    return seen.found
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_the_trainer_has_the_losses_of_our_own_steps(name, packed, tmp_path):
+def test_the_trainer_has_the_losses_of_our_own_module(name, packed, tmp_path):
     model = model_of(name)
-    decoder = Decoder(model.config.decoder_config())
-    decoder.load_state_dict(model.model.state_dict())
+    weights = copy.deepcopy(model.model.state_dict())
     trainer = trainer_of(model, tmp_path, packed=packed)
     rows = [*examples()]
     batches = [trainer.data_collator(rows[i : i + ROWS]) for i in range(0, STEPS * ROWS, ROWS)]
     trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    assert losses == pytest.approx(by_hand(decoder, batches), abs=2e-6)
+    ours = by_our_module(model.config.decoder_config(), weights, batches, tmp_path)
+    assert losses == pytest.approx(ours, rel=1e-6, abs=0)
     assert len({*losses}) == STEPS
 
 
