@@ -10,7 +10,8 @@ For each segmenter and pattern: the CPU time over that of ordinary text of the s
 (`ratio`), and over that of half of the pattern (`growth`: 2 is linear). A pattern is one unit
 repeated, or a random mix of all units. `--large` cuts one line of 100 MB, and a million empty
 documents, each in a process of its own, and prints seconds and the peak of memory beyond that of
-the process before; `--memory` so many million characters of ordinary text, also beyond the text.
+the process before; `--memory` so many million characters of ordinary text and half of them, also
+beyond the text, with the line through both prolonged to 50 million characters.
 Every cut is checked to tile its text.
 
 `--fuzz` cuts so many texts of a grammar (tests/segmenters/grammar.py) on all levels, and `--files`
@@ -26,185 +27,23 @@ import functools
 import heapq
 import json
 import multiprocessing
-import random
 import resource
 import signal
-import string
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from segmenters import (
-    Agda,
-    ArithmeticSteps,
-    Auto,
-    ChainOfThought,
-    Coq,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Lines,
-    Metamath,
-    Mixed,
-    Mizar,
-    Newline,
-    Official,
-    Pattern,
-    RandomCuts,
-    Records,
-    Segmenter,
-    Sentences,
-    Stride,
-    Tptp,
-)
-from segmenters.documents.mixed import FORMATS
-from segmenters.records.records import FORMATS as RECORDS
-from segmenters.registry import LANGUAGES
-from tests.segmenters import snippets_braces, snippets_other, snippets_young
+from benchmarks.hostile_texts import Sample, patterns, repeated, samples
+from segmenters import Auto, Segmenter
 from tests.segmenters.grammar import document
-from tests.segmenters.record_samples import text_of
-
-UNITS = (
-    *("'", '"', "\"'", "(", ")", "[", "]", "{", "}", "<", ">", "()", "[]", "{}", "][", "([{"),
-    *(".", "..", ". ", " .", ". A", "a.", "A.", "a.B", ".a ", "... ", "?!", "? ", "! A", "!A"),
-    *("1.", "1. ", "(1) ", "e.g. ", "Mr. ", "U.S. ", "5 p.m. ", "I. ", "Yes. ", "no. a", '." '),
-    *(".\n", ". ''", ". \u00bb", ".[1] ", "; ", ": ", "a\u2026 ", "\u3002", "\u3002a", "\uff0e1"),
-    *("\u3002\u300d\u3068", "\u0964 ", "\u06d4", "\u0561:", "\u03b1; ", "\u2022 ", "\u4e2d"),
-    *("\u1361", "\u1361\u1361 ", "\U00011047", "\U00011047 "),
-    *(" ", "\t", "\n", "\n\n", "\r", "\r\n", "\n-", "\n ", "\n\n\t", "\u2028", "\u2029", "\u00a0"),
-    *("\0", "\x1c", "\x85", "a\u0301", "\u0301", "\ud800", "\udfff", "\u200d", "\u200f", "\ufeff"),
-    *("\U0001f600", "\U0001f600 A", ". \U0001f600", "\u202ea.", "x", "x ", "1 ", "1", "-", "--"),
-    *("$", "$$", "$ ", "\\", "\\\\", "%", "%\n", "\\[", "\\(", "\\begin{", "\\begin{align}"),
-    *("\\item", "\\section{", "\\verb|", "\\cite[", "\\end{", "\\begin{verbatim}\n", "\\<open>"),
-    *("(*", "*)", "(* *)", "{-", "-}", "/*", "*/", "//", "/-", "-/", "<!--", "-->", "::", ":="),
-    *("$(", "$)", "${", "$}", "$.", "$[", "proof ", "by ", "lemma ", "Step 1: ", "end;", "all:{"),
-    *("#", "# ", "##\n", "```", "```\n", "~~~\n", "`", "|", "| ", "=", "==", "a=", "<a", "<a>"),
-    *("</a>", "<script>", "&amp;", "http://", "a@b.", "if ", "if(", "f(", "else ", "{a;", "'''"),
-    *('"""', '"\\', "@a ", "a,", ";", ",", "begin ", "do "),
-    *("fn ", "class A{", "\\\n", "EOF\n", "<<A\n"),
-)
-_PROSE = (
-    "It was late when Mr. Arden came home, and the house was dark. He had walked 3.5 miles in the "
-    'rain! "Is anybody there?" he asked. Nobody answered; the clock (an old one) struck ten... '
-    "He lit a lamp. On the table lay a letter from J. Hale, dated Jan. 4, with two words in it: "
-    "come back. He read it twice, put it into his coat, and went out again.\n\n"
-)
-_COQ = (
-    "(* Sums. *)\nLemma add_0 : forall n, n + 0 = n.\nProof.\n  intros n. induction n as [|m IH].\n"
-    "  - reflexivity.\n  - simpl. { rewrite IH. reflexivity. }\nQed.\n\n"
-)
-_LEAN = (
-    "/-- Sums. -/\ntheorem add_zero (n : Nat) : n + 0 = n := by\n  induction n with\n"
-    "  | zero => rfl\n  | succ m ih =>\n    rw [Nat.succ_add]\n    simp [ih] -- done\n\n"
-)
-_ISABELLE = (
-    '(* Sums. *)\nlemma add_0: "n + (0::nat) = n"\nproof (induct n)\n  case 0 show ?case by simp\n'
-    "next\n  case (Suc m) from this have \\<open>m = m\\<close> by auto\n"
-    "  then show ?case by simp\nqed\n\n"
-)
-_METAMATH = (
-    "$( Sums of numbers. $)\n$c + 0 = |- $.\n${\n  min $e |- ph $.\n  maj $e |- ( ph -> ps ) $.\n"
-    "  ax-mp $a |- ps $.\n$}\nth1 $p |- t = t $= tt tze tpl tt weq tt ax-mp $.\n"
-)
-_MIZAR = (
-    ":: Sums.\ntheorem Th1: for n being Nat holds n + 0 = n\nproof\n  let n be Nat;\n  A1: n = n;\n"
-    "  now assume n > 0; hence n + 0 = n by A1; end;\n  hence thesis;\nend;\n\n"
-)
-_AGDA = (
-    "-- Sums.\nadd-0 : (n : Nat) -> n + 0 \u2261 n\nadd-0 zero    = refl\nadd-0 (suc n) =\n"
-    "  begin\n    suc n + 0    \u2261\u27e8 lemma n \u27e9\n    suc (n + 0)  \u220e\n"
-    "  where\n  lemma : (m : Nat) -> suc m + 0 \u2261 suc (m + 0)\n  lemma m = refl\n\n"
-)
-_HOL = (
-    "(* Sums. *)\nTheorem add_0[simp]:\n  !n:num. n + 0 = n\nProof\n  Induct >> rw [A] \\\\ fs []\n"
-    'QED\n\nval a = store_thm ("a",\n  ``b:num``,\n  REWRITE_TAC [a; b] THEN ARITH_TAC);\n'
-)
-_TPTP = (
-    "% Sums.\nfof(add_0, axiom, ! [N] : ( nat(N) => ( add(N, 'zero') = N & ~ big(N) ) )). % one\n"
-    "cnf(c, plain, p(X) | ~ q(f(X)), inference(r, [status(thm)], [add_0])).\n"
-)
-_LATEX = (
-    "\\section{Sums} Let $n$ be a number, as in \\cite[p. 3]{a}. Then\n"
-    "\\begin{equation}\n  n + 0 = n.\n\\end{equation}\n% a remark\n"
-    "\\begin{proof}\nBy induction. For $n = 0$ it is clear; see Fig. 2. Now\n"
-    "\\[ m + 1 = 1 + m. \\]\nSo it holds for all $n$.\n\\end{proof}\n\n"
-)
-_STEPS = "Step 1: add 3 and 4. We get 7.\nStep 2: Double it, so 14. Is it even?\n1. Then stop.\n\n"
-_MARKDOWN = f"# A title\n\n{_PROSE}- an item\n- another one\n\n```python\nx = 1\ny = f(x)\n```\n\n"
-_PAGE = (
-    "<html><body><h1>A title</h1><p>It rained. <b>We</b> left.</p>"
-    "<ul><li>one</li></ul></body></html>\n"
-)
-_PYTHON = (
-    "def f(a, *, b=1):\n    '''Sums.'''\n    x = [a,\n         b]  # both\n    return sum(x)\n\n\n"
-)
 
 # A growth above this is measured so many times again.
 _GROWTH, _AGAIN = 2.5, 3
-
-Sample = tuple[Segmenter, str]
-
-
-def samples() -> dict[str, Sample]:
-    """Every segmenter by a name, with ordinary text of its kind."""
-    snippets = snippets_braces.SNIPPETS | snippets_other.SNIPPETS | snippets_young.SNIPPETS
-    snippets = snippets | {"python": _PYTHON}
-    plain = {name: text.replace("@=|", "").replace("@|", "") for name, text in snippets.items()}
-    code = {
-        f"lines {language}": (Lines(granularity="logical", language=language), plain[language])
-        for language in LANGUAGES
-        if language in plain
-    }
-    formats = {"html": _PAGE, "latex": _LATEX, "markdown": _MARKDOWN, "notebook": _PYTHON}
-    mixed = {
-        f"mixed {name}": (Mixed(format=name), formats.get(name, _MARKDOWN)) for name in FORMATS
-    }
-    return {
-        "rules": (Sentences(backend="rules"), _PROSE),
-        "next word": (Sentences(backend="rules", next_word=True), _PROSE),
-        "spacy": (Sentences(backend="spacy"), _PROSE),
-        "chain of thought": (ChainOfThought(), _STEPS),
-        "agda": (Agda(), _AGDA),
-        "hol": (Hol(), _HOL),
-        "tptp": (Tptp(), _TPTP),
-        "metamath inner": (Metamath(inner=True), _METAMATH),
-        "mizar inner": (Mizar(inner=True), _MIZAR),
-        "arithmetic": (ArithmeticSteps(), "(1 + 2) * 3 = 3 * 3 = 9\n"),
-        "coq": (Coq(), _COQ),
-        "isabelle": (Isabelle(), _ISABELLE),
-        "latex": (LaTeXProofs(), _LATEX),
-        "lean": (Lean(), _LEAN),
-        "metamath": (Metamath(), _METAMATH),
-        "mizar": (Mizar(), _MIZAR),
-        "newline": (Newline(), _PROSE),
-        "official": (Official(), _PROSE),
-        "stride": (Stride(length=100), _PROSE),
-        "random": (RandomCuts(mean=100), _PROSE),
-        "pattern": (Pattern(ends=r"[.!?]\s+"), _PROSE),
-        "lines": (Lines(), _PYTHON),
-        "auto": (Auto(), _PROSE),
-        **{f"records {name}": (Records(format=name), text_of(name)) for name in RECORDS},
-        **mixed,
-        **code,
-    }
-
-
-def patterns(size: int) -> Iterator[tuple[str, str]]:
-    """Names and texts of `size` characters: each unit repeated, and mixes with fixed seeds."""
-    for unit in UNITS:
-        yield ascii(unit), _repeated(unit, size)
-    for seed in range(3):
-        draw = random.Random(seed)
-        few = draw.sample(UNITS, 4)
-        yield f"mix {seed}", "".join(draw.choices(UNITS, k=size))[:size]
-        yield f"mix of {' '.join(map(ascii, few))}", "".join(draw.choices(few, k=size))[:size]
-        signs = string.punctuation + " \n"
-        yield f"signs {seed}", "".join(draw.choices(signs, k=size))
+_LARGE = 50  # million characters, for which memory is estimated
 
 
 def seconds(segmenter: Segmenter, text: str) -> float:
@@ -222,7 +61,7 @@ def measure(name: str, sample: Sample, size: int) -> list[dict[str, Any]]:
     """One row a pattern: its ratio to ordinary text, and its growth from half of the size."""
     segmenter, unit = sample
     segmenter.cut(unit)  # what is loaded at the first call is no part of the time
-    ordinary = seconds(segmenter, _repeated(unit, size))
+    ordinary = seconds(segmenter, repeated(unit, size))
     return [_costs(name, segmenter, ordinary, *item) for item in patterns(size)]
 
 
@@ -238,10 +77,6 @@ def _costs(
         short, whole = min(short, seconds(segmenter, half)), min(whole, seconds(segmenter, text))
     row = {"segmenter": name, "pattern": pattern, "ms": round(whole * 1e3, 2)}
     return {**row, "ratio": whole / ordinary, "growth": whole / short}
-
-
-def _repeated(text: str, size: int) -> str:
-    return (text * (size // len(text) + 1))[:size]
 
 
 def report(rows: list[dict[str, Any]], *, worst: int = 5) -> None:
@@ -296,8 +131,8 @@ def fuzz(known: dict[str, Sample], seeds: Iterable[int], limit: float, size: int
                 add(slowest[name], (took / len(text), seed))
     print(f"{texts} texts, {len(known)} segmenters, {faults} faults", flush=True)
     for name, (segmenter, unit) in known.items():
-        ordinary = seconds(segmenter, _repeated(unit, size))
-        texts_of = ((f"seed {seed}", _repeated(document(seed), size)) for _, seed in slowest[name])
+        ordinary = seconds(segmenter, repeated(unit, size))
+        texts_of = ((f"seed {seed}", repeated(document(seed), size)) for _, seed in slowest[name])
         if rows := [_costs(name, segmenter, ordinary, *item) for item in texts_of]:
             report(rows, worst=3)
 
@@ -341,15 +176,26 @@ def large(name: str) -> dict[str, Any]:
     return {"line_s": round(long, 2), "line_mb": round(memory), "empty_s": round(empty, 2)}
 
 
-def memory(name: str, millions: int) -> dict[str, Any]:
-    """Megabytes beyond the text for its cuts, and for those of all levels."""
+def memory(name: str, millions: float) -> tuple[float, float, float]:
+    """Megabytes beyond the text for its cuts and for those of all levels; segments."""
     segmenter, unit = samples()[name]
     segmenter.levels(unit)
-    text = unit * (millions * 1_000_000 // len(unit))
+    text = repeated(unit, int(millions * 1_000_000))
     before = _peak()
     count, own = len(segmenter.cut(text)) - 1, _peak() - before
     segmenter.levels(text)
-    return {"mb": round(own), "levels_mb": round(_peak() - before), "segments": count}
+    return own, _peak() - before, count
+
+
+def memory_growth(name: str, millions: float) -> dict[str, Any]:
+    """Megabytes of a size and of half of it, each in a process of its own; the line to LARGE."""
+    (half, half_levels, _), (own, levels, count) = (
+        _in_a_process(functools.partial(memory, name, size)) for size in (millions / 2, millions)
+    )
+    row = {"mb": own, "levels_mb": levels, "per_segment": millions * 1e6 / count}
+    for key, less, more in (("at_50", half, own), ("levels_at_50", half_levels, levels)):
+        row[key] = more + (more - less) / (millions / 2) * (_LARGE - millions)
+    return {key: round(value) for key, value in row.items()}
 
 
 def _peak() -> float:
@@ -357,7 +203,7 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _in_a_process(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _in_a_process(work: Callable[[], Any]) -> Any:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work)
 
@@ -383,8 +229,10 @@ def main() -> None:
         fuzz(chosen, seeds, options.limit, min(options.size, 50_000))
     for name in chosen if not (options.files or options.fuzz) else ():
         if options.large or options.memory:
-            work = functools.partial(memory, millions=options.memory) if options.memory else large
-            row = _in_a_process(functools.partial(work, name))
+            if options.memory:
+                row = memory_growth(name, options.memory)
+            else:
+                row = _in_a_process(functools.partial(large, name))
             print(json.dumps({"segmenter": name, **row}), flush=True)
             continue
         rows = measure(name, known[name], options.size)

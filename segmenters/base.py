@@ -15,11 +15,13 @@ import copy
 import dataclasses
 import sys
 from abc import ABC, abstractmethod
+from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain, islice, repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -84,34 +86,35 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
     end outside of the text.
     """
-    if isinstance(ends, np.ndarray):
-        array = ends.astype(np.int64, copy=False)
+    if isinstance(ends, np.ndarray | array):
+        places = np.asarray(ends, dtype=np.int64)
     else:
-        array = np.fromiter(ends, dtype=np.int64)  # type: ignore[arg-type]
-    if array.size and not (array[1:] > array[:-1]).all():
-        array = np.unique(array)
-    if array.size and (array[0] < 0 or array[-1] > length):
-        wrong = int(array[0] if array[0] < 0 else array[-1])
+        places = np.fromiter(ends, dtype=np.int64)  # type: ignore[arg-type]
+    if places.size and not (places[1:] > places[:-1]).all():
+        places = np.unique(places)
+    if places.size and (places[0] < 0 or places[-1] > length):
+        wrong = int(places[0] if places[0] < 0 else places[-1])
         raise SegmenterError(
             f"an end must lie in the text, between 0 and {length}, was: {wrong}", offset=wrong
         )
-    inner = array[(array > 0) & (array < length)]
+    inner = places[np.searchsorted(places, 1) : np.searchsorted(places, length)]
     last = [length] if length else []
     return np.concatenate(([0], inner, last), dtype=np.int64, casting="unsafe")
 
 
-def nested(ends: Sequence[Iterable[int] | Cuts], length: int, *, count: int) -> tuple[Cuts, ...]:
+def nested(ends: Iterable[Iterable[int] | Cuts], length: int, *, count: int) -> tuple[Cuts, ...]:
     """Return the cuts of `count` levels from the ends of each, finest first; missing ones cut none.
 
     An end that is no cut of the finer level moves to the next one that is, so that a segment
     belongs to the coarser one in which it begins.
     """
     levels: list[Cuts] = []
-    for level in range(count):
-        cuts = cuts_from_ends(ends[level] if level < len(ends) else (), length)
+    for own in islice(chain(ends, repeat(())), count):
+        cuts = cuts_from_ends(own, length)
         if levels:
             finer = levels[-1]
-            cuts = np.unique(finer[np.searchsorted(finer, cuts)])
+            cuts = finer[np.searchsorted(finer, cuts)]
+            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
         levels.append(cuts)
     return tuple(levels)
 
@@ -170,7 +173,7 @@ class Segmenter(ABC):
         """Return `levels` of a text with tokens at these anchors (align.py), which may count."""
         return self.levels(text)
 
-    def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
+    def _levels(self, text: str) -> Iterable[Iterable[int] | Cuts]:
         """Return the ends of each level, finest first and as in `_ends`; the last may be missing.
 
         The finest are those of `_ends`; a coarser end that is not among the finer ones counts at
@@ -295,6 +298,16 @@ class Machine(ABC):
     @abstractmethod
     def _read(self, text: str) -> list[int]:
         """Return the cuts that `text`, not empty, decides; `size` does not count it yet."""
+
+
+_PIECE = 1 << 16
+
+
+def in_pieces(machine: Machine, text: str) -> Iterator[int]:
+    """Yield the cuts of a whole text by a machine, which holds a piece of it at a time."""
+    for start in range(0, len(text), _PIECE):
+        yield from machine.push(text[start : start + _PIECE])
+    yield from machine.close()
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -45,13 +45,21 @@ def load(module: str, function: str) -> tree_sitter.Language:
 
 
 def parse(
-    data: bytes, language: tree_sitter.Language, *, tags: bool = False, times: int = 1
+    data: bytes,
+    language: tree_sitter.Language,
+    *,
+    tags: bool = False,
+    times: int = 1,
+    tail: bytes = b"",
 ) -> tuple[tree_sitter.Tree | None, int]:
     """Return the tree of the text, or None and the byte at which it is too hard to parse.
 
-    `tags`: elements nest as brackets do; `times`: how often the usual reads are allowed. Work is
-    bounded at each place, not only on the whole.
+    `tags`: elements nest as brackets do; `times`: how often the usual reads are allowed; `tail`:
+    put behind a text that does not end with it. Work is bounded at each place, not only on the
+    whole.
     """
+    if not data.endswith(tail):
+        data += tail
     deep = _too_deep(data, tags)
     if deep is not None:
         return None, deep

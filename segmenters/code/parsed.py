@@ -115,7 +115,9 @@ class _Reading:
         from segmenters.code import grammars
 
         table = TABLES[language]
-        self._parse = partial(grammars.parse, tags=bool(table.tags), times=table.reads)
+        self._parse = partial(
+            grammars.parse, tags=bool(table.tags), times=table.reads, tail=table.tail
+        )
         self._data = encode(text, language)
         self._codes = np.frombuffer(self._data, dtype=np.uint8)
         self._ends = _narrow(line_ends(self._codes))

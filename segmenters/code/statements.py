@@ -28,13 +28,14 @@ def closing(
 
     Nodes of functions that are met are added to `functions`.
     """
-    next_lines = _next_lines(len(data), ends)
+    size = max(len(data), tree.root_node.end_byte)  # with what was put behind the text
+    next_lines = _next_lines(size, ends)
     found, loose = _begins(tree, kinds, next_lines, functions)
     if tree.root_node.has_error:
         found += _broken(tree.root_node, kinds, next_lines)
-    begins = np.zeros(len(data) + 1, dtype=np.bool_)
+    begins = np.zeros(size + 1, dtype=np.bool_)
     begins[found] = True
-    begins[-1] = True
+    begins[len(data) :] = True
     visible = np.flatnonzero(~IS_SPACE.take(data))
     # The first visible byte after each line end; after the last one there is none.
     closes = begins[np.append(visible, len(data))[np.searchsorted(visible, ends)]]

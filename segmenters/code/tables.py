@@ -28,6 +28,8 @@ class Table:
     words: str = ""  # the first words of definitions and functions, if their kind does not tell
     joins: str = ""  # what never begins a segment: the text of a here-document
     reads: int = 1  # how many times the usual reads the grammar may take
+    # What is put behind a text that does not end with it, without which the grammar hangs.
+    tail: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +240,7 @@ TABLES = {
         methods="subroutine_declaration_statement method_declaration_statement",
         joins="heredoc_content",
         reads=4,
+        tail=b"\n",
     ),
     "php": Table(
         wheel="php:php",

@@ -9,8 +9,10 @@ is stripped, and broken tags are text. Source: the HTML Living Standard, "The HT
 
 import html
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from segmenters.base import Segmenter
 from segmenters.documents.parts import LEVELS, Part, View
 from segmenters.places import SPACE, Walk, past
 from segmenters.prose import rules
+from segmenters.prose.sentences import SentenceMachine
 
 _RAW = re.compile(
     r"<!--|<(?P<name>pre|script|style|textarea)(?=[\s>/])(?P<attributes>[^<>]*+)>", re.IGNORECASE
@@ -52,6 +55,7 @@ BLOCKS = frozenset(
 _ALONE = frozenset(("br", "hr", "link", "meta"))
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _LINE_ENDS = re.compile(r"[\r\n]")  # mere spaces outside of pre
+_AT_ONCE = 1 << 16  # characters read for sentences at once
 _MASK = "*"  # how the rules see a tag: it closes after a terminator and opens before a word
 
 
@@ -142,9 +146,8 @@ class Tagged(Segmenter):
         return self._levels(text)[0]
 
     def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        shadow: list[str] = []
-        ends: list[int] = []
-        sections: list[int] = []
+        shown, sentences = StringIO(), SentenceMachine()
+        ends, inner, sections = array("q"), array("q"), array("q")
         copied = 0
         has_text = closed = unclosed = False
         tags = Walk(_TAG, text)
@@ -168,12 +171,24 @@ class Tagged(Segmenter):
             # What closes before there is text ends nothing.
             closed = has_text and (closed or (is_block and not opens))
             if not is_text:
-                shadow += [text[copied:start], _MASK * (place - start)]
+                shown.write(text[copied:start])
+                shown.write(_MASK * (place - start))
                 copied = place
-        shadow.append(text[copied:])
-        shown = _LINE_ENDS.sub(" ", _ENTITY.sub(_spelled, "".join(shadow)))
-        found = [past(_CLOSING_TAGS, text, end) for end in (*ends, *rules.sentence_ends(shown))]
-        return found, found[: len(ends)], sections
+                if copied - sentences.size > _AT_ONCE:
+                    inner.extend(sentences.push(_plain(shown.getvalue())))
+                    shown = StringIO()
+        shown.write(text[copied:])
+        inner.extend(sentences.push(_plain(shown.getvalue())))
+        found, blocks = (
+            array("q", (past(_CLOSING_TAGS, text, end) for end in places))
+            for places in (inner, ends)
+        )
+        return found + blocks, blocks, sections
+
+
+def _plain(shadow: str) -> str:
+    """Return text whose tags are masked without entities and line ends, in the same length."""
+    return _LINE_ENDS.sub(" ", _ENTITY.sub(_spelled, shadow))
 
 
 def _spelled(entity: re.Match[str]) -> str:

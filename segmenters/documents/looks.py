@@ -45,8 +45,8 @@ def looks_like(text: str) -> str | None:
             return "code"
         if solution and (times > 1 or kind == "coq") and kind not in signs.BEFORE_SOLUTIONS:
             return "chain_of_thought"
-        found = sign.finditer(head)
-        if all(next(found, None) is not None for _ in range(times)):
+        # Most texts lack most signs, and a search alone is the cheapest.
+        if sign.search(head) and (times == 1 or _count(sign, head, times) == times):
             return kind
     is_code = seen.is_code() or head.startswith(("#!", "/*", "//"))
     if points >= _LEAST_POINTS and not seen.is_dense() and (certain or not is_code):
@@ -151,9 +151,9 @@ def _best(head: str) -> tuple[str, int]:
     """Return the format of which there are most signs, and its points."""
     points: Counter[str] = Counter()
     for kind, weight, sign in signs.FORMATS:
-        points[kind] += weight * sum(1 for _ in islice(sign.finditer(head), _MOST_TIMES))
+        points[kind] += weight * _count(sign, head, _MOST_TIMES) if sign.search(head) else 0
     return points.most_common(1)[0]
 
 
-def _count(pattern: re.Pattern[str], text: str) -> int:
-    return sum(1 for _ in pattern.finditer(text))
+def _count(pattern: re.Pattern[str], text: str, most: int | None = None) -> int:
+    return sum(1 for _ in islice(pattern.finditer(text), most))

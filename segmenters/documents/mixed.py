@@ -5,6 +5,9 @@ so offsets are exact. A document inside of a document (a quotation, a cell of a 
 its own format.
 """
 
+from __future__ import annotations
+
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -82,9 +85,9 @@ class Mixed(Segmenter):
 
 def _ends_of(
     text: str, format: str, granularity: str, *, levels: int, depth: int = 0
-) -> list[list[int]]:
+) -> list[array[int]]:
     """Return where segments of each level end, also in documents inside of the document."""
-    found: list[list[int]] = [[] for _ in range(levels)]
+    found = [array("q") for _ in range(levels)]
     start, coarse = 0, range(1, levels)
     for part in _INNER[format](text):
         shown = part.view.text if part.view else text[start : part.end]
@@ -92,27 +95,28 @@ def _ends_of(
             if part.section or (level == 1 and part.paragraph):
                 found[level].append(start)
         if part.kind != "line" and not _is_line(part, shown):
+            inner: Sequence[Iterable[int]]
             if part.kind in _INNER and depth < _DEEPEST:
                 inner = _ends_of(shown, part.kind, granularity, levels=levels, depth=depth + 1)
             else:
                 inner = _ends_in(part, shown, granularity, levels)
-            places = part.view.places.tolist() if part.view else range(start, part.end)
+            places = part.view.places.data if part.view else range(start, part.end)
             # What is quoted has no section of the document; code has no paragraph.
             for level, ends in enumerate(inner[:2] if part.view else inner):
-                found[level] += [places[end] for end in ends if end < len(places)]
+                found[level].extend(places[end] for end in ends if end < len(places))
         found[0].append(part.end)
         start = part.end
     return found
 
 
-def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[list[int]]:
+def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[Iterable[int]]:
     """Return the ends of levels in a part that is no document."""
     segmenter = _segmenter_of(part, granularity)
     if levels == 1 or part.kind in ("code", "lines"):
-        return [segmenter.cut(shown)[1:-1].tolist()]
+        return [segmenter.cut(shown)[1:-1].data]
     if part.kind not in _OWN:
-        return [segmenter.cut(shown)[1:-1].tolist(), list(after_blank_lines(shown))]
-    return [cuts[1:-1].tolist() for cuts in segmenter.levels(shown)]
+        return [segmenter.cut(shown)[1:-1].data, after_blank_lines(shown)]
+    return [cuts[1:-1].data for cuts in segmenter.levels(shown)]
 
 
 def _is_line(part: Part, shown: str) -> bool:

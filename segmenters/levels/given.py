@@ -45,7 +45,7 @@ class _Stated(Segmenter):
         return tuple(self.names)
 
     def _ends(self, text: str) -> Iterable[int]:
-        return self._levels(text)[0]
+        return next(iter(self._levels(text)))
 
     def _places(self, value: Any, text: str, said: str) -> list[list[int]]:
         """Return the cuts of each level; SegmenterError, with `said` in front, for wrong ones."""

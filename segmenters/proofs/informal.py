@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from segmenters.base import Machine, Segmenter, Window
+from segmenters.base import Machine, Segmenter, Window, in_pieces
 from segmenters.places import SPACE, past
 from segmenters.proofs.formulas import CODE, DISPLAY, PRICE, ROUND, ROW, SENTENCE, Formulas, Span
 from segmenters.proofs.items import ItemMachine, Kinds, coarser
@@ -71,7 +71,7 @@ class ChainOfThought(Segmenter):
         return ("step", "paragraph", "section")
 
     def _ends(self, text: str) -> Iterable[int]:
-        return _Steps().read(text, rules.sentence_ends)
+        return in_pieces(_Steps(), text)
 
     def _levels(self, text: str) -> Sequence[Iterable[int]]:
         steps = self.cut(text)
@@ -103,13 +103,9 @@ class _Steps(Machine):
         return twin
 
     def _read(self, text: str) -> list[int]:
-        return self.read(text, self.sentences.push)
-
-    def read(self, text: str, sentence_ends: Callable[[str], Iterable[int]]) -> list[int]:
-        """Read the next piece; `sentence_ends` finds the sentences of its shadow."""
         shadow, found = self.formulas.read(text)
         lines, after = self._line_starts(text), self._after(text, found.ends)
-        ends = sorted(lines.union(sentence_ends(shadow), after))
+        ends = sorted(lines.union(self.sentences.push(shadow), after))
         if self.start is None:
             space = len(text) - len(text.lstrip())
             if space == len(text):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -186,16 +187,21 @@ def kinds_of(dialect: str) -> Kinds:
     )
 
 
+def _no_cuts() -> tuple[array[int], array[int]]:
+    return array("q"), array("q")
+
+
 @dataclass(slots=True)
 class _Fold:
-    """Reads the kinds of steps in order; yields the cuts of coarser levels with their ranks."""
+    """Reads the kinds of steps in order; keeps the cuts of the two coarser levels."""
 
     item: bool = False  # in a lemma
     closed: bool = False  # the step before ended a part of a theory
     above: int = -1  # where the comments and tags above the next step begin
     tagged: bool = False  # one of them is a tag
     last: int = 0  # the last cut
-    found: list[tuple[int, int]] = field(default_factory=list)
+    # The cuts of lemmas, and those of theories, which are among them.
+    found: tuple[array[int], array[int]] = field(default_factory=_no_cuts)
 
     def read(self, place: int, kind: str, *, blank: bool) -> None:
         """Follow the step at a place, behind a blank line or not."""
@@ -228,16 +234,17 @@ class _Fold:
         """Cut at a place on the levels up to a rank; the first cut of a place counts."""
         if place > self.last:
             self.last = place
-            self.found.append((place, rank))
+            for cuts in self.found[:rank]:
+                cuts.append(place)
 
 
-def coarser(text: str, steps: Iterable[int], kinds: Kinds) -> tuple[list[int], list[int]]:
+def coarser(text: str, steps: Iterable[int], kinds: Kinds) -> tuple[array[int], array[int]]:
     """Return the ends of lemmas and of theories, from the cuts of steps."""
     fold = _Fold()
     for start, end in pairwise(steps):
         kind, _ = kinds.of_step(text, start, end)
         fold.read(start, kind, blank=_blank(text, start))
-    return [place for place, _ in fold.found], [place for place, rank in fold.found if rank > 1]
+    return fold.found
 
 
 def _blank(text: str, place: int) -> bool:
@@ -262,7 +269,7 @@ class ItemMachine(Machine):
         return min([self.steps.decided, *(place - 1 for place in waits)])
 
     def copy(self) -> Self:
-        fold = dataclasses.replace(self.fold, found=[])
+        fold = dataclasses.replace(self.fold, found=_no_cuts())
         return dataclasses.replace(self, steps=self.steps.copy(), starts=[*self.starts], fold=fold)
 
     def close(self) -> list[int]:
@@ -291,8 +298,7 @@ class ItemMachine(Machine):
         del self.starts[:judged]
         kept = min([size, *self.starts[:1]]) - _GAP - base
         self.text = self.text[max(0, kept) :]
-        cuts = [place for place, rank in self.fold.found if rank >= self.rank]
-        self.fold.found.clear()
+        cuts, self.fold.found = self.fold.found[self.rank - 1].tolist(), _no_cuts()
         return cuts
 
 

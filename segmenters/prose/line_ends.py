@@ -16,6 +16,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Self
 
 from segmenters.base import Machine
@@ -83,10 +84,10 @@ def list_starts(text: str, first: int) -> Iterator[int]:
     """
     before = max(0, first - _ITEM_REACH)
     yield from (match.end() for match in _AFTER_COLON.finditer(text, before))
-    items = [*_ITEM.finditer(text, before)]
-    if before == 0 and (item := _FIRST_ITEM.match(text)):
-        items.insert(0, item)
-    for item, below in zip(items, [*items[1:], None], strict=False):
+    first_item = _FIRST_ITEM.match(text) if before == 0 else None
+    items = chain(filter(None, [first_item]), _ITEM.finditer(text, before), [None])
+    for item, below in pairwise(items):
+        assert item is not None
         start, sign = item.start("line"), _next_sign(item)
         reach = _SHORT if item["letter"] else _ITEM_REACH
         stop = min(start + reach, below.start("mark") + 1 if below else len(text))

@@ -11,7 +11,8 @@ coarsely.
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 
 from segmenters.prose import ahead
 from segmenters.prose import tables as lists
@@ -88,30 +89,19 @@ def sentence_ends(
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
     ascii_only = text.isascii()
-    items = [*starts]
-    if not ascii_only:
-        first = max(0, position - _MOST_SPACES - 1)
-        items += [match.end() for match in _PAUSES.finditer(text, first)]
-        if thai is not None:
-            items = [place for place in items if not "\u0e01" <= text[place] <= "\u0e5b"]
-            items += thai(text, [match.end() for match in _PHRASES.finditer(text, first)])
-    if "\n" in text:
-        items += list_starts(text, position)
-    if next_word:
-        items += ahead.item_starts(text)
-    items = sorted(set(items))
-    items.append(length)
-    item = before = 0
+    items = _items(text, position, starts, next_word=next_word, thai=thai)
+    item = next(items, length)
+    before = 0
     known: dict[tuple[str, str, int], bool] = {}
     for match in (lists.ASCII if ascii_only else lists.ANY).finditer(text, position):
         kind = match.lastgroup
         if kind == "never":
             continue
         place = match.end() if kind in _PLACED else _place(text, match)
-        while items[item] < place:
-            if last < items[item]:
-                ends.append(last := items[item])
-            item += 1
+        while item < place:
+            if last < item:
+                ends.append(last := item)
+            item = next(items, length)
         if not last < place < length:
             continue
         if kind is None:  # a bullet
@@ -125,8 +115,34 @@ def sentence_ends(
         before = place
         if end:
             ends.append(last := place)
-    ends.extend(start for start in items[item:-1] if start > last)
+    while item < length:
+        if last < item:
+            ends.append(last := item)
+        item = next(items, length)
     return ends
+
+
+def _items(
+    text: str,
+    position: int,
+    starts: Sequence[int],
+    *,
+    next_word: bool,
+    thai: Callable[[str, Sequence[int]], list[int]] | None,
+) -> Iterator[int]:
+    """Return where sentences start for another reason than the signs before them, increasing."""
+    items = array("q", starts)
+    if not text.isascii():
+        first = max(0, position - _MOST_SPACES - 1)
+        items.extend(match.end() for match in _PAUSES.finditer(text, first))
+        if thai is not None:
+            items = array("q", (i for i in items if not "\u0e01" <= text[i] <= "\u0e5b"))
+            items.extend(thai(text, [match.end() for match in _PHRASES.finditer(text, first)]))
+    if "\n" in text:
+        items.extend(list_starts(text, position))
+    if next_word:
+        items.extend(ahead.item_starts(text))
+    return iter(sorted(items))
 
 
 def _is_known_end(

@@ -8,13 +8,23 @@ is trained or downloaded.
 import copy
 import logging
 import re
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain
 from typing import ClassVar, Self
 
-from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, require_choice, require_type
+from segmenters.base import (
+    Cuts,
+    Machine,
+    Segmenter,
+    SegmenterError,
+    in_pieces,
+    require_choice,
+    require_type,
+)
 from segmenters.places import after_space
 from segmenters.prose import ahead, rules
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
@@ -149,14 +159,14 @@ class Sentences(Segmenter):
     def _ends(self, text: str) -> Iterable[int]:
         alone = self._without_library
         if alone or self.backend == "thai":
-            lines = [] if self.line_ends == WRAPPED else self._lines().push(text)
+            lines = [] if self.line_ends == WRAPPED else array("q", in_pieces(self._lines(), text))
             thai = None if alone else import_module("segmenters.prose.thai").sentence_starts
             return rules.sentence_ends(text, next_word=self.next_word, starts=lines, thai=thai)
         from segmenters.prose import spacy_pipeline
 
         if self.backend == "spacy":
             found = spacy_pipeline.rule_ends(text, next_word=self.next_word)
-            return found if self.line_ends == WRAPPED else [*found, *self._lines().push(text)]
+            return found if self.line_ends == WRAPPED else [*found, *in_pieces(self._lines(), text)]
         starts = spacy_pipeline.sentence_starts(text, backend=self.backend, language=self.language)
         # spaCy's own back ends may start a sentence with the white space in front of it.
         first, *ends = after_space(text, [0, *starts.tolist()])
@@ -177,9 +187,9 @@ class Sentences(Segmenter):
         return LineEnds(line_ends=self.line_ends, blank=blank)
 
     def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
-        paragraphs = self._lines(blank=True).push(text)
+        paragraphs = array("q", in_pieces(self._lines(blank=True), text))
         first = len(text) - len(text.lstrip())
-        return self._ends(text), paragraphs, [*sections(text, [first, *paragraphs])]
+        return self._ends(text), paragraphs, [*sections(text, chain([first], paragraphs))]
 
     def _coarser_machine(self, level: int) -> Machine:
         if level == 1:
@@ -255,11 +265,19 @@ class SentenceMachine(Machine):
         if ends:
             self.last = ends[-1]
         # One back: whether a bracket is a place to resume depends on the character after it.
-        for match in _RESUME.finditer(self.text, max(0, known - 1)):
-            self.resume = match.start()
+        self.resume = self._last_resume(max(0, known - 1))
         if len(self.text) > _LONGEST:
             self._shorten()
         return [moved + end for end in ends]
+
+    def _last_resume(self, first: int) -> int:
+        """Return the last place to resume at from `first` on, searched from the end."""
+        start, reach = len(self.text), 64
+        while start > first:
+            start, reach = max(first, start - reach), 2 * reach
+            if found := [match.start() for match in _RESUME.finditer(self.text, start)]:
+                return found[-1]
+        return self.resume
 
     def _shorten(self) -> None:
         drop = max(0, self.resume - _CONTEXT)

@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from segmenters.base import Cuts, Machine
 
@@ -150,8 +151,8 @@ class Reading(Machine):
         waits = self.fresh or "\n" in self.rest or "\r" in self.rest
         return self.size - 1 - (len(self.rest) - self.context if waits else 0)
 
-    def cuts_of(self, text: str, *, final: bool) -> tuple[Cuts, Cuts]:
-        """Return places and levels, int64 [cuts], of the cuts that the next piece decides."""
+    def cuts_of(self, text: str, *, final: bool) -> tuple[Cuts, npt.NDArray[np.int8]]:
+        """Return places and levels, int64 and int8 [cuts], of the cuts that the piece decides."""
         base = self.size - len(self.rest)
         text = self.rest + text
         place, head = self.context, self.format.head
@@ -166,8 +167,10 @@ class Reading(Machine):
                 break
         self.context = min(place, 1)
         self.rest = text[place - self.context :]
-        codes, self.found = np.array(self.found, dtype=np.int64), _codes()
-        return codes >> _BITS, codes & ~(-1 << _BITS)
+        codes, self.found = np.asarray(self.found), _codes()
+        levels = (codes & ~(-1 << _BITS)).astype(np.int8)
+        codes >>= _BITS  # in place: no copy
+        return codes, levels
 
     def start(self, text: str, place: int, base: int) -> int:
         """Decide whether a record starts with the line at `place`; return where to read on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Final
@@ -80,9 +80,9 @@ class Records(Segmenter):
     def _ends(self, text: str) -> Cuts:
         return self._reading().cuts_of(text, final=True)[0]
 
-    def _levels(self, text: str) -> tuple[Cuts, ...]:
+    def _levels(self, text: str) -> Iterator[Cuts]:
         places, levels = self._reading().cuts_of(text, final=True)
-        return tuple(places[levels > rank] for rank in range(len(self.level_names)))
+        return (places[levels > rank] for rank in range(len(self.level_names)))
 
 
 def _format_of(path: str) -> str | None:

@@ -11,11 +11,13 @@ templates that the models are published with.
 """
 
 import re
-from collections.abc import Iterable
+from array import array
 from dataclasses import dataclass
 from typing import Self
 
-from segmenters.base import Machine, Segmenter, require_type
+import numpy as np
+
+from segmenters.base import Cuts, Machine, Segmenter, require_type
 from segmenters.documents.looks import looks_like
 from segmenters.documents.mixed import Mixed, versions_of
 from segmenters.places import SPACE, past
@@ -102,18 +104,17 @@ class Turns(Segmenter):
         kinds = {"of": self.of} if self.of else {kind: _of_kind(kind) for kind in _KINDS}
         return versions_of(kinds)
 
-    def _ends(self, text: str) -> Iterable[int]:
+    def _ends(self, text: str) -> Cuts:
         return self._levels(text)[0]
 
-    def _levels(self, text: str) -> tuple[list[int], list[int]]:
-        turns: list[int] = []
-        ends: list[int] = []
+    def _levels(self, text: str) -> tuple[Cuts, Cuts]:
+        turns, ends = array("q"), array("q")
         body = 0
         for mark in (*_MARKS[self.names].finditer("\n" + text), None):
             kind, start, end = _read(mark) if mark else ("", len(text) + 1, len(text) + 1)
             shown = text[body : start - 1]
             inner = self.of or _of_kind(looks_like(shown))
-            ends += (body + inner.cut(shown)[1:-1]).tolist()
+            ends.extend((body + inner.cut(shown)[1:-1]).tolist())
             body = end - 1
             if kind == "closed":
                 body = start = past(SPACE, text, body)
@@ -123,8 +124,8 @@ class Turns(Segmenter):
                 ends.append(past(SPACE, text, body))
             turns.append(start if kind else len(text))
         first = past(SPACE, text)
-        turns = [turn for turn in turns if turn > first]
-        return [end for end in (*ends, *turns) if end > first], turns
+        places = np.asarray(ends + turns), np.asarray(turns)
+        return places[0][places[0] > first], places[1][places[1] > first]
 
     def machine(self) -> Machine:
         if self.names:

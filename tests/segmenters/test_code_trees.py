@@ -279,3 +279,9 @@ def test_long_lines_of_any_signs_take_linear_time(unit):
     cut = Lines(granularity="logical", language="javascript").cut
     texts = [unit * (size // len(unit)) for size in (40_000, 160_000)]
     assert not grows_too_fast(cut, *texts, most=9, slack=0.1)
+
+
+@pytest.mark.parametrize("body", ["$?", "$x", "@x", "\\", "$a. b"])
+def test_a_here_document_of_perl_that_the_text_breaks_off_ends(body):
+    """The grammar's scanner, which nothing can stop, waits for a line end."""
+    assert pieces(f"print <<A;\n{body}", "perl") == ["print <<A;\n", body]
