@@ -85,7 +85,8 @@ def readable(hint: Any, value: Any) -> str:
         rule = _broken(value, parts[1:]) if fits(value, parts[0]) else None
         return rule or readable(parts[0], value)
     if origin is Literal:
-        return "one of " + ", ".join(map(str, parts))
+        close = nearest(value, map(str, parts)) if isinstance(value, str) else ""
+        return f"one of {', '.join(map(str, parts))}" + f" ({close})" * close.startswith("did")
     if origin in (Union, types.UnionType):
         return " or ".join(readable(part, value) for part in parts)
     if inspect.isclass(origin) and issubclass(origin, Mapping) and typing.get_origin(parts[-1]):

@@ -58,6 +58,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [words[1], "--help", *words[2:]]
     if not words or words[0] in (*_HELP, "help"):
         print(_usage())
         return 0 if words else EXIT_FAULT

@@ -5,6 +5,7 @@ import `train`, have error types of their own, listed in `_MENDABLE`.
 """
 
 import contextlib
+import difflib
 import re
 import shlex
 import sys
@@ -54,6 +55,15 @@ def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
         raise
     except (ValueError, *kinds) as error:  # type: ignore[misc]
         raise ConfigError(f"{prefix}{error}") from error
+
+
+def near(path: str | Path) -> str:
+    """Return "; did you mean ...?" with the neighbour of a missing path that is named alike."""
+    folder, name = Path(path).parent, Path(path).name
+    with contextlib.suppress(OSError):
+        close = difflib.get_close_matches(name, (each.name for each in folder.iterdir()), n=1)
+        return f"; did you mean {str(folder / close[0])!r}?" if close else ""
+    return ""
 
 
 # Looked up by name when an error occurs, because importing these modules takes seconds.

@@ -49,6 +49,28 @@ def test_a_module_of_the_users_in_the_way_is_named(room, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("pretrain", "attention=egaer"), "did you mean 'eager'?"),
+        (("evaluate", "evaluate.protocol=window"), "did you mean 'windows'?"),
+        (("evaluate", "evaluate.runs={here}/bipe_rop"), "did you mean '{here}/bipe_rope'?"),
+        (("generate", "{here}/bipe_rop", "--prompt", "x"), "did you mean '{here}/bipe_rope'?"),
+    ],
+)
+def test_a_wrong_word_is_met_with_the_nearest(words, cure, refused, tmp_path):
+    (tmp_path / "bipe_rope").mkdir()
+    told = refused(*(word.format(here=tmp_path) for word in words), study=False)
+    assert cure.format(here=tmp_path) in told
+
+
+def test_help_of_a_command_is_its_page(capsys):
+    assert main(["help", "prepare"]) == 0
+    page = capsys.readouterr().out
+    assert main(["prepare", "--help"]) == 0
+    assert capsys.readouterr().out == page
+
+
 def test_an_unknown_command(refused):
     told = refused("pretrian", study=False)
     assert told == "there is no command 'pretrian'; did you mean 'pretrain'?"
@@ -56,8 +78,10 @@ def test_an_unknown_command(refused):
 
 def test_an_unknown_choice_of_a_group(refused):
     told = refused("pretrain", "encoding=rop")
-    assert "Could not find 'encoding/rop'" in told
-    assert "bipe_rope" in told
+    assert told.startswith(
+        "Could not find 'encoding/rop'; did you mean 'rope'?\nthere are: alibi, "
+    )
+    assert ", bipe_rope, " in told and told.count("\n") == 1
     told = refused("pretrain", "experiment=smok")
     assert "pile_151m_bipe_rope" in told
 

@@ -233,7 +233,7 @@ def test_names_are_those_of_the_configuration():
         (["binary"], "binary: a binary file (NUL at byte 1)"),
         (["wide.txt"], "UTF-16"),
         ([], "required: FILE"),
-        (["a.txt", "--jsn"], "unrecognized arguments: --jsn"),
+        (["a.txt", "--jsn"], "there is no option --jsn; did you mean '--json'?"),
     ],
 )
 def test_faults_are_one_line(words, message, file, capfd, monkeypatch):

@@ -157,7 +157,7 @@ def test_a_model_of_other_data_is_not_evaluated(study, tmp_path, capsys):
 def test_a_run_names_the_corpora_that_were_read_and_no_other(study, capsys):
     run = study / "rope"
     assert read_config(run)["corpus"] is None
-    assert read_run(run).notes["corpora"]["proofs"]["reader"] == "ArithmeticChains"
+    assert read_run(run).notes["documents"]["proofs"]["reader"] == "ArithmeticChains"
     assert main(["prepare", "--config-file", str(run / "config.yaml")]) == 2
     assert "corpus is null, as in the configuration of a run" in capsys.readouterr().err
 

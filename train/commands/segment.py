@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +45,9 @@ class _Parser(argparse.ArgumentParser):
     """Reports errors in one line, as the other commands do."""
 
     def error(self, message: str) -> NoReturn:
+        if unknown := re.fullmatch(r"unrecognized arguments: (-\S+).*", message):
+            message = f"there is no option {unknown[1]}; "
+            message += nearest(unknown[1], self._option_string_actions)
         raise UserError(message)
 
 

@@ -33,7 +33,7 @@ from train.data.store.folder import differences
 from train.disk.files import read_yaml, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
-from train.errors import RunError
+from train.errors import RunError, near
 
 if TYPE_CHECKING:
     from train.config import IfExists
@@ -239,7 +239,10 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
             inside = path.glob("*") if not _is_trained(path) else [path]
             here += sorted(filter(_is_trained, inside))
         if not here:
-            raise RunError(f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it)")
+            said = "" if matches else near(place)
+            raise RunError(
+                f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it){said}"
+            )
         found |= dict.fromkeys(here)
     return list(found)
 

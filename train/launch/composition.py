@@ -301,9 +301,10 @@ def explained(error: Exception) -> str:
         return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
     text = text.partition("\nConfig search path")[0].strip()
     if missing := _MISSING.search(text):
-        said = nearest(missing[2], text.partition("Available options")[2].split()[2:])
-        if said.startswith("did"):
-            text = text.replace(missing[0], f"{missing[0]}; {said}")
+        known = sorted(text.partition("Available options")[2].split()[2:])
+        said = nearest(missing[2], known)
+        close = f"{said}\nthere are: " if said.startswith("did") else "there are: "
+        return f"{missing[0]}; {close}{', '.join(known) or 'none'}"
     quoting = "\nquote a value with special characters: \"key='a <value>'\""
     return text + quoting * ("override_grammar" in text)
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from train.data.reading.documents import Document, Reader, clean
-from train.errors import DataError, UserError
+from train.errors import DataError, UserError, near
 
 STDIN = "-"
 # A file is binary if its head has a NUL, or if more than this share of it is not UTF-8.
@@ -58,7 +58,8 @@ def read(name: str) -> str:
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as fault:
-        raise UserError(f"{name}: {fault.strerror or fault}") from None
+        said = near(name) if isinstance(fault, FileNotFoundError) else ""
+        raise UserError(f"{name}: {fault.strerror or fault}{said}") from None
     if data.startswith(_UTF16):
         raise UserError(f"{name}: UTF-16; convert it with: iconv -f UTF-16 -t UTF-8")
     nul = data.find(b"\0", 0, _HEAD)

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 from train.data.reading.documents import Bad
 from train.disk.manifest import redacted
-from train.errors import DataError
+from train.errors import DataError, near
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -75,7 +75,7 @@ def listed(path: str, *, pattern: str) -> list[File]:
         return _in_archive(path, pattern) if place.suffix == ".zip" else [_local(place, place.name)]
     folder = place.is_dir()
     if not folder and not has_magic(path):
-        raise DataError(f"path={path}: there is no such file or folder")
+        raise DataError(f"path={path}: there is no such file or folder{near(path)}")
     matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
     found = sorted(file for file in matched if file.is_file())
     if not found:

@@ -54,17 +54,6 @@ class DataSets:
     def vocab_size(self) -> int:
         return int(self.tokenizer["vocab_size"])
 
-    def as_notes(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return what the notes of a model say of its data: how it is read, of what corpora."""
-        made = {name: self.manifests[folder]["sources"][own] for name, (folder, own)
-                in self.sources.items() if name in {*names}}  # fmt: skip
-        return {
-            "level": self.level,
-            "coarser": self.coarser or None,
-            "tokenizer": self.tokenizer,
-            "corpora": {name: source["documents"] for name, source in made.items()},
-        }
-
     def counts(self, source: str, split: str) -> dict[str, int]:
         folder, own = self._place(source)
         return dict(self.manifests[folder]["sources"][own]["splits"][split])

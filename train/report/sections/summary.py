@@ -303,8 +303,8 @@ def account(results: Results) -> Section | None:
     ]  # fmt: skip
     for label, run, _ in named:
         whole = {"model": redacted(dict(run.model)), "config": configs[label]}
-        if corpora := run.notes.get("corpora"):
-            whole["corpora"] = redacted(dict(corpora))
+        if read := run.notes.get("documents"):
+            whole["documents"] = redacted(dict(read))
         text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
         blocks.append(Details(summary=f"{label}: encoding, model and run", text=text))
     return Section("account", "Protocol, configuration, limits", blocks)
