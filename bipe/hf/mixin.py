@@ -106,6 +106,8 @@ class SegmentRotary(nn.Module):
 class Bilevel(Segmented):
     """See `bilevel`: the methods of the classes that it makes, before those of their base."""
 
+    _marks: Tensor | None = None  # those of the forward pass under way
+
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
         base: Any = self.base_model  # type: ignore[attr-defined]
@@ -115,6 +117,9 @@ class Bilevel(Segmented):
         base.rotary_emb = SegmentRotary(base.rotary_emb, stretch=stretch)
         width = self.get_input_embeddings().weight.shape[1]  # type: ignore[attr-defined]
         self.intra = IntraTable(config.intra_length, width, std=config.intra_std)
+        # On the base model itself: TRL calls it past the forward of this class.
+        base.register_forward_pre_hook(self._enter, with_kwargs=True)
+        base.register_forward_hook(self._leave, always_call=True)
         self.post_init()  # type: ignore[attr-defined]
 
     @property
@@ -144,50 +149,60 @@ class Bilevel(Segmented):
         **kwargs: Any,
     ) -> Any:
         """Return what the base class returns; segment_marks: of all tokens so far (marks.py)."""
-        kwargs |= {"attention_mask": attention_mask, "past_key_values": past_key_values}
-        kwargs |= {"labels": labels, "logits_to_keep": logits_to_keep}
-        call = super().forward  # type: ignore[misc]
-        if not self.segmented:
-            return call(
+        self._marks = segment_marks
+        try:
+            return super().forward(  # type: ignore[misc]
                 input_ids=input_ids,
-                inputs_embeds=inputs_embeds,
+                attention_mask=attention_mask,
                 position_ids=position_ids,
+                past_key_values=past_key_values,
+                inputs_embeds=inputs_embeds,
+                labels=labels,
+                logits_to_keep=logits_to_keep,
                 **kwargs,
             )
-        x = inputs_embeds
+        finally:
+            self._marks = None
+
+    def _enter(self, base: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Give the base model embeddings with places in segments, and its rotation segments."""
+        marks = kwargs.pop("segment_marks", self._marks)
+        if not self.segmented:
+            return args, kwargs
+        ids = args[0] if args else kwargs.pop("input_ids", None)
+        x = kwargs.pop("inputs_embeds", None)
         if x is None:
-            x = self.get_input_embeddings()(input_ids)  # type: ignore[attr-defined]
+            x = self.get_input_embeddings()(ids)  # type: ignore[attr-defined]
         at = self.positions(
             (x.shape[0], x.shape[1]),
-            past=cached(past_key_values),
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            segment_marks=segment_marks,
+            past=cached(kwargs.get("past_key_values")),
+            input_ids=ids,
+            attention_mask=kwargs.get("attention_mask"),
+            position_ids=kwargs.get("position_ids"),
+            segment_marks=marks,
         )
         if at.packed and bool((at.document > 0).any()):
             _require_packable(kwargs)
-            position_ids = at.token
+            kwargs["position_ids"] = at.token
         new = slice(-x.shape[1], None)
-        rotary = self.base_model.rotary_emb  # type: ignore[attr-defined]
-        rotary.ids = at.inter[:, new]
-        try:
-            x = x + self.intra(at.intra[:, new]).to(x.dtype)
-            return call(inputs_embeds=x, position_ids=position_ids, **kwargs)
-        finally:
-            rotary.ids = None
+        base.rotary_emb.ids = at.inter[:, new]
+        return (), {**kwargs, "inputs_embeds": x + self.intra(at.intra[:, new]).to(x.dtype)}
+
+    def _leave(self, base: Any, *_: Any) -> None:
+        base.rotary_emb.ids = None
 
 
 def _require_packable(kwargs: dict[str, Any]) -> None:
     """Refuse what would let the documents of a row see each other in transformers."""
-    if kwargs["attention_mask"] is not None or kwargs["past_key_values"] is not None:
+    if any(kwargs.get(key) is not None for key in ("attention_mask", "past_key_values")):
         raise ValueError(
             "rows hold several documents (position_ids restart, or segment_marks start one): "
             "transformers keeps them apart only without attention_mask and without a cache; leave "
             "both out, or give each document a row"
         )
-    if kwargs.setdefault("use_cache", False):
+    if kwargs.get("use_cache"):
         raise ValueError("use_cache must be False for rows of several documents")
+    kwargs["use_cache"] = False
 
 
 # Classes of transformers (5.23) that bilevel was tested on.

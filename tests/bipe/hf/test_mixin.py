@@ -15,6 +15,7 @@ from tests.bipe.hf.conftest import (
     filled,
     llama_config,
     marks_by_table,
+    model_of,
 )
 
 # Without key and value heads, or a head width, of their own.
@@ -160,3 +161,15 @@ def test_a_class_without_one_rotation_is_refused():
     config = cls.config_class(vocab_size=8, n_embd=8, n_layer=1, n_head=1)
     with pytest.raises(ValueError, match="does not compute its rotation once"):
         cls(config)
+
+
+@torch.no_grad()
+def test_the_base_model_called_by_itself_reads_segments():
+    """As TRL does, which computes the loss from its hidden states."""
+    model = model_of("llama_bipe_rope")
+    ids = torch.randint(1, 64, (2, 20), generator=torch.Generator().manual_seed(0))
+    marks = (torch.arange(20) % 7 == 0).byte().expand(2, 20) * 2
+    for given in ({}, {"segment_marks": marks}):
+        hidden = model.base_model(input_ids=ids, **given).last_hidden_state
+        assert torch.equal(model.lm_head(hidden), model(input_ids=ids, **given).logits)
+    assert not torch.equal(model(ids).logits, model(ids, segment_marks=marks).logits)
