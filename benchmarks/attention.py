@@ -21,7 +21,7 @@ from torch import Tensor
 
 from benchmarks.workers import machine
 from bipe import Positions
-from bipe.attention import choose_attention
+from bipe.attention.dispatch import choose_attention
 from bipe.encodings import ALiBi, Bilevel, Learned, RoPE
 
 SEGMENT = 25  # tokens

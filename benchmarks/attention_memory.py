@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 from benchmarks.workers import machine, write
 from bipe import Positions
-from bipe.attention import choose_attention
+from bipe.attention.dispatch import choose_attention
 from bipe.encodings import ALiBi
 
 HEADS, WIDTH, SEGMENT = 8, 64, 25

@@ -22,9 +22,10 @@ from unittest import mock
 import numpy as np
 import torch
 
+from train.data.rows.choices import Packing
 from train.data.rows.loader import RowLoader
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import Packing, Rows
+from train.data.rows.packing import Rows
 from train.data.store.shards import DataSet, open_dataset
 from train.data.store.verify import split_faults
 from train.data.store.writer import ShardWriter

@@ -136,12 +136,14 @@ def faults_of(
     allowed: tuple[str, ...] = ALLOWED,
     path: str = "",
     name: str | None = None,
+    calls: bool = True,
 ) -> list[str]:
     """Return all faults of the arguments of a call, and of the calls inside them.
 
     A mapping that `schema` does not say the kind of may hold any of ANY_KIND. name: of the call.
+    calls: False leaves out the calls inside, so that nothing is imported.
     """
-    plan = _Plan(allowed)
+    plan = _Plan(allowed, calls=calls)
     try:
         plan.arguments(schema, arguments, path, name=name, loose=ANY_KIND)
     except RecursionError:
@@ -152,12 +154,14 @@ def faults_of(
 class _Plan:
     """A walk over a description that collects its faults, and functions that build its parts."""
 
-    def __init__(self, allowed: tuple[str, ...]) -> None:
-        self.allowed, self.faults = allowed, list[str]()
+    def __init__(self, allowed: tuple[str, ...], *, calls: bool = True) -> None:
+        self.allowed, self.calls, self.faults = allowed, calls, list[str]()
 
     def value(self, value: Any, hint: Any, path: str, loose: Of | None = None) -> Callable[[], Any]:
         """Return a function that makes the value of a place."""
         if isinstance(value, Mapping) and TARGET in value:
+            if not self.calls:
+                return lambda: None
             return self._call(value, _asked(hint, self.allowed) or loose, path)
         if isinstance(value, Mapping):
             section = section_of(hint)

@@ -1,46 +1,43 @@
 """Models on disk: a folder with model.safetensors and config.json, readable without Hydra.
 
-The folder is written under a temporary name and renamed, so that it is complete or absent.
-config.json holds the size and sha256 of every other file, and a seal over itself. A folder may come
-from anyone: `load_model` compares all of that, and what the files would allocate, before anything
-is built (docs/trust.md).
+The folder is written under a temporary name and renamed, so that it is complete or absent. It may
+come from anyone: `load_model` compares all that config.json says of it (model_folder.py), and what
+the files would allocate, before anything is built (docs/trust.md).
 """
 
 import dataclasses
-import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bipe.build import ALLOWED, TARGET, build, faults_of
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings import Encoding, Scheme
-from bipe.sealing import is_sealed, read_object, sealed
+from bipe.model_folder import (
+    CONFIG,
+    UNLISTED,
+    UNSEALED,
+    WEIGHTS,
+    CheckpointError,
+    Shapes,
+    bytes_sha256,
+    read_config,
+    read_shapes,
+    write_config,
+)
+from bipe.sealing import read_object
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
-FORMAT = "bipe-decoder/2"
-_UNSEALED = "bipe-decoder/1"  # without sha256 and seal
-_BESIDE = ("README", "LICENSE")  # beginnings of files that may lie in a folder; so may hidden ones
-_DTYPES = ("F64", "F32", "F16", "BF16")
 _WIDTHS = ("width", "head_width", "n_head")
 # What constructors and the library raise for a description or a header that makes no sense.
 _UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
-
-# Names and shapes of tensors.
-Shapes = Mapping[str, tuple[int, ...]]
-
-
-class CheckpointError(ValueError):
-    """A model folder that cannot be read; the message names the file and the reason."""
 
 
 def save_model(
@@ -70,7 +67,7 @@ def save_model(
         beside = dict(beside or {})
         for name, text in beside.items():
             (fresh / name).write_text(text, encoding="utf-8", newline="\n")
-        write_config(fresh, content, beside=[n for n in beside if not n.startswith(_BESIDE)])
+        write_config(fresh, content, beside=[n for n in beside if not n.startswith(UNLISTED)])
         for name in (WEIGHTS, CONFIG, *beside):
             (fresh / name).chmod(0o644)
             _flush(fresh / name)
@@ -94,7 +91,7 @@ def load_model(
     except _UNFIT as error:
         raise CheckpointError(f"{weights}: does not fit {CONFIG}: {error}") from error
     for name, entry in content["files"].items():
-        if _sha256(folder / name) != entry.get("sha256"):
+        if bytes_sha256(folder / name) != entry.get("sha256"):
             raise CheckpointError(
                 f"{folder / name}: is not as it was written: {CONFIG} has another sha256 for it; "
                 "copy the folder again"
@@ -104,59 +101,12 @@ def load_model(
     return model, content["notes"]
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Return what config.json holds; CheckpointError if it or the list of files is not as written.
-
-    The bytes of the other files are not read.
-    """
-    path = folder / CONFIG
-    try:
-        text, content = read_object(path)
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing; is {folder} a model folder?") from None
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not JSON: {error}") from error
-    found = content.get("format")
-    if found == _UNSEALED:
-        raise CheckpointError(
-            f"{path}: format must be {FORMAT!r}, was: {found!r}, which has no sha256. If you trust "
-            f'this folder: python -c "from bipe.checkpoint import seal_model as seal; '
-            f"seal('{folder}')\""
-        )
-    if found != FORMAT:
-        raise CheckpointError(f"{path}: format must be {FORMAT!r}; other layouts: bipe.layouts")
-    if not is_sealed(text, content):
-        raise CheckpointError(f"{path}: is not as it was written: its seal does not fit")
-    parts = ("decoder", "notes", "files")
-    if not all(isinstance(content.get(part), dict) for part in parts):
-        raise CheckpointError(f"{path}: decoder, notes and files must be objects")
-    _require_files(folder, content["files"])
-    return content
-
-
-def write_config(folder: Path, content: Mapping[str, Any], *, beside: Sequence[str] = ()) -> None:
-    """Write config.json for the weights in a folder, and the files beside them that are named.
-
-    content: decoder and notes.
-    """
-    files = {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
-        for name in (WEIGHTS, *beside)
-    }
-    text = sealed({"format": FORMAT, **content, "files": files})
-    fresh = folder / f".{CONFIG}"
-    fresh.write_text(text, encoding="utf-8", newline="\n")
-    fresh.replace(folder / CONFIG)
-
-
 def seal_model(folder: str | os.PathLike[str]) -> None:
     """Give a folder of the format before this one its sha256: its files count from now on."""
     folder = Path(folder)
     content = read_object(folder / CONFIG)[1]
-    if content.get("format") != _UNSEALED:
-        raise CheckpointError(f"{folder / CONFIG}: format must be {_UNSEALED!r}")
+    if content.get("format") != UNSEALED:
+        raise CheckpointError(f"{folder / CONFIG}: format must be {UNSEALED!r}")
     write_config(folder, {"decoder": content["decoder"], "notes": content.get("notes", {})})
 
 
@@ -166,20 +116,6 @@ def load_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
     if model.config.tied_head:
         state.setdefault("head.weight", state["tokens.weight"])
     model.load_state_dict(state, strict=True)
-
-
-def read_shapes(weights: Path) -> Shapes:
-    """Return the shapes in a safetensors file, from its header alone; ValueError for other types.
-
-    The library has compared header and size of the file by then.
-    """
-    with safe_open(weights, framework="pt") as file:
-        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        for name, tensor in found.items():
-            if tensor.get_dtype() not in _DTYPES:
-                known = ", ".join(_DTYPES)
-                raise ValueError(f"{name} must be one of {known}, was: {tensor.get_dtype()}")
-        return {name: tuple(tensor.get_shape()) for name, tensor in found.items()}
 
 
 def require_shapes(
@@ -244,30 +180,6 @@ def decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -
         raise CheckpointError(f"{path}: {error}") from error
 
 
-def _require_files(folder: Path, files: Mapping[str, Any]) -> None:
-    """Raise CheckpointError unless a folder holds the files listed, of their sizes, and no more."""
-    if WEIGHTS not in files:
-        raise CheckpointError(f"{folder / CONFIG}: files must list {WEIGHTS}")
-    for name, entry in files.items():
-        path = folder / name
-        if Path(name).name != name or not isinstance(entry, dict):
-            raise CheckpointError(
-                f"{folder / CONFIG}: files must list names in the folder: {name!r}"
-            )
-        if not path.is_file():
-            raise CheckpointError(
-                f"{path} is missing; a model folder holds {', '.join((CONFIG, *files))}"
-            )
-        if path.stat().st_size != entry.get("bytes"):
-            raise CheckpointError(
-                f"{path}: must have {entry.get('bytes')} bytes, was: {path.stat().st_size}; copy "
-                "the folder again"
-            )
-    for path in sorted(folder.iterdir()):
-        if path.name not in (CONFIG, *files) and not path.name.startswith((".", *_BESIDE)):
-            raise CheckpointError(f"{path}: is not of the model: {CONFIG} does not list it")
-
-
 def _nodes(description: Any) -> list[Mapping[str, Any]]:
     """Return the mappings in a description, outermost first."""
     if isinstance(description, Mapping):
@@ -276,11 +188,6 @@ def _nodes(description: Any) -> list[Mapping[str, Any]]:
     if isinstance(description, list | tuple):
         return [node for value in description for node in _nodes(value)]
     return []
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

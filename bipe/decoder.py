@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bipe.attention import PATHS, Path, choose_attention
+from bipe.attention import PATHS, Path
 from bipe.attention.context import Context, refuse_shared
-from bipe.attention.dispatch import InLayer
+from bipe.attention.dispatch import InLayer, choose_attention
 from bipe.attention.eager import Attention, padded
 from bipe.attention.passes import pass_attention, seen_later
 from bipe.build import ALLOWED, Of, build, require_at_least

@@ -100,8 +100,9 @@ FLOORS = {
         records documents turns streaming show
     """,
     "bipe": """
-        arguments build sealing positions bias rotation loss cache random_positions encodings
-        attention attention.passes decoder checkpoint generation extension layouts hf __main__
+        arguments build sealing model_folder positions bias rotation loss cache random_positions
+        encodings attention attention.passes decoder checkpoint generation extension layouts hf
+        __main__
     """,
     "train": """
         errors stop ranks disk data.reading data.tokenizing data.store data.preparing data.rows
@@ -223,13 +224,20 @@ def test_the_commands_are_frozen():
             "import segmenters as s; s.Sentences().cut('A. B')",
             {"spacy", "tree_sitter", "torch", "datasets", "tokenizers"},
         ),
-        ("import bipe", HEAVY | HF | {"segmenters", "spacy", "tokenizers"}),
+        (
+            "import bipe; bipe.Decoder",
+            HEAVY | HF | {"segmenters", "spacy", "tokenizers", "torch._dynamo", "sympy"},
+        ),
         (
             "from train.cli import main; main(['--help'])",
             HEAVY - {"train"} | HF | {"torch", "numpy"},
         ),
         ("from train.cli import main; main(['status', '.'])", HF | {"torch", "lightning", "hydra"}),
-        ("from train.cli import main; main(['pretrian'])", HF | {"torch", "lightning", "hydra"}),
+        (
+            "from train.cli import main; main(['pretrain', 'steps=x'])",
+            HF | {"torch", "lightning", "numpy"},
+        ),
+        ("import train.commands.report", HF | {"torch", "lightning"}),
     ],
 )
 def test_what_is_cheap_loads_nothing_heavy(program, unwanted):

@@ -1,6 +1,12 @@
-"""Attention paths: the eager reference, the fused ones, and the function that chooses."""
+"""Attention paths: the eager reference, the fused ones, and the function that chooses.
 
-from bipe.attention.dispatch import PATHS, Path, choose_attention
-from bipe.attention.eager import allowed_pairs, eager_attention
+Their names stand here, where configurations find them without torch.
+"""
 
-__all__ = ["PATHS", "Path", "allowed_pairs", "choose_attention", "eager_attention"]
+from typing import Literal, get_args
+
+Path = Literal[
+    "auto", "eager", "masked", "causal", "banded", "exact_banded", "bias_row", "augmented",
+    "tables", "chunked", "flex",
+]  # fmt: skip
+PATHS = get_args(Path)

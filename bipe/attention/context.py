@@ -20,8 +20,9 @@ import torch.distributed as dist
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from bipe.attention.dispatch import Path, choose_attention, masked_attention
-from bipe.attention.eager import Attention, allowed_pairs, checkpointed
+from bipe.attention import Path
+from bipe.attention.dispatch import choose_attention, masked_attention
+from bipe.attention.eager import Attention, allowed_pairs, checkpointed, uncompiled
 from bipe.bias import Bias
 from bipe.encodings.base import Encoding, counts_length, far_of
 from bipe.positions import Positions
@@ -58,7 +59,7 @@ class Context:
         raise ValueError(_NO_LENGTHS)
 
     # Not in compiled graphs, which cannot hold a group of devices.
-    @torch.compiler.disable
+    @uncompiled
     def append(
         self,
         layer: int,

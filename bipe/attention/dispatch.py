@@ -10,13 +10,14 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.attention import Path
 from bipe.attention.banded import WORTH_FROM, banded_attention, exact_banded_attention
 from bipe.attention.eager import (
     Attention,
@@ -25,6 +26,7 @@ from bipe.attention.eager import (
     allowed_pairs,
     chunked_attention,
     eager_attention,
+    uncompiled,
 )
 from bipe.attention.flex import choose_flex
 from bipe.attention.fused import (
@@ -51,11 +53,6 @@ from bipe.positions import Positions
 
 log = logging.getLogger(__name__)
 
-Path = Literal[
-    "auto", "eager", "masked", "causal", "banded", "exact_banded", "bias_row", "augmented",
-    "tables", "chunked", "flex",
-]  # fmt: skip
-PATHS = get_args(Path)
 # Tokens from which a dense bias takes so much memory that computing it twice is better.
 CHUNKED_FROM = 1024
 # Tokens from which a kernel call per document beats one with a mask, on the CPU. Time of the mask
@@ -344,7 +341,7 @@ class ByDocument:
     spans: list[list[tuple[slice, Attention]]]
 
     # Not in compiled graphs: each layout of documents would be compiled anew.
-    @torch.compiler.disable
+    @uncompiled
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         rows = []
         for row, documents in enumerate(self.spans):

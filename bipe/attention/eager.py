@@ -111,6 +111,21 @@ def checkpointed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
     return out
 
 
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep a function out of compiled graphs.
+
+    `torch.compiler.disable` at import would load Dynamo, which takes longer than torch itself.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def scores_of(
     q: Tensor,
     k: Tensor,

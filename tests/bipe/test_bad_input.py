@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bipe import Carry, Decoder, DecoderConfig, Positions
-from bipe.attention import choose_attention
+from bipe.attention.dispatch import choose_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.cache import Cache
 from bipe.encodings import ALiBi

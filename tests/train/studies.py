@@ -18,9 +18,9 @@ from train.commands.pretrain import decoder_of
 from train.config import Config
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
+from train.disk.files import read_numbers
 from train.fit import runs
 from train.fit.module import LMModule
-from train.fit.watching.metrics import read_metrics
 from train.launch.composition import opened, register_resolvers, resolved, run_command
 
 TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
@@ -89,7 +89,7 @@ def curve(run: Path):
     """The lines of a run's metrics without what the clock says."""
     return [
         {name: value for name, value in row.items() if name not in TIMES}
-        for row in read_metrics(run / runs.METRICS)
+        for row in read_numbers(run / runs.METRICS)
     ]
 
 

@@ -279,13 +279,11 @@ def test_divergence_is_told_in_one_message(bipe, monkeypatch):
 @pytest.mark.slow
 def test_the_command_itself_fails_with_a_message_and_a_status(tmp_path):
     """As a shell sees it."""
-    words = ["pretrain", "experiment=smoke", f"out={tmp_path}", "model.n_layr=3"]
+    words = ["pretrain", "experiment=smoke", f"out={tmp_path}", "rows.verifi=true"]
     done = subprocess.run(
         [sys.executable, "-m", "train.cli", *words], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == (
-        "bipe: model.n_layr: DecoderConfig has no such key; did you mean 'n_layer'?\n"
-    )
+    assert done.stderr == "bipe: rows.verifi: Rows has no such key; did you mean 'verify'?\n"
     assert list(tmp_path.iterdir()) == []

@@ -17,10 +17,10 @@ import pytest
 from tests.train.evals.test_loop import EVERY_2
 from tests.train.evals.test_loop import live as measured_live
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
+from train.disk.files import read_numbers
 from train.evals.rows import FILE
 from train.fit.checkpoints import AtomicCheckpointIO, checkpoints
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
-from train.fit.watching.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -203,11 +203,11 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(data, tmp_path):
     killed = tmp_path / "killed" / "bipe_rope"
     process = start(*words, f"out={killed.parent}", cwd=tmp_path)
     limit = time.monotonic() + LIMIT_S
-    while len(read_metrics(killed / METRICS)) < 25 and time.monotonic() < limit:
+    while len(read_numbers(killed / METRICS)) < 25 and time.monotonic() < limit:
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    assert 25 <= len(read_metrics(killed / METRICS)) < 90
+    assert 25 <= len(read_numbers(killed / METRICS)) < 90
     assert not (killed / MODEL).exists()
     pretrain(*words, f"out={killed.parent}")
     assert curve(killed) == curve(whole)

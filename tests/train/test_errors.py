@@ -62,10 +62,14 @@ def test_a_wrong_type_or_choice(refused, word, told):
     assert told in refused("pretrain", word)
 
 
-def test_all_faults_are_told_at_once(refused):
-    told = refused("pretrain", "model.n_layer=abc", "seed=x", "optimizer.lrr=1")
-    assert told.splitlines()[0] == "3 faults:"
-    assert len(told.splitlines()) == 4
+@pytest.mark.parametrize(
+    "words", [("seed=x", "clip=0", "rows.verify=3"), ("model.n_layer=abc", "optimizer.lrr=1")]
+)
+def test_all_faults_are_told_at_once(refused, words):
+    """Those of plain keys, without torch; if there are none, those of what they call."""
+    told = refused("pretrain", *words)
+    assert told.splitlines()[0] == f"{len(words)} faults:"
+    assert len(told.splitlines()) == 1 + len(words)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from train.disk.files import read_numbers
 from train.fit.runs import METRICS
-from train.fit.watching.metrics import read_metrics
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120
@@ -23,7 +23,7 @@ def start(*words, stderr):
 
 
 def steps(run):
-    return len(read_metrics(run / METRICS))
+    return len(read_numbers(run / METRICS))
 
 
 def wait_for(condition):

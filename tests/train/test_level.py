@@ -17,7 +17,8 @@ from train.cli import main
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.prepare import prepare
 from train.data.reading.documents import Split
-from train.data.rows.packing import Packing, Rows
+from train.data.rows.choices import Packing
+from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import source_segmenter
 from train.data.store.export import export

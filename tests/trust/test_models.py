@@ -143,7 +143,7 @@ def test_a_model_whose_weights_are_not_those_of_its_config_is_refused_at_once(
 ):
     with rewritten(model) as held:
         held["decoder"] |= changes
-    monkeypatch.setattr("bipe.checkpoint._sha256", None)  # not even the weights are read
+    monkeypatch.setattr("bipe.checkpoint.bytes_sha256", None)  # not even the weights are read
     with pytest.raises(CheckpointError, match=r"config\.json|model\.safetensors"):
         load_model(model)
 

@@ -80,17 +80,32 @@ def test_yaml_is_plain_and_of_a_bounded_size(text, told, stored, bipe, trap):
     assert trap.untouched()
 
 
-@pytest.mark.parametrize("command", ["prepare", "pretrain", "evaluate", "report", "generate"])
-def test_a_package_counts_only_on_the_command_line(command, stored, bipe, trap):
+@pytest.mark.parametrize("command", ["prepare", "report"])
+def test_what_a_command_does_not_read_is_not_imported(command, stored, bipe, trap):
     changes = {"encoding": {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]}
-    status, printed = bipe(command, "--config-file", stored(changes), "if_exists=overwrite")
+    bipe(command, "--config-file", stored(changes), "if_exists=overwrite")
+    assert trap.untouched()
+
+
+@pytest.mark.parametrize(
+    ("command", "section"),
+    [("prepare", "corpus"), *((name, "encoding") for name in ("pretrain", "evaluate", "generate"))],
+)
+def test_a_package_counts_only_on_the_command_line(
+    command, section, stored, bipe, trap, trained, data
+):
+    changes = {section: {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]}
+    places = (f"data={data}", f"evaluate.runs={trained}", f"generate.run={trained}")
+    path = stored(changes)
+    status, printed = bipe(command, "--config-file", path, "if_exists=overwrite", *places)
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
     assert trap.untouched()
     folder = trap.home.parent / "experiment"
     folder.mkdir()
-    lines = ["# @package _global_", "allowed_targets: [evil]", "encoding: {_target_: evil.Cuts}"]
+    own = f"{section}: {{_target_: evil.Cuts}}"
+    lines = ["# @package _global_", "allowed_targets: [evil]", own]
     (folder / "theirs.yaml").write_text("\n".join(lines))
-    status, printed = bipe(command, "--config-dir", folder.parent, "experiment=theirs")
+    status, printed = bipe(command, "--config-dir", folder.parent, "experiment=theirs", *places)
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
     assert trap.untouched()
 

@@ -27,9 +27,9 @@ from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
+from train.fit import runs
+from train.fit.base_run import BaseRun, find_base_run
 from train.fit.handover import read_files
-from train.fit.runs import first_row_length
-from train.fit.trained_run import BaseRun, base_folders, find_base_run
 from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")
@@ -37,9 +37,7 @@ log = logging.getLogger("bipe")
 
 def completed(config: DictConfig) -> DictConfig:
     """Fill in the checkpoint's model, encoding and data; ConfigError for other weights."""
-    checkpoint, options = config.get("checkpoint"), config.get("extend")
-    if not isinstance(checkpoint, str):
-        raise ConfigError("checkpoint=RUN must be set: the trained run to go on from")
+    checkpoint, options = str(config.checkpoint), config.get("extend")
     allowed = allowed_prefixes(list(config.get("allowed_targets") or []))
     base = find_base_run(checkpoint, key="checkpoint", allowed=allowed)
     known = options.get("sha256") if isinstance(options, DictConfig) else None
@@ -88,7 +86,7 @@ def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     done = stretched(base, config)
     folder = folder_of(config, base, config.name or default_name(config))
-    start = start_of(base, done, {"first_row_length": first_row_length(base.notes)})
+    start = start_of(base, done, {"first_row_length": runs.first_row_length(base.notes)})
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
         return write_base(start, base, config, folder=folder, stored=stored, command="extend")
@@ -173,7 +171,7 @@ def write_base(
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
     """Return bipe_rope_yarn16, bipe_rope_yarn16_tokens_seed1, or bipe_rope_2048 (no stretch)."""
     assert config.checkpoint is not None
-    home, _ = base_folders(config.checkpoint, key="checkpoint")
+    home, _ = runs.base_folders(config.checkpoint, key="checkpoint")
     name = home.resolve().name
     if config.stretch:
         unit = "" if config.extend.unit is None else f"_{config.extend.unit}"

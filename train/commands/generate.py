@@ -38,8 +38,8 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, RunError, UserError, as_config_error
 from train.fit import runs
+from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints import checkpoints, fault_of, latest_checkpoint, weights_of
-from train.fit.trained_run import BaseRun, find_base_run
 from train.stop import Stopped, kept
 
 _ENDED = {"length": "ended at generate.max_new", "stop": "ended at a stop"}

@@ -1,25 +1,17 @@
 """`bipe prepare`: documents -> segments -> tokens and marks on disk, once."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bipe.build import build
 from segmenters.code.parsed import NO_GRAMMAR, cure
 from segmenters.show import counted
+from train.config import Config
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import SPLITS
-from train.data.store import folder
-from train.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from train.config import Config
+from train.errors import ConfigError
 
 _WARNED = 0.01  # the least share of characters to warn of
 
@@ -36,29 +28,6 @@ def prepare_data(config: Config) -> Prepared | None:
         print(describe(corpus, out=Path(config.data), engine=engine, **options))
         return None
     return _print(prepare(corpus, out=Path(config.data), engine=engine, **options), corpus)
-
-
-def prepare_again(config: DictConfig) -> bool:
-    """Report a data set that already exists as configured; return whether it does.
-
-    Only the keys of the corpus are checked: checking all keys loads torch, which takes far longer.
-    """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        out = Path(config.data)
-        kept = config.if_exists in ("auto", "resume") and not config.dry_run
-        if not kept or not (out / folder.MANIFEST).exists():
-            return False
-        described = OmegaConf.to_container(config.corpus, resolve=True)
-        corpus = build(described, Corpus)
-        _print(prepare(corpus, out=out, limit=config.limit, progress=False), corpus)
-    except DataError:
-        raise
-    except (OmegaConfBaseException, TypeError, ValueError, AttributeError):
-        return False  # the full check has a better message, and knows the user's own packages
-    return True
 
 
 def _print(prepared: Prepared, corpus: Corpus) -> Prepared:

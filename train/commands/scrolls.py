@@ -61,7 +61,8 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.trained_run import BaseRun, base_folders, find_base_run, read_run
+from train.fit.base_run import BaseRun, find_base_run
+from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
@@ -114,7 +115,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
 def default_name(config: Config, *, changed: str = "", seeded: bool = True) -> str:
     """Return bipe_rope_qmsum_seed0, or bipe_rope_yarn8_qmsum_seed0 if stretched."""
     assert config.checkpoint is not None
-    home, _ = base_folders(config.checkpoint, key="checkpoint")
+    home, _ = runs.base_folders(config.checkpoint, key="checkpoint")
     stretch = f"_{strategy_name(config.stretch)}" if config.stretch else ""
     return f"{home.resolve().name}{stretch}{changed}_{_task(config).name}_seed{config.seed}"
 

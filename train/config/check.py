@@ -54,10 +54,17 @@ MeasurementCall = Annotated[Call, Of(("train.evals.loop.Measurement",))]
 
 
 def check(
-    config: Mapping[str, Any], *, schema: Callable[..., Any], allowed: tuple[str, ...]
+    config: Mapping[str, Any],
+    *,
+    schema: Callable[..., Any],
+    allowed: tuple[str, ...],
+    calls: bool = True,
 ) -> None:
-    """Raise `ConfigError` with all faults; the top level is the argument list of `schema`."""
-    faults = faults_of(config, schema, allowed=allowed, name="the configuration")
+    """Raise `ConfigError` with all faults; the top level is the argument list of `schema`.
+
+    calls: False leaves out what needs torch to check, the keys of the calls.
+    """
+    faults = faults_of(config, schema, allowed=allowed, name="the configuration", calls=calls)
     if len(faults) == 1:
         raise ConfigError(faults[0])
     if faults:

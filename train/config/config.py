@@ -150,8 +150,11 @@ class Config:
         return self.build(section)(**given)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Config:
-        """Check a composed and resolved configuration; ConfigError lists every fault."""
+    def from_config(cls, config: Mapping[str, Any], *, calls: bool = True) -> Config:
+        """Check a composed and resolved configuration; ConfigError lists every fault.
+
+        calls: False leaves out what needs torch to check, the keys of the calls.
+        """
         for key in ("folder", "row_length", "seed", "steps", "epochs"):
             if key in config.get("rows", ()):
                 raise _decided_elsewhere("rows", key)
@@ -160,7 +163,8 @@ class Config:
         if isinstance(trainer, Mapping) and trainer.get("precision") == "auto":
             # Ours: Lightning has no such value.
             checked["trainer"] = {key: each for key, each in trainer.items() if key != "precision"}
-        check(checked, schema=cls, allowed=allowed_prefixes(own if isinstance(own, list) else []))
+        prefixes = allowed_prefixes(own if isinstance(own, list) else [])
+        check(checked, schema=cls, allowed=prefixes, calls=calls)
         made: Config = _from_mapping(cls, config)
         return made
 

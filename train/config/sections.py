@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from train.config.check import MeasurementCall, Rule, StretchCall
+from train.data.rows.choices import Mixture, Packing
 from train.data.rows.curriculum import Curriculum
-from train.data.rows.packing import Packing
-from train.data.rows.sets import Mixture
 from train.errors import ConfigError
 
 NONE = "none"  # the sweep's method that leaves a model as it is

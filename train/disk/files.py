@@ -5,8 +5,10 @@ sees a partial file. Manifests hold one sha256 per file, and one CRC-32 per bloc
 file differs: eight hexadecimal digits per block, 8 MB per terabyte.
 """
 
+import csv
 import errno
 import hashlib
+import io
 import json
 import os
 import zlib
@@ -151,6 +153,21 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def read_numbers(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a CSV file of numbers or None, without an unfinished last line."""
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [
+        {name: _number(value) for name, value in row.items()}
+        for row in csv.DictReader(io.StringIO(whole))
+    ]
+
+
+def _number(text: str) -> float | None:
+    return int(text) if text.isdigit() else float(text) if text else None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -31,9 +31,9 @@ from bipe.loss import IGNORE, summed_cross_entropy
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch
 from train.errors import RunError
-from train.fit.index_counts import IndexCounts
 from train.fit.optim import Schedule, optimizer_of
 from train.fit.parallel.sharded import Sharded
+from train.fit.watching.index_counts import IndexCounts
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import Metrics
 

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bipe.model_folder import CONFIG as MODEL_CONFIG
 from bipe.sealing import is_sealed, read_object
 from train.data.store.folder import INSTALL, MANIFEST, PART, differences
 from train.data.store.folder import LOCK as DATA_LOCK
@@ -34,7 +35,6 @@ from train.stop import Stopped
 
 _DEEPEST = 3  # folders between a place and a run in it
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
-_MODEL_CONFIG = "config.json"  # of bipe/checkpoint.py, which loads torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def _found(folder: Path, *, depth: int) -> Iterator[Path]:
 
 def _is_run(folder: Path) -> bool:
     signs = (runs.CONFIG, runs.SESSIONS, runs.METRICS, runs.CHECKPOINTS, runs.LOCK)
-    return any((folder / name).exists() for name in (*signs, f"{runs.MODEL}/{_MODEL_CONFIG}"))
+    return any((folder / name).exists() for name in (*signs, f"{runs.MODEL}/{MODEL_CONFIG}"))
 
 
 def _is_data(folder: Path) -> bool:
@@ -131,7 +131,7 @@ def _run(folder: Path, *, verify: bool) -> State:
 
 def _model_fault(model: Path, *, verify: bool) -> str | None:
     """Return which file of a model is not as it was written, by its size or sha256; else None."""
-    name = _MODEL_CONFIG
+    name = MODEL_CONFIG
     try:
         text, content = read_object(model / name)
         if not is_sealed(text, content):

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from bipe.build import reach
+from bipe.model_folder import CONFIG as MODEL_CONFIG
 from train.data.store.folder import differences
 from train.disk.files import read_yaml, write_whole
 from train.disk.lock import locked
@@ -254,6 +255,15 @@ def find_run(place: str, *, key: str) -> Path:
         names = ", ".join(map(str, found))
         raise RunError(f"{key} must be one run, was: {place} with {names}")
     return found[0]
+
+
+def base_folders(place: str, *, key: str) -> tuple[Path, Path]:
+    """Return the folders of the run and of the model that a place names; RunError names `key`."""
+    folder = Path(place)
+    if not (folder / MODEL_CONFIG).is_file():
+        home = find_run(place, key=key)
+        return home, home / MODEL
+    return (folder.parent if (folder.parent / CONFIG).is_file() else folder), folder
 
 
 def data_of(config: Mapping[str, Any], home: Path) -> Any:

@@ -1,7 +1,6 @@
 """A trained run as others see it: what it is, what it cost, and which runs differ only by seed.
 
-It is read from the run's folder (runs.py), of the weights only the shapes; a `BaseRun`, from which
-another run starts or which generates text, has them all.
+It is read from the run's folder (runs.py), of the weights only the shapes, and without torch.
 """
 
 import math
@@ -12,18 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from torch import Tensor
 
-from bipe import Decoder, DecoderConfig
 from bipe.build import TARGET
-from bipe.checkpoint import CONFIG, WEIGHTS, load_model, read_config, read_shapes
+from bipe.model_folder import CONFIG, WEIGHTS, read_config, read_shapes
 from train.config import encoding_name
-from train.data.rows.sets import DataSets
-from train.data.store.folder import differences
-from train.disk.files import sha256
-from train.errors import DataError, RunError
+from train.disk.files import read_numbers, sha256
+from train.errors import RunError
 from train.fit import runs
-from train.fit.watching.metrics import read_metrics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +118,7 @@ def read_run(folder: Path) -> TrainedRun:
         described = read_config(path.parent)
         model, notes = described["decoder"], described["notes"]
         config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
-        metrics = [row for row in read_metrics(folder / runs.METRICS) if row["loss"] is not None]
+        metrics = [row for row in read_numbers(folder / runs.METRICS) if row["loss"] is not None]
         read = TrainedRun(folder=folder, model=model, notes=notes, config=config, metrics=metrics)
         _ = read.parameters, read.encoding
     except RunError:
@@ -161,79 +155,3 @@ def stem(folder: str, seed: int | None) -> str:
         if folder.endswith(end):
             return folder.removesuffix(end)
     return folder
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaseRun:
-    """A trained run from which another starts, or which generates text.
-
-    home: the folder of the run. data: as its configuration names it; None if it does not.
-    """
-
-    home: Path
-    model: Decoder
-    notes: Mapping[str, Any]
-    data: Any
-    weights_file: Path
-
-    @property
-    def name(self) -> str:
-        return self.home.resolve().name
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of the weights."""
-        return self.weights_file.parent
-
-    @property
-    def decoder(self) -> DecoderConfig:
-        return self.model.config
-
-    @property
-    def weights(self) -> Mapping[str, Tensor]:
-        return self.model.state_dict()
-
-    @cached_property
-    def sha256(self) -> str:
-        return sha256(self.weights_file)
-
-    def as_notes(self) -> dict[str, Any]:
-        """Return this run's entry in the notes of the next one, with its own notes inside."""
-        return {"run": str(self.home), "sha256": self.sha256, "notes": dict(self.notes)}
-
-    def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
-        """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
-        known, found = self.notes.get("tokenizer"), sets.tokenizer
-        if known is not None and known != found:
-            how = "; ".join(differences(known, found, key="tokenizer"))
-            cure = cure or (
-                "Prepare it with that one: tokenizer@corpus.tokenizer=load "
-                f"corpus.tokenizer.path={self.data or 'FOLDER'}"
-            )
-            raise DataError(
-                f"data: {sets.folder} was made with another tokenizer than {self.home} was trained "
-                f"with ({how}): its ids mean different things. {cure}"
-            )
-        if sets.vocab_size > self.decoder.vocab_size:
-            raise DataError(
-                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, {self.home} one of "
-                f"{self.decoder.vocab_size}: it was trained on other data"
-            )
-
-
-def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
-    """Read a run, the only run of a folder, or the folder of a model; RunError names `key`."""
-    home, folder = base_folders(place, key=key)
-    model, notes = load_model(folder, allowed=allowed)
-    config = runs.read_config(home) if (home / runs.CONFIG).is_file() else {}
-    data, weights = runs.data_of(config, home), folder / WEIGHTS
-    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=weights)
-
-
-def base_folders(place: str, *, key: str) -> tuple[Path, Path]:
-    """Return the folders of the run and of the model that a place names; RunError names `key`."""
-    folder = Path(place)
-    if not (folder / CONFIG).is_file():
-        home = runs.find_run(place, key=key)
-        return home, home / runs.MODEL
-    return (folder.parent if (folder.parent / runs.CONFIG).is_file() else folder), folder

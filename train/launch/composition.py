@@ -45,17 +45,22 @@ _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 def run_command(command: str, config: Mapping[str, Any]) -> Any:
     from train.config import Config
 
-    checked = Config.from_config(config)
+    checked = Config.from_config(config, calls=False)  # what torch is not needed for comes first
     if command in ("prepare", "tokenizer") and checked.corpus is None:
         raise ConfigError(
             "corpus is null, as in the configuration of a run, which names its data instead; set "
             "corpus=NAME (the manifest.json of the data says what was read)"
         )
+    needs: Any = import_module("train.commands.before.needs")
     if command in (*TRAINS, "prepare"):
-        import_module("train.commands.before.needs").require(checked, command=command)
+        needs.require(checked, command=command)
+    needs.require_folders(checked, command=command)
+    computes = command in (*LAUNCHED, "generate")
+    if computes:  # the others build their own sections, and so check them
+        checked = Config.from_config(config)
     module = import_module(f"train.commands.{command}")
     function = getattr(module, _FUNCTIONS.get(command, command))
-    if command in (*LAUNCHED, "generate"):
+    if computes:
         with flushed_denormals():
             # A run reads prepared data, and not the corpus that the configuration names.
             stored = {"stored": {**config, "corpus": None}} if command in TRAINS else {}
@@ -83,11 +88,6 @@ def flushed_denormals() -> Iterator[None]:
 def run_composed(command: str, config: DictConfig, words: Sequence[str]) -> Any:
     """Run a command on what Hydra composed of the words."""
     config = of_command_line(command, config, words)
-    if command == "prepare":
-        from train.commands.prepare import prepare_again
-
-        if prepare_again(config):
-            return None
     return run_command(command, resolved(command, config))
 
 
@@ -107,6 +107,8 @@ def resolved(command: str, config: DictConfig) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     if command in GO_ON:
+        needs: Any = import_module("train.commands.before.needs")
+        needs.require_run(config.get("checkpoint"), key="checkpoint")
         from train.commands.extend import completed
 
         config = completed(config)
@@ -115,11 +117,13 @@ def resolved(command: str, config: DictConfig) -> dict[str, Any]:
         return dict(plain)
     if command == "scrolls":
         raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
-    from train.commands.pretrain import rows_of
     from train.config import Config
 
+    checked = Config.from_config(plain, calls=False)
+    from train.commands.pretrain import rows_of
+
     config = config.copy()
-    OmegaConf.update(config, "steps", rows_of(Config.from_config(plain)).epoch_steps())
+    OmegaConf.update(config, "steps", rows_of(checked).epoch_steps())
     return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
 
 

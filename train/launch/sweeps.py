@@ -298,12 +298,12 @@ def _trained(trial: Trial) -> Path | None:
 
 def _loss(made: Any) -> float | None:
     """Return the last validation loss of a run."""
+    from train.disk.files import read_numbers
     from train.fit.runs import METRICS
-    from train.fit.watching.metrics import read_metrics
 
     if not isinstance(made, Path) or not (made / METRICS).exists():
         return None
-    losses = [row["validation_loss"] for row in read_metrics(made / METRICS)]
+    losses = [row["validation_loss"] for row in read_numbers(made / METRICS)]
     return next((float(loss) for loss in reversed(losses) if loss is not None), None)
 
 

@@ -23,7 +23,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from bipe.attention.dispatch import Path, choose_attention
+from bipe.attention import Path
+from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import (
     CHUNK,
     Attention,
@@ -33,6 +34,7 @@ from bipe.attention.eager import (
     checkpointed,
     padded,
     scores_of,
+    uncompiled,
 )
 from bipe.attention.fused import bias_row_works
 from bipe.attention.passes.fused import blocks_of, flex_passes, fused_passes
@@ -45,7 +47,7 @@ from bipe.positions import Level, Positions
 _LEVELS: dict[str, Level] = {"tokens": "token", "segments": "inter"}
 
 
-@torch.compiler.disable
+@uncompiled
 def pass_attention(
     scheme: Any, *, q_at: Positions, k_at: Positions, dtype: torch.dtype, path: Path = "auto"
 ) -> Attention:

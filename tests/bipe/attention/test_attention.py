@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from bipe import Positions
-from bipe.attention import allowed_pairs, choose_attention, eager_attention
-from bipe.attention.dispatch import document_spans
+from bipe.attention.dispatch import choose_attention, document_spans
+from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.attention.fused import augmented_attention, bias_row_attention, bias_row_works
 from bipe.bias import LinearBias, LinearTerm, TableBias, add_biases
 from bipe.encodings import ALiBi, Bilevel, Learned

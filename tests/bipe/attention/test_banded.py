@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from bipe import Positions
-from bipe.attention import allowed_pairs, choose_attention, dispatch, eager_attention
 from bipe.attention import banded as room
+from bipe.attention import dispatch
 from bipe.attention.banded import banded_attention, exact_banded_attention, first_keys
+from bipe.attention.dispatch import choose_attention
+from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.encodings import ALiBi, Bilevel, Learned
 from tests.bipe.conftest import random_marks

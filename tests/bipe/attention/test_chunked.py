@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bipe import Positions
-from bipe.attention import choose_attention
+from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import chunked_attention
 from bipe.bias import BiasSum, LinearBias, LinearTerm, TableBias
 from tests.bipe.attention.test_attention import reference, run

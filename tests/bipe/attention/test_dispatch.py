@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from bipe import Positions
-from bipe.attention import choose_attention
 from bipe.attention.dispatch import (
     BY_DOCUMENT_FROM,
     CHUNKED_FROM,
@@ -14,6 +13,7 @@ from bipe.attention.dispatch import (
     RULES,
     Case,
     Kind,
+    choose_attention,
     choose_rule,
 )
 from bipe.encodings import ALiBi

@@ -5,7 +5,8 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask
 
 from bipe import Positions
-from bipe.attention import allowed_pairs, choose_attention
+from bipe.attention.dispatch import choose_attention
+from bipe.attention.eager import allowed_pairs
 from bipe.attention.flex import BLOCK, Blocks, choose_flex, near_blocks
 from bipe.bias import LinearBias, LinearTerm
 from bipe.encodings import ALiBi

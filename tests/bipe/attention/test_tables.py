@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bipe.attention import choose_attention
+from bipe.attention.dispatch import choose_attention
 from bipe.attention.tables import table_attention
 from bipe.bias import DistanceBias, LinearBias, LinearTerm, TableBias, add_biases
 from tests.bipe.conftest import random_batch

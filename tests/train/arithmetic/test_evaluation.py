@@ -13,8 +13,9 @@ from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
 from tests.train import studies
 from train.data.reading.documents import Split
+from train.data.rows.choices import Packing
 from train.data.rows.loader import IGNORED, collate
-from train.data.rows.packing import Packing, Rows
+from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import END
 from train.errors import DataError

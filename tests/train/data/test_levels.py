@@ -16,8 +16,9 @@ from train.data.preparing.dry_run import describe
 from train.data.preparing.engines import Local
 from train.data.preparing.prepare import prepare
 from train.data.reading.documents import Split
+from train.data.rows.choices import Packing
 from train.data.rows.loader import collate
-from train.data.rows.packing import Packing, Rows
+from train.data.rows.packing import Rows
 from train.data.store.export import export
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter

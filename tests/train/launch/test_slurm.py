@@ -13,8 +13,8 @@ import pytest
 
 from tests.train.studies import curve, losses, pretrain, same_weights
 from tests.train.watching.wandb_files import wandb_id, wandb_steps
+from train.disk.files import read_numbers
 from train.fit import runs
-from train.fit.watching.metrics import read_metrics
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("standin_slurm.py")
@@ -134,7 +134,7 @@ def test_three_nodes_preempted_twice_and_one_lost_train_the_undisturbed_run(
     run, logs = tmp_path / "bipe_rope", tmp_path / "here" / "logs"
 
     def steps():
-        return len(read_metrics(run / runs.METRICS)) if (run / runs.METRICS).exists() else 0
+        return len(read_numbers(run / runs.METRICS)) if (run / runs.METRICS).exists() else 0
 
     for after, disturb in (
         (8, ("scancel", "--signal", "USR1", "100")),  # before the time limit

@@ -9,9 +9,9 @@ import pytest
 
 from tests.train.studies import curve, same_weights
 from tests.train.test_distributed import LIMIT_S, TWO, finish, start
+from train.disk.files import read_numbers
 from train.fit.checkpoints import checkpoints, latest_checkpoint
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL
-from train.fit.watching.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
 SIZES = ("steps=60", "checkpoint_every=20", "validate_every=15", "rows.micro_batch=1")
@@ -25,10 +25,10 @@ def child_of(process):
 
 def started(run, *words):
     """Start a run, and wait until it has done some steps."""
-    before = len(read_metrics(run / METRICS))
+    before = len(read_numbers(run / METRICS))
     process = start(*words, cwd=run.parent)
     limit = time.monotonic() + LIMIT_S
-    while len(read_metrics(run / METRICS)) < before + 8 and time.monotonic() < limit:
+    while len(read_numbers(run / METRICS)) < before + 8 and time.monotonic() < limit:
         assert process.poll() is None
         time.sleep(0.01)
     return process, child_of(process)
@@ -59,7 +59,7 @@ def test_stopped_and_killed_they_come_out_as_if_nobody_had(trainer, data, tmp_pa
     assert status == 138
     assert err.count("bipe: stopped by SIGUSR1: step") == 1 and "Traceback" not in err
     step = checkpoints(run / CHECKPOINTS)[-1].name
-    assert step == f"step={read_metrics(run / METRICS)[-1]['step']:08d}.ckpt"
+    assert step == f"step={read_numbers(run / METRICS)[-1]['step']:08d}.ckpt"
 
     process, child = started(run, *words)
     rank, pid = (0, process.pid) if trainer == "ddp" else (1, child)

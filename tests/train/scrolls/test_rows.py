@@ -9,10 +9,11 @@ import torch
 from bipe import Positions
 from tests.bipe.conftest import small_decoder
 from tests.train.scrolls.examples import DrawnTask, drawn_examples, encoder
+from train.data.rows.choices import Packing
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import IGNORED, collate
-from train.data.rows.packing import Packing, Rows
+from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.store.verify import data_faults
 from train.errors import DataError

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.train.studies import TIMES, back_to, pretrain
+from train.disk.files import read_numbers
 from train.errors import DataError
 from train.fit.watching.metrics import (
     COLUMNS,
@@ -20,7 +21,6 @@ from train.fit.watching.metrics import (
     MetricsFile,
     forget_peak_memory,
     peak_memory_gib,
-    read_metrics,
 )
 from train.fit.watching.watch import ProgressBar, warnings_of
 
@@ -68,14 +68,14 @@ class Run:
 def lines(path):
     return [
         {name: value for name, value in row.items() if name not in TIMES}
-        for row in read_metrics(path)
+        for row in read_numbers(path)
     ]
 
 
 def test_a_line_every_few_steps_and_one_at_the_end(tmp_path):
     path = tmp_path / "metrics.csv"
     Run(MetricsFile(path=path, every=4)).train(10)
-    assert [row["step"] for row in read_metrics(path)] == [4, 8, 10]
+    assert [row["step"] for row in read_numbers(path)] == [4, 8, 10]
     assert lines(path)[0] == {
         "step": 4,
         "tokens": 400,
@@ -100,7 +100,7 @@ def test_the_file_is_plain_csv_with_the_columns_that_are_named(tmp_path):
 def test_a_validation_stands_in_the_line_of_its_step(tmp_path):
     path = tmp_path / "metrics.csv"
     Run(MetricsFile(path=path, every=4)).train(10, validate_every=5)
-    found = [(row["step"], row["validation_loss"]) for row in read_metrics(path)]
+    found = [(row["step"], row["validation_loss"]) for row in read_numbers(path)]
     assert found == [(4, None), (5, 5.5), (8, None), (10, 5.0)]
 
 
@@ -122,7 +122,7 @@ def test_the_time_of_all_parts_is_counted(tmp_path, monkeypatch):
     Run(MetricsFile(path=path, every=1)).train(3)
     now[0] += 1000.0  # between the parts
     Run(MetricsFile(path=path, every=1), step=2).train(5)
-    assert [row["seconds"] for row in read_metrics(path)] == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert [row["seconds"] for row in read_numbers(path)] == [2.0, 4.0, 6.0, 8.0, 10.0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux resets the peak of a process")
@@ -140,7 +140,7 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path, cut):
     path = tmp_path / "metrics.csv"
     Run(MetricsFile(path=path, every=1)).train(4)
     path.write_text(path.read_text()[:-cut])
-    assert [row["step"] for row in read_metrics(path)] == [1, 2, 3]
+    assert [row["step"] for row in read_numbers(path)] == [1, 2, 3]
 
 
 def test_lines_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_lines_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
 
 
 def test_no_file_no_lines(tmp_path):
-    assert read_metrics(tmp_path / "metrics.csv") == []
+    assert read_numbers(tmp_path / "metrics.csv") == []
 
 
 def test_only_one_process_writes(tmp_path):
@@ -234,7 +234,7 @@ def test_the_clock_gives_rate_and_time_left(monkeypatch):
 def test_counts_are_read_as_counts(tmp_path):
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss,lr,validation_loss\n12,9.5,1e-05,\n")
-    (row,) = read_metrics(path)
+    (row,) = read_numbers(path)
     assert row == {"step": 12, "loss": 9.5, "lr": 1e-05, "validation_loss": None}
     assert str(row["step"]) == "12"
 

@@ -16,9 +16,10 @@ from safetensors import safe_open
 from torch import Tensor
 
 from bipe import Decoder
-from bipe.checkpoint import CONFIG, FORMAT, save_model
+from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
+from bipe.model_folder import CONFIG, FORMAT
 from segmenters import IdTable, Levels, Segmenter
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, built, own_segmenter, source_segmenter
@@ -32,6 +33,7 @@ from train.errors import ConfigError, DataError, RunError, is_mendable, nearest
 from train.evals.loop import as_markdown
 from train.evals.rows import FILE, Journal
 from train.fit import runs
+from train.fit.base_run import BaseRun, find_base_run
 from train.fit.handover import (
     CARD,
     as_json,
@@ -42,7 +44,6 @@ from train.fit.handover import (
     read_files,
     tokenizer_config,
 )
-from train.fit.trained_run import BaseRun, find_base_run
 
 USAGE = """usage: bipe convert RUN to=hf out=FOLDER [key=value ...]
        bipe convert FOLDER to=bipe out=RUN [key=value ...]

@@ -18,7 +18,9 @@ from typing import Any, Literal
 
 from bipe.build import TARGET
 from train.config import Config
-from train.errors import MissingPackage, install_command
+from train.data.store.folder import folders_of, read_top
+from train.errors import ConfigError, MissingPackage, install_command
+from train.fit import runs
 
 log = logging.getLogger("bipe")
 
@@ -59,6 +61,26 @@ def require(config: Config, *, command: str) -> None:
     missing = [each for each in found if each.status == "fail"]
     if missing:
         raise MissingPackage("\n".join(f"{each.text}: {each.cure}" for each in missing))
+
+
+def require_run(place: Any, *, key: str) -> None:
+    """Raise ConfigError or RunError unless a place is one trained run or a model folder."""
+    if not isinstance(place, str):
+        raise ConfigError(f"{key}=RUN must be set: the trained run to go on from")
+    runs.base_folders(place, key=key)
+
+
+def require_folders(config: Config, *, command: str) -> None:
+    """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
+    if command in ("evaluate", "report"):
+        runs.find_runs(getattr(config, command).runs, key=f"{command}.runs")
+    options = config.generate
+    unfinished = Path(options.run, runs.CHECKPOINTS).is_dir()
+    if command == "generate" and options.checkpoint is None and not unfinished:
+        require_run(options.run, key="generate.run")
+    if command in ("pretrain", "evaluate"):
+        for folder in folders_of(config.data).values():
+            read_top(folder)
 
 
 def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
@@ -179,10 +201,7 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
     """Yield the files that have to be there."""
     wanted: list[tuple[str, str, str]] = []
     if command in ("pretrain", "evaluate"):  # the others take that of the checkpoint
-        folders = config.data
-        listed = [folders] if isinstance(folders, str) else [*folders]
-        if isinstance(folders, Mapping):
-            listed = [*folders.values()]
+        listed = folders_of(config.data).values()
         wanted += [("data", f"{folder}/manifest.json", "bipe prepare ...") for folder in listed]
     if command in ("extend", "scrolls"):
         cure = "set checkpoint=RUN, a trained run"

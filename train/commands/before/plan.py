@@ -17,6 +17,7 @@ from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.datamodule import LMDataModule, RowStatistics
+from train.disk.files import read_numbers
 from train.errors import ConfigError, DataError
 from train.fit import runs
 from train.fit.flops import step_flops
@@ -24,7 +25,6 @@ from train.fit.machine import fast_precision
 from train.fit.optim import optimizer_of
 from train.fit.plan.plan import Data, Device, Measured, Placing, Plan, Schedule, make_plan
 from train.fit.plan.text import as_numbers, lines
-from train.fit.watching.metrics import read_metrics
 from train.ranks import world
 
 _NO_DATA = Data(sources=(), document=None, packed=0.0, validation_rows=0)
@@ -216,7 +216,7 @@ def _measured(out: Path) -> Measured | None:
                 DecoderConfig(**described["decoder"]),
                 described["notes"]["row_length"],
             )
-            rates: list[Any] = [row.get("tokens_per_second") for row in read_metrics(path)]
+            rates: list[Any] = [row.get("tokens_per_second") for row in read_numbers(path)]
             rates = [rate for rate in rates if rate]
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -16,11 +16,13 @@ from typing import Any, Literal
 import lightning
 import torch
 
+from train.data.rows.choices import Mixture, Packing
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import Packing, Rows
-from train.data.rows.sets import DataSets, Folders, Mixture
+from train.data.rows.packing import Rows
+from train.data.rows.sets import DataSets
+from train.data.store.folder import Folders
 from train.data.store.shards import Coarser, LevelWish
 from train.data.store.verify import data_faults
 from train.errors import DataError

@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.random_numbers import mix
+from train.data.rows.choices import require_weights
 from train.data.rows.packing import Row, Rows
-from train.data.rows.sets import require_weights
 from train.data.rows.spans import Integers
 from train.errors import DataError
 

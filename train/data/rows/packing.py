@@ -30,55 +30,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from train.data.rows.choices import WHOLE, Packing
 from train.data.rows.spans import Bins, Integers, Stream
 from train.data.store.shards import DataSet, level_of
 from train.data.store.windows import window_marks
 from train.errors import DataError
 
-PACKINGS = ("concat", "best_fit", "long_first", "single")
-WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
-SPLIT_DOCUMENTS = ("restart", "continue")
 _STARTS_DOCUMENT = np.uint8(0b11)
 _BLOCK = 1 << 24  # tokens read at once
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packing:
-    """How documents become rows.
-
-    strategy: see the module. split_documents: whether positions "restart" or "continue" where a
-    document is cut. prompt_level: level (number or name) whose first segment in each document is a
-    prompt, and then no document is cut; None: all tokens are scored.
-    """
-
-    strategy: str = "concat"
-    split_documents: str = "restart"
-    prompt_level: int | str | None = None
-
-    def __post_init__(self) -> None:
-        if self.strategy not in PACKINGS:
-            raise DataError(
-                f"rows.packing must be one of {', '.join(PACKINGS)}, was: {self.strategy}"
-            )
-        if self.split_documents not in SPLIT_DOCUMENTS:
-            raise DataError(
-                f"rows.split_documents must be restart or continue, was: {self.split_documents}"
-            )
-        if self.prompt_level is None:
-            return
-        for key, value, allowed in (
-            ("packing", self.strategy, WHOLE),
-            ("split_documents", self.split_documents, SPLIT_DOCUMENTS[:1]),
-        ):
-            if value not in allowed:
-                raise DataError(
-                    f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
-                    f"(rows.prompt_level={self.prompt_level}) are not cut, was: {value}"
-                )
-
-    @property
-    def continues(self) -> bool:
-        return self.split_documents == "continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ the manifest last. The next run finishes an interrupted installation.
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ WHOLE = "whole"
 _OLD = "old"
 INSTALL = "install.json"
 LOCK = "lock"
+
+Folders = str | Path | Sequence[str] | Mapping[str, str]
 
 
 def finished(out: Path) -> dict[str, Any] | None:
@@ -69,6 +71,15 @@ def read_top(out: Path) -> dict[str, Any]:
         if not all(map(is_name, name.split("/"))):
             raise DataError(f"{out / MANIFEST}: files must be inside of the folder, was: {name!r}")
     return manifest
+
+
+def folders_of(data: Folders) -> dict[str, Path]:
+    """Return the folders of prepared data by name, or by number."""
+    if isinstance(data, str | Path):
+        return {"data": Path(data)}
+    if isinstance(data, Mapping):
+        return {str(name): Path(folder) for name, folder in data.items()}
+    return {str(number): Path(folder) for number, folder in enumerate(data)}
 
 
 def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:

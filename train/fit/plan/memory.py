@@ -28,7 +28,7 @@ from typing import Literal
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.loss import BLOCK_NUMBERS, CPU_CHUNK, DEVICE_CHUNK
 from train.fit.flops import block_weights
-from train.fit.index_counts import BINS, LEVELS
+from train.fit.watching.index_counts import BINS, LEVELS
 
 WEIGHT = 4  # bytes: weights, gradients and moments are float32
 _INTEGERS = 8 * 4 + 8 * 2 + 2  # positions, tokens and targets, marks and padding, per token

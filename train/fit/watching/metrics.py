@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from bipe import DecoderConfig
-from train.disk.files import full_disk, sync, write_whole
+from train.disk.files import full_disk, read_numbers, sync, write_whole
 from train.fit.flops import peak_flops, step_flops
 
 COLUMNS = (
@@ -119,7 +119,7 @@ class MetricsFile(EachStep):
         if self._decoder is not None:
             forget_peak_memory(trainer.strategy.root_device)
             self._utilisation = Utilisation(self._decoder, trainer)
-        known = read_metrics(self.path)
+        known = read_numbers(self.path)
         self._rows = [row for row in known if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
         self._rewrite()
@@ -175,21 +175,6 @@ class MetricsFile(EachStep):
 def _short(value: float | None) -> float | None:
     """Return a mean with six digits; None for that of no tokens."""
     return None if value is None or math.isnan(value) else float(f"{value:.6g}")
-
-
-def read_metrics(path: Path) -> list[Row]:
-    """Return the lines of a metrics file as numbers or None, without an unfinished last line."""
-    if not path.exists():
-        return []
-    whole, _, _ = path.read_text().rpartition("\n")
-    return [
-        {name: _number(value) for name, value in row.items()}
-        for row in csv.DictReader(io.StringIO(whole))
-    ]
-
-
-def _number(text: str) -> float | None:
-    return int(text) if text.isdigit() else float(text) if text else None
 
 
 _SIZE, _TIMES = 768, 5  # of the matrix product that measures a CPU

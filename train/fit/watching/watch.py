@@ -18,8 +18,9 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from bipe import Decoder
 from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
+from train.disk.files import read_numbers
 from train.fit.watching.losses import StepLosses
-from train.fit.watching.metrics import EachStep, MetricsFile, Row, read_metrics
+from train.fit.watching.metrics import EachStep, MetricsFile, Row
 from train.fit.watching.tracking import Tracking
 
 log = logging.getLogger("bipe")
@@ -76,7 +77,7 @@ class Watch:
         finally:
             self.tracking.end(failed=failed)
         if trainer.is_global_zero:
-            found = read_metrics(self.metrics)
+            found = read_numbers(self.metrics)
             _show(end_lines(found, folder=self.folder, model=self.model, config=self.config))
 
 

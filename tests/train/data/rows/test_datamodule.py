@@ -16,10 +16,10 @@ from tests.train.studies import quiet_trainer
 from train.data.preparing.source import Source
 from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.rows.choices import PACKINGS, Mixture, Packing
 from train.data.rows.datamodule import LMDataModule, row_statistics, table
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import PACKINGS, Packing, Rows
-from train.data.rows.sets import Mixture
+from train.data.rows.packing import Rows
 from train.disk.manifest import store
 from train.errors import DataError
 

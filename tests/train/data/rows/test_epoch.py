@@ -8,10 +8,11 @@ import torch
 
 from bipe.positions import Carry, Positions
 from tests.train.data.streams import Stream
+from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import IGNORED, RowLoader
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import PACKINGS, Packing, Rows
+from train.data.rows.packing import Rows
 from train.errors import DataError
 
 LENGTH, BATCH = 32, 8

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from train.data.rows.choices import by_temperature
 from train.data.rows.order import Deal, RowOrder, _keys, _permuted, _shape
-from train.data.rows.sets import by_temperature
 from train.errors import DataError
 
 

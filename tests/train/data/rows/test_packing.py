@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
+from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import PACKINGS, Packing, Rows
+from train.data.rows.packing import Rows
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
 from train.errors import DataError

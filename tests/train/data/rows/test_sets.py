@@ -10,9 +10,10 @@ from tests.train.data import corpora
 from tests.train.studies import quiet_trainer
 from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.rows.choices import Mixture
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.sets import DataSets, Mixture
+from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
 

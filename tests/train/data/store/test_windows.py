@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.train.data.store.test_shards import random_documents, write
+from train.data.rows.choices import PACKINGS, SPLIT_DOCUMENTS, Packing
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import PACKINGS, SPLIT_DOCUMENTS, Packing, Rows
+from train.data.rows.packing import Rows
 from train.data.store.shards import open_dataset
 from train.data.store.windows import window_marks
 

@@ -12,9 +12,9 @@ from bipe.extension import extend_config
 from tests.train.studies import composed, crashing, indices_seen, pretrain
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
-from train.fit.index_counts import IndexCounts, bin_of, largest_in
 from train.fit.module import positions_of
 from train.fit.runs import MODEL
+from train.fit.watching.index_counts import IndexCounts, bin_of, largest_in
 
 CPU = torch.device("cpu")
 

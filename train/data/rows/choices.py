@@ -1,0 +1,129 @@
+"""How a run reads its data, as the configuration says it: packing, and the mixture of sources."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from train.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    from train.data.rows.sets import DataSets
+
+PACKINGS = ("concat", "best_fit", "long_first", "single")
+WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
+SPLIT_DOCUMENTS = ("restart", "continue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """How documents become rows.
+
+    strategy: see the module. split_documents: whether positions "restart" or "continue" where a
+    document is cut. prompt_level: level (number or name) whose first segment in each document is a
+    prompt, and then no document is cut; None: all tokens are scored.
+    """
+
+    strategy: str = "concat"
+    split_documents: str = "restart"
+    prompt_level: int | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in PACKINGS:
+            raise DataError(
+                f"rows.packing must be one of {', '.join(PACKINGS)}, was: {self.strategy}"
+            )
+        if self.split_documents not in SPLIT_DOCUMENTS:
+            raise DataError(
+                f"rows.split_documents must be restart or continue, was: {self.split_documents}"
+            )
+        if self.prompt_level is None:
+            return
+        for key, value, allowed in (
+            ("packing", self.strategy, WHOLE),
+            ("split_documents", self.split_documents, SPLIT_DOCUMENTS[:1]),
+        ):
+            if value not in allowed:
+                raise DataError(
+                    f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
+                    f"(rows.prompt_level={self.prompt_level}) are not cut, was: {value}"
+                )
+
+    @property
+    def continues(self) -> bool:
+        return self.split_documents == "continue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """The sources of a run and their weights.
+
+    sources: weights by name, or a list of names; by default all sources, weighted by their rows.
+    The name of a folder means all its sources, which share its weight by their tokens. temperature:
+    weights are tokens^(1/T) instead. max_epochs: maximum per source, above which if_repeated warns
+    or refuses.
+    """
+
+    sources: Mapping[str, float] | Sequence[str] | None = None
+    temperature: float | None = None
+    max_epochs: float | None = None
+    if_repeated: Literal["warn", "refuse"] = "warn"
+
+    def weights(self, sets: DataSets) -> tuple[list[str], dict[str, float] | None]:
+        weighted = isinstance(self.sources, Mapping) and bool(self.sources)
+        if weighted and self.temperature is not None:
+            raise DataError("rows.temperature makes the weights: make rows.sources a list, or null")
+        shares: dict[str, float] = {}
+        for name in self.sources or sets.sources:
+            members = sets.members(name)
+            if twice := sorted(set(members) & set(shares)):
+                raise DataError(f"rows.sources: {name} names {twice[0]}, which is named already")
+            weight = self.sources[name] if weighted else 1.0  # type: ignore[index, call-overload]
+            shares |= _shared(sets, members, weight)
+        require_weights(shares, known=sets.sources)
+        names = [name for name, share in shares.items() if share > 0]
+        if self.temperature is not None:
+            return names, by_temperature(_tokens(sets, names), temperature=self.temperature)
+        return names, {name: shares[name] for name in names} if weighted else None
+
+
+def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:
+    """Raise DataError for an unknown source, with the nearest known name."""
+    for name in names:
+        if name not in known:
+            raise DataError(f"sources.{name}: no such source; {nearest(name, known)}")
+
+
+def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str, float]:
+    """Return weights proportional to tokens^(1/T), as mT5 (2010.11934) does with alpha = 1/T."""
+    if not 0 < temperature < math.inf:
+        raise DataError(f"rows.temperature must be above 0, was: {temperature}")
+    # Relative to the largest, because powers of token counts can overflow for T below 1.
+    largest = max(tokens.values())
+    return {name: (count / largest) ** (1 / temperature) for name, count in tokens.items()}
+
+
+def require_weights(
+    weights: Mapping[str, float | Fraction], *, known: Mapping[str, object]
+) -> None:
+    """Raise DataError for an invalid weight, or the weight of an unknown source."""
+    require_known(weights, known=known)
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise DataError(f"sources.{name}: a weight must be 0 or more, was: {weight}")
+    if not any(weights.values()):
+        raise DataError("sources: at least one weight must be above 0")
+
+
+def _shared(sets: DataSets, members: list[str], weight: float) -> dict[str, float]:
+    if len(members) == 1:
+        return {members[0]: weight}
+    tokens = _tokens(sets, members)
+    return {name: weight * count / sum(tokens.values()) for name, count in tokens.items()}
+
+
+def _tokens(sets: DataSets, names: Sequence[str]) -> dict[str, int]:
+    return {name: sets.counts(name, "train")["tokens"] for name in names}

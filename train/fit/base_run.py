@@ -1,0 +1,85 @@
+"""A trained run with its weights, from which another run starts or which generates text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from bipe import Decoder, DecoderConfig
+from bipe.checkpoint import load_model
+from bipe.model_folder import WEIGHTS
+from train.data.rows.sets import DataSets
+from train.data.store.folder import differences
+from train.disk.files import sha256
+from train.errors import DataError
+from train.fit import runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRun:
+    """A trained run from which another starts, or which generates text.
+
+    home: the folder of the run. data: as its configuration names it; None if it does not.
+    """
+
+    home: Path
+    model: Decoder
+    notes: Mapping[str, Any]
+    data: Any
+    weights_file: Path
+
+    @property
+    def name(self) -> str:
+        return self.home.resolve().name
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the weights."""
+        return self.weights_file.parent
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        return self.model.config
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        return self.model.state_dict()
+
+    @cached_property
+    def sha256(self) -> str:
+        return sha256(self.weights_file)
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return this run's entry in the notes of the next one, with its own notes inside."""
+        return {"run": str(self.home), "sha256": self.sha256, "notes": dict(self.notes)}
+
+    def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
+        """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
+        known, found = self.notes.get("tokenizer"), sets.tokenizer
+        if known is not None and known != found:
+            how = "; ".join(differences(known, found, key="tokenizer"))
+            cure = cure or (
+                "Prepare it with that one: tokenizer@corpus.tokenizer=load "
+                f"corpus.tokenizer.path={self.data or 'FOLDER'}"
+            )
+            raise DataError(
+                f"data: {sets.folder} was made with another tokenizer than {self.home} was trained "
+                f"with ({how}): its ids mean different things. {cure}"
+            )
+        if sets.vocab_size > self.decoder.vocab_size:
+            raise DataError(
+                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, {self.home} one of "
+                f"{self.decoder.vocab_size}: it was trained on other data"
+            )
+
+
+def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
+    """Read a run, the only run of a folder, or the folder of a model; RunError names `key`."""
+    home, folder = runs.base_folders(place, key=key)
+    model, notes = load_model(folder, allowed=allowed)
+    config = runs.read_config(home) if (home / runs.CONFIG).is_file() else {}
+    data, weights = runs.data_of(config, home), folder / WEIGHTS
+    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=weights)
