@@ -43,7 +43,7 @@ def describe(
     lines = [
         f"into {out}, which holds {state}",
         f"by {engine}",
-        f"tokenizer: {chosen}",
+        f"tokenizer: {chosen}; by {'tiktoken' if tokenizer.twin else 'tokenizers'}",
         f"exact duplicates: {'left out' if corpus.deduplicate else 'kept'}",
     ]
     for name, source in corpus.sources.items():

@@ -271,6 +271,11 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
     return lines_kept
 
 
+def is_known(expression: str) -> bool:
+    """Return whether every alternative of a splitting expression is known."""
+    return bool(expression) and {*_alternatives(expression)} <= _KNOWN
+
+
 def _alternatives(expression: str) -> list[str]:
     parts, depth = [""], 0
     # An escaped character, a class of characters, or a character.

@@ -35,6 +35,7 @@ def in_small_parts(monkeypatch):
     """Cut wherever the rule allows, and encode a few characters at a time."""
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1)
     monkeypatch.setattr(module, "_SLAB_CHARACTERS", 5)
+    monkeypatch.setattr(module, "WORTH_A_TWIN", 0)
 
 
 @pytest.mark.parametrize("name", KINDS)
