@@ -16,8 +16,9 @@ from pathlib import Path
 from train.config import Config
 from train.data.preparing.progress import Meter
 from train.data.preparing.source import Corpus
+from train.data.tokenizing import CONFIG
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.data.tokenizing.vocabulary import CONFIG, END, TrainBPE
+from train.data.tokenizing.vocabulary import END, TrainBPE
 from train.disk.files import write_whole
 from train.errors import DataError
 

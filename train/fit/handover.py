@@ -24,7 +24,7 @@ from bipe.encodings.base import reads_segments
 from train.config import encoding_name, slug
 from train.data.rows.sets import DataSets
 from train.data.store.folder import SEGMENTER, TOKENIZER
-from train.data.tokenizing.vocabulary import CONFIG as TOKENIZER_CONFIG
+from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
 from train.disk.files import full_disk
 from train.disk.manifest import redacted
 from train.errors import RunError

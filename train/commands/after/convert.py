@@ -24,8 +24,8 @@ from segmenters import IdTable, Levels, Segmenter
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, built, own_segmenter, source_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
+from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.data.tokenizing.vocabulary import CONFIG as TOKENIZER_CONFIG
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import full_disk, read_json
 from train.disk.manifest import plain

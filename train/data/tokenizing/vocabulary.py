@@ -20,14 +20,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 
-from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
+from train.data.tokenizing import CONFIG, sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.chunks import steps_of
 from train.data.tokenizing.tiktoken_ranks import END, PATTERNS, byte_level
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.disk.files import read_json
 from train.errors import DataError
 
-CONFIG = "tokenizer_config.json"
 NORMALISERS = ("keep", "drop", "refuse")
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
