@@ -1,7 +1,7 @@
 """Models on disk: a folder with model.safetensors and config.json, readable without Hydra.
 
 The folder is written under a temporary name and renamed, so that it is complete or absent. It may
-come from anyone: `load_model` compares all that config.json says of it (model_folder.py), and what
+come from anyone: `load_model` compares all that config.json says of it (sealing.py), and what
 the files would allocate, before anything is built (docs/trust.md).
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 from bipe.build import ALLOWED, TARGET, build, faults_of
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings import Encoding, Scheme
-from bipe.model_folder import (
+from bipe.sealing import (
     CONFIG,
     UNLISTED,
     UNSEALED,
@@ -30,10 +30,10 @@ from bipe.model_folder import (
     Shapes,
     bytes_sha256,
     read_config,
+    read_object,
     read_shapes,
     write_config,
 )
-from bipe.sealing import read_object
 
 _WIDTHS = ("width", "head_width", "n_head")
 # What constructors and the library raise for a description or a header that makes no sense.

@@ -100,7 +100,7 @@ FLOORS = {
         records documents turns streaming show
     """,
     "bipe": """
-        arguments build sealing model_folder positions bias rotation loss cache random_positions
+        arguments build sealing positions bias rotation loss cache random_positions
         encodings attention attention.passes decoder checkpoint generation extension layouts hf
         __main__
     """,
@@ -113,7 +113,6 @@ FLOORS = {
 SHORT = 60
 REASONS = {
     "bipe/__main__.py": "the console script",
-    "bipe/sealing.py": "one idea for two rooms",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
     "train/commands/export.py": "one file a command",

@@ -68,7 +68,7 @@ def near(path: str | Path) -> str:
 
 # Looked up by name when an error occurs, because importing these modules takes seconds.
 _MENDABLE = (
-    ("bipe.model_folder", "CheckpointError"),
+    ("bipe.sealing", "CheckpointError"),
     ("bipe.encodings.learned", "PositionError"),
     ("segmenters.base", "SegmenterError"),
     ("hydra.errors", "HydraException"),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import load_model
-from bipe.model_folder import WEIGHTS
+from bipe.sealing import WEIGHTS
 from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
 from train.disk.files import sha256

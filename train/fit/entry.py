@@ -16,7 +16,7 @@ from typing import Any
 import lightning
 import torch
 
-from bipe.model_folder import CheckpointError, read_config
+from bipe.sealing import CheckpointError, read_config
 from train.config import IfExists
 from train.disk.files import write_whole
 from train.errors import RunError

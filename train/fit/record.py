@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bipe.model_folder import CONFIG as MODEL_CONFIG
+from bipe.sealing import CONFIG as MODEL_CONFIG
 from bipe.sealing import is_sealed, read_object
 from train.data.store.folder import INSTALL, MANIFEST, PART, differences
 from train.data.store.folder import LOCK as DATA_LOCK

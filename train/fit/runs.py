@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from bipe.build import reach
-from bipe.model_folder import CONFIG as MODEL_CONFIG
+from bipe.sealing import CONFIG as MODEL_CONFIG
 from train.data.store.folder import differences
 from train.disk.files import read_yaml, write_whole
 from train.disk.lock import locked

@@ -13,7 +13,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from bipe.build import TARGET
-from bipe.model_folder import CONFIG, WEIGHTS, read_config, read_shapes
+from bipe.sealing import CONFIG, WEIGHTS, read_config, read_shapes
 from train.config import encoding_name
 from train.disk.files import read_numbers, sha256
 from train.errors import RunError

@@ -19,7 +19,7 @@ from bipe import Decoder
 from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
-from bipe.model_folder import CONFIG, FORMAT
+from bipe.sealing import CONFIG, FORMAT
 from segmenters import IdTable, Levels, Segmenter
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, built, own_segmenter, source_segmenter
