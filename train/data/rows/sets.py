@@ -3,7 +3,7 @@
 The sources of {name: folder} are called NAME/SOURCE.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
