@@ -44,7 +44,7 @@ segmentation: .venv/demo.done
 #   make encodings SEEDS=0 ENCODINGS="rope alibi fox"
 # `make encodings_bilevel` trains the same within BiPE, over segments, and reports on both.
 COSTLY := kerple_power t5 tupe fire xlnet cope deberta shaw transformer_xl tener
-SCHEMES := $(shell grep -lE '/encoding@|^  - (bilevel|hirope)|HiRoPE' conf/encoding/*.yaml)
+SCHEMES := $(shell grep -lE '/encoding@|^  - (bilevel|hirope)|HiRoPE|Chain' conf/encoding/*.yaml)
 # The data of the comparison have one level of segments.
 SEVERAL := multilevel segatron segatron_xl
 ENCODINGS := $(filter-out bilevel $(SEVERAL) $(COSTLY),$(basename $(notdir $(wildcard conf/encoding/*.yaml)))) \

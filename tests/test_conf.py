@@ -65,6 +65,7 @@ NAMES = {
     "rope": "RoPE",
     "rope_partial": "Partial RoPE",
     "segatron": "Segatron",
+    "fox_segments": "Chain(FoX, Bilevel(NoPE, ALiBi))",
     "segatron_xl": "Chain(TransformerXL, Bilevel(NoPE, TransformerXL), "
     "Multilevel(NoPE, NoPE, TransformerXL))",
     "rope_separators": "RoPE + Separators",
