@@ -7,7 +7,7 @@
 Back ends such as spaCy are imported at the first cut that needs them, not here.
 """
 
-from segmenters.align import ByteTable, anchors_from_offsets, mark
+from segmenters.align import ByteTable, anchors_from_offsets, mark, segment_ids
 from segmenters.base import Segmenter, SegmenterError
 from segmenters.code.lines import Lines
 from segmenters.controls import (
@@ -77,4 +77,5 @@ __all__ = [
     "mark",
     "official_marks",
     "route",
+    "segment_ids",
 ]

@@ -17,15 +17,17 @@ follows before the next one vanishes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts
+from segmenters.base import Cuts, Segmenter
 
 DOCUMENT, SEGMENT = 1, 2
 MAX_LEVELS = 7
@@ -125,6 +127,21 @@ class ByteTable:
         table = cls._spelt_by(spell, vocabulary, special, verbatim)
         table.lengths[list(special)] = -1
         return table
+
+    @classmethod
+    def of_tokenizer(cls, fast: Any) -> ByteTable | None:
+        """Return the table of a `tokenizers.Tokenizer`; None if bytes do not spell its texts."""
+        decoder = json.loads(fast.to_str())["decoder"] or {}
+        steps = {step["type"] for step in decoder.get("decoders", [decoder]) if step}
+        vocabulary, added = fast.get_vocab(), fast.get_added_tokens_decoder()
+        special = [id for id, token in added.items() if token.special]
+        verbatim = [id for id, token in added.items() if not token.special]
+        if "ByteLevel" in steps:
+            return cls.from_vocabulary(vocabulary, special=special, verbatim=verbatim)
+        if steps & {"ByteFallback", "Metaspace"}:
+            plain = {piece: id for piece, id in vocabulary.items() if id not in special}
+            return cls.from_sentencepiece(plain, verbatim=verbatim)
+        return None
 
     @classmethod
     def _spelt_by(
@@ -260,3 +277,47 @@ def byte_alphabet() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {
         chr(256 + rank): byte for rank, byte in enumerate(others)
     }
+
+
+def anchors_of_encoding(text: str, encoding: Any, table: ByteTable | None) -> Anchors:
+    """Return the anchors of the tokens of a `tokenizers.Encoding`, without padding.
+
+    Offsets may be trimmed of white space: bytes are exact, where they spell the text.
+    """
+    real = np.array(encoding.attention_mask, dtype=bool)
+    if table is not None:
+        ids = np.array(encoding.ids, dtype=np.int64)[real]
+        for prefix in (0, 1):
+            anchors, exact = table.anchors_of_parts([text], ids, [len(ids)], [prefix])
+            if exact[0]:
+                return anchors
+    return anchors_from_offsets(text, np.array(encoding.offsets).reshape(-1, 2)[real])
+
+
+def segment_ids(
+    texts: str | Sequence[str], tokenizer: Any, *, segmenter: Segmenter
+) -> dict[str, Any]:
+    """Return tokens and their segments: for a text arrays [tokens], for texts lists of arrays.
+
+    tokenizer: a `tokenizers.Tokenizer`, or a fast one of transformers. input_ids, inter_ids (number
+    of the segment) and intra_ids (place in it) are int64, segment_marks uint8, as `mark` has them.
+
+    >>> dataset.map(segment_ids, batched=True, input_columns="text",
+    ...             fn_kwargs={"tokenizer": tokenizer, "segmenter": Sentences()})
+    """
+    fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    table = ByteTable.of_tokenizer(fast)
+    rows = [texts] if isinstance(texts, str) else [*texts]
+    made: dict[str, list[Any]] = {
+        name: [] for name in ("input_ids", "segment_marks", "inter_ids", "intra_ids")
+    }
+    for text, encoding in zip(rows, fast.encode_batch(rows), strict=True):
+        marks = mark(anchors_of_encoding(text, encoding, table), (segmenter.cut(text),))
+        starts, places = marks & SEGMENT > 0, np.arange(len(marks))
+        real = np.array(encoding.attention_mask, dtype=bool)
+        made["input_ids"].append(np.array(encoding.ids, dtype=np.int64)[real])
+        made["segment_marks"].append(marks)
+        made["inter_ids"].append(np.cumsum(starts) - 1)
+        first = np.maximum.accumulate(np.where(starts, places, 0))
+        made["intra_ids"].append(places - first)
+    return {name: held[0] for name, held in made.items()} if isinstance(texts, str) else made

@@ -68,6 +68,7 @@ PUBLIC = {
         "mark",
         "official_marks",
         "route",
+        "segment_ids",
     ],
     "bipe": ["Cache", "Carry", "Decoder", "DecoderConfig", "Positions"],
     "bipe.encodings": [

@@ -22,8 +22,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from bipe.build import TARGET, build
-from segmenters import IdTable, Levels, Segmenter, TokenMarker, anchors_from_offsets, mark
-from segmenters.align import ByteTable
+from segmenters import ByteTable, IdTable, Levels, Segmenter, TokenMarker, mark
+from segmenters.align import anchors_of_encoding
 
 logger = logging.get_logger(__name__)
 FILE = "segmenter.json"
@@ -91,21 +91,9 @@ class SegmentingTokenizer(_WithSegmenter):
     def _marks(self, encoding: Any, text: str, cuts: Sequence[np.ndarray]) -> np.ndarray:
         """Return the marks of an encoding, zero for padding."""
         real = np.array(encoding.attention_mask, dtype=bool)
-        ids = np.array(encoding.ids, dtype=np.int64)[real]
-        offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[real]
         marks = np.zeros(len(real), dtype=np.uint8)
-        marks[real] = mark(self._anchors(text, ids, offsets), cuts)
+        marks[real] = mark(anchors_of_encoding(text, encoding, self._table), cuts)
         return marks
-
-    def _anchors(self, text: str, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        # Offsets may be trimmed of white space: bytes are exact, where they spell the text.
-        table = self._table
-        if table is not None:
-            for prefix in (0, 1):
-                anchors, exact = table.anchors_of_parts([text], ids, [len(ids)], [prefix])
-                if exact[0]:
-                    return anchors
-        return anchors_from_offsets(text, offsets)
 
     def _pad(self, encoded_inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Pad as the base does, and marks with zeros."""
@@ -121,18 +109,7 @@ class SegmentingTokenizer(_WithSegmenter):
     @cached_property
     def _table(self) -> ByteTable | None:
         """The bytes of each id, for vocabularies that spell texts byte by byte."""
-        definition = json.loads(self.backend_tokenizer.to_str())
-        decoder = definition["decoder"] or {}
-        steps = {step["type"] for step in decoder.get("decoders", [decoder]) if step}
-        vocabulary, added = self.get_vocab(), self.added_tokens_decoder
-        special = [id for id, token in added.items() if token.special]
-        verbatim = [id for id, token in added.items() if not token.special]
-        if "ByteLevel" in steps:
-            return ByteTable.from_vocabulary(vocabulary, special=special, verbatim=verbatim)
-        if steps & {"ByteFallback", "Metaspace"}:
-            plain = {piece: id for piece, id in vocabulary.items() if id not in special}
-            return ByteTable.from_sentencepiece(plain, verbatim=verbatim)
-        return None
+        return ByteTable.of_tokenizer(self.backend_tokenizer)
 
     def pieces(self) -> tuple[bytes, ...]:
         """Return the bytes of text of each id, or what it adds after a word; empty if special."""

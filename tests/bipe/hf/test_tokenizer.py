@@ -2,6 +2,7 @@
 
 import json
 
+import datasets
 import numpy as np
 import pytest
 import tokenizers
@@ -11,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
 from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments, SegmentingTokenizer
-from segmenters import Levels, Lines, Newline, Sentences, mark
+from segmenters import Levels, Lines, Newline, Sentences, mark, segment_ids
 from segmenters.align import anchors_from_offsets
 from tests.bipe.hf.conftest import filled, model_of
 
@@ -275,3 +276,29 @@ def test_several_levels_are_marked_and_followed():
     at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=2)
     logits = model.model.logits(written, at)[0, len(row) - 9 : -1]
     assert logits.argmax(-1).tolist() == row[-8:]
+
+
+@pytest.mark.parametrize("segmenter", [Sentences(), Lines()], ids=repr)
+def test_segment_ids_are_those_of_the_tokenizer_with_segments(fast, segmenter):
+    tokenizer = tokenizer_of(fast, segmenter)
+    expected = tokenizer(TEXTS)
+    plain = PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="<pad>")
+    plain(TEXTS[:2], padding=True)  # leaves padding switched on
+    for own in (fast, plain):
+        made = segment_ids(TEXTS, own, segmenter=segmenter)
+        alone = segment_ids(TEXTS[0], own, segmenter=segmenter)
+        for name in ("input_ids", "segment_marks"):
+            assert [row.tolist() for row in made[name]] == expected[name]
+            assert np.array_equal(alone[name], made[name][0])
+    for row in range(3):
+        at = Positions.from_marks(torch.from_numpy(made["segment_marks"][row])[None])
+        assert made["inter_ids"][row].tolist() == at.inter[0].tolist()
+        assert made["intra_ids"][row].tolist() == at.intra[0].tolist()
+
+
+def test_segment_ids_map_a_dataset(fast):
+    given = {"tokenizer": fast, "segmenter": Sentences()}
+    table = datasets.Dataset.from_dict({"text": TEXTS[:2]})
+    mapped = table.map(segment_ids, batched=True, input_columns="text", fn_kwargs=given)
+    made = segment_ids(TEXTS[:2], **given)
+    assert mapped["intra_ids"][:] == [row.tolist() for row in made["intra_ids"]]
