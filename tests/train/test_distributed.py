@@ -25,7 +25,7 @@ from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
-LIMIT_S = 150
+LIMIT_S = 400
 RUNS = ("bipe_rope", "alibi")
 
 

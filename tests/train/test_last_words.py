@@ -12,7 +12,7 @@ from train.disk.files import read_numbers
 from train.fit.runs import METRICS
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 120
+LIMIT_S = 300
 ENDS = "from train.stop import end_process; end_process(75, 'lost', before=lambda: {})"
 TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
 

@@ -18,7 +18,7 @@ from train.fit import runs
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("standin_slurm.py")
-LIMIT_S = 240
+LIMIT_S = 500
 
 
 @pytest.fixture

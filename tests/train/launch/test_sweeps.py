@@ -84,7 +84,7 @@ def start(*words, data, out, **environ):
     study = ("experiment=smoke", f"data={data}", f"out={out}")
     command = [sys.executable, "-m", "train.cli", "pretrain", "-m", *study, *words]
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environ, cwd=out, timeout=280
+        command, capture_output=True, text=True, env=environ, cwd=out, timeout=500
     )
     return done.returncode, done.stderr
 

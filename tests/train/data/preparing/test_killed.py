@@ -23,7 +23,7 @@ from train.data.reading.documents import SPLITS
 from train.data.store.shards import open_dataset
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-PATIENCE = 60  # seconds
+PATIENCE = 200  # seconds
 
 
 @pytest.fixture(scope="module")
