@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from bipe.sealing import sealed
 from tests.train.studies import Crash, crashing, curve, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
+from train.fit.machine import precision_of
 from train.fit.record import read_sessions
 
 
@@ -192,7 +194,7 @@ def test_the_session_of_a_killed_process_is_completed_by_the_next(run, smoke):
 
 
 def test_a_resumed_run_keeps_its_precision_and_another_is_told(run, smoke, monkeypatch, capsys):
-    monkeypatch.setattr("train.fit.machine.fast_precision", lambda: "bf16-mixed")
+    monkeypatch.setattr("train.fit.machine.fast_precision", lambda width, alone: "bf16-mixed")
     interrupted(run)
     pretrain(*smoke, "trainer=auto", "trainer.accelerator=cpu")
     assert read_sessions(run)[-1]["precision"] == "32-true"
@@ -202,3 +204,18 @@ def test_a_resumed_run_keeps_its_precision_and_another_is_told(run, smoke, monke
     assert read_sessions(run)[-1]["precision"] == "bf16-mixed"
     told = 'trainer.precision was "32-true", is "bf16-mixed" from step 4 on'
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("half", "alone", "chosen"),
+    [(0.5, True, "32-true"), (1.05, True, "32-true"), (2, True, "bf16-mixed"),
+     (0.5, False, "bf16-mixed")],
+)  # fmt: skip
+def test_a_cpu_trains_in_the_precision_whose_products_are_faster(monkeypatch, half, alone, chosen):
+    """Processes that train together cannot measure: they could choose differently."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: True)
+    rates = {torch.float32: 1e9, torch.bfloat16: half * 1e9}
+    monkeypatch.setattr("train.fit.machine.product_rate", lambda dtype, width: rates[dtype])
+    assert precision_of("auto", resumed=None, alone=alone) == chosen
+    assert precision_of("bf16", resumed=None) == "bf16-mixed"

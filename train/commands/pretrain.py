@@ -65,8 +65,14 @@ def fit_of(
 ) -> Fit:
     """Return how the run trains. best: keep the weights of the lowest validation loss."""
     resumed = folder if config.if_exists in RESUMES else None
-    precision = precision_of(config.trainer.get("precision", "auto"), resumed=resumed)
-    trainer = placed(config.trainer, world()) | {"precision": precision}
+    trainer = placed(config.trainer, world())
+    precision = precision_of(
+        trainer.get("precision", "auto"),
+        resumed=resumed,
+        width=int(config.model.get("width", 768)),
+        alone=trainer.get("devices") in (1, "1") and trainer.get("num_nodes", 1) == 1,
+    )
+    trainer |= {"precision": precision}
     config = replace(config, trainer=trainer)
     made = {
         "optimizer": config.build("optimizer"),

@@ -16,6 +16,7 @@ linear bias skips, which depends on the weights.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bipe.decoder import DecoderConfig
 
+_TIMES, _SECONDS = 5, 0.025  # the least of a measured product
 TRAINING = 3  # a forward pass, and a backward one of twice its work
 # Dense bfloat16 operations per second by the makers' data sheets, by what is in the device's name;
 # the first that fits. (RTX 4090: with sums in float32.)
@@ -106,6 +108,19 @@ def peak_flops(device: str) -> float | None:
     named = device.casefold()
     found = (peak for key, peak in PEAK.items() if all(w in named for w in key.casefold().split()))
     return next(found, None)
+
+
+def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -> float:
+    """Return the operations per second of products of 768 tokens with square weights."""
+    x, weight = (torch.ones(rows, width, dtype=dtype, device=device) for rows in (768, width))
+    times: list[float] = []
+    while len(times) < _TIMES or sum(times) < _SECONDS:
+        begin = time.perf_counter()
+        (x @ weight)[0, 0].item()  # waits for the device
+        times.append(time.perf_counter() - begin)
+        if sum(times) > 1:  # emulated
+            break
+    return 2 * len(x) * width**2 / min(times)
 
 
 def counter() -> FlopCounterMode:

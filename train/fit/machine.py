@@ -1,6 +1,7 @@
 """The machine that a run is on: what it is, its devices, and which precision is fast there."""
 
 import datetime
+import logging
 import os
 import platform
 import subprocess
@@ -15,25 +16,41 @@ import torch
 
 from bipe import __version__
 from train.errors import ConfigError, UserError
+from train.fit.flops import product_rate
 from train.fit.runs import CONFIG, read_config
 from train.ranks import World
 
+log = logging.getLogger("bipe")
+_GAIN = 1.1  # of bfloat16 products, so that they pay for the casts of autocast
 _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to the machine
 
 
-def fast_precision() -> str:
-    """Return "bf16-mixed" if bfloat16 is native; emulated on a CPU, it is slower than float32."""
+def fast_precision(width: int = 768, *, alone: bool = True) -> str:
+    """Return "bf16-mixed" where bfloat16 is native and products in it are faster, else "32-true".
+
+    A CPU may have it and take twice the time of float32, so products as in a model of this width
+    are timed there. alone: False for one of several processes, which must all choose the same.
+    """
     if torch.cuda.is_available():
         native = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return "bf16-mixed" if native else "32-true"
+        return "bf16-mixed" if native else "32-true"
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    if not native or not alone:
+        return "bf16-mixed" if native else "32-true"
+    full, half = (product_rate(dtype, width=width) for dtype in (torch.float32, torch.bfloat16))
+    chosen = "bf16-mixed" if half > _GAIN * full else "32-true"
+    log.info(
+        "precision: %s, since products take %.0f GFLOP/s in float32 and %.0f in bfloat16",
+        chosen, full / 1e9, half / 1e9,
+    )  # fmt: skip
+    return chosen
 
 
-def precision_of(asked: Any, *, resumed: Path | None) -> str:
+def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: bool = True) -> str:
     """Return the precision of a run; auto: that with which it began, or else the fast one.
 
-    resumed: the folder of the run, if it may be resumed. Raises ConfigError for other values.
+    resumed: the folder of the run, if it may be resumed. width, alone: see `fast_precision`. Raises
+    ConfigError for other values.
     """
     known = {None: "32-true", 32: "32-true", "32": "32-true", "bf16": "bf16-mixed"}
     known |= {name: name for name in ("32-true", "bf16-mixed", "auto")}
@@ -50,7 +67,7 @@ def precision_of(asked: Any, *, resumed: Path | None) -> str:
             first = began.get("precision") if isinstance(began, dict) else None
             if known.get(first, "auto") != "auto":
                 return known[first]
-    return fast_precision()
+    return fast_precision(width, alone=alone)
 
 
 def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:

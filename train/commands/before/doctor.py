@@ -29,13 +29,13 @@ from rich.markup import escape
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
 from train.errors import RunError, install_command
+from train.fit.flops import product_rate
 from train.fit.machine import environment, fast_precision
 from train.fit.watching.loggers import has_wandb_key
 from train.ranks import rank, world
 
 EXIT_FAULTS = 1
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-_SIZE, _TIMES = 1024, 4  # of the products that measure a precision
 _MEGABYTE, _WRITTEN = 1 << 20, 32  # megabytes written to measure a disk
 _LITTLE, _SLOW = 5e9, 50e6  # bytes free, bytes per second: below these a disk is warned of
 # Optional packages by extra: the module that shows that it is installed.
@@ -133,7 +133,9 @@ def _threads() -> Finding:
 def _precision() -> Finding:
     """Return the speed of products in both precisions, and which one trainings take."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    full, half = (_speed(device, dtype) for dtype in (torch.float32, torch.bfloat16))
+    full, half = (
+        product_rate(dtype, device=device) / 1e9 for dtype in (torch.float32, torch.bfloat16)
+    )
     chosen = fast_precision()
     text = f"{full:,.0f} GFLOP/s in float32, {half:,.0f} in bfloat16; trainings take {chosen}"
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
@@ -141,20 +143,6 @@ def _precision() -> Finding:
         return Finding(name="precision", status="ok", text=text)
     other = "32-true" if chosen == "bf16-mixed" else "bf16-mixed"
     return Finding(name="precision", status="warn", text=text, cure=f"trainer.precision={other}")
-
-
-def _speed(device: str, dtype: torch.dtype) -> float:
-    x = torch.ones(_SIZE, _SIZE, device=device, dtype=dtype)
-    times = []
-    for _ in range(_TIMES):
-        begin = time.perf_counter()
-        x @ x
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-        if sum(times) > 2:  # a precision that is emulated
-            break
-    return 2 * _SIZE**3 / min(times) / 1e9
 
 
 def disk(name: str, folder: Path) -> Finding:

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from bipe import DecoderConfig
 from train.disk.files import full_disk, read_numbers, sync, write_whole
-from train.fit.flops import peak_flops, step_flops
+from train.fit.flops import peak_flops, product_rate, step_flops
 
 COLUMNS = (
     "step",
@@ -177,7 +177,6 @@ def _short(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(f"{value:.6g}")
 
 
-_SIZE, _TIMES = 768, 5  # of the matrix product that measures a CPU
 _GIB = 1 << 30
 _CLEAR = Path("/proc/self/clear_refs")
 
@@ -255,10 +254,4 @@ def _peak(device: torch.device, *, half: bool) -> float | None:
         return peak_flops(torch.cuda.get_device_name(device)) if half else None
     if device.type != "cpu":
         return None
-    x = torch.ones(_SIZE, _SIZE, dtype=torch.bfloat16 if half else torch.float32)
-    times = []
-    for _ in range(_TIMES):
-        begin = time.perf_counter()
-        x @ x
-        times.append(time.perf_counter() - begin)
-    return 2 * _SIZE**3 / min(times)
+    return product_rate(torch.bfloat16 if half else torch.float32)
