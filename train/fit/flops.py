@@ -26,6 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bipe.decoder import DecoderConfig
 
 _TIMES, _SECONDS = 5, 0.025  # the least of a measured product
+_WORK = 768**3  # multiplications of it
 TRAINING = 3  # a forward pass, and a backward one of twice its work
 # Dense bfloat16 operations per second by the makers' data sheets, by what is in the device's name;
 # the first that fits. (RTX 4090: with sums in float32.)
@@ -111,8 +112,12 @@ def peak_flops(device: str) -> float | None:
 
 
 def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -> float:
-    """Return the operations per second of products of 768 tokens with square weights."""
-    x, weight = (torch.ones(rows, width, dtype=dtype, device=device) for rows in (768, width))
+    """Return the operations per second of products of tokens with square weights.
+
+    Narrow ones have more tokens, so that each takes some milliseconds, whatever else runs.
+    """
+    tokens = max(1, _WORK // width**2)
+    x, weight = (torch.ones(rows, width, dtype=dtype, device=device) for rows in (tokens, width))
     times: list[float] = []
     while len(times) < _TIMES or sum(times) < _SECONDS:
         begin = time.perf_counter()
