@@ -61,7 +61,10 @@ def generate_text(config: Config) -> list[Written]:
     trained = find_model(options, allowed=config.allowed)
     trained.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
     sets = None if _is_whole(trained, options) else _data_of(trained, options)
-    tokenizer = LoadTokenizer(path=trained.folder if sets is None else sets.folder).build()
+    begins = sets is None and "bos_id" in (trained.notes.get("tokenizer") or {})
+    tokenizer = LoadTokenizer(
+        path=trained.folder if sets is None else sets.folder, bos="document" if begins else "none"
+    ).build()
     if sets is not None:
         trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
@@ -85,7 +88,7 @@ def _shown(
     prompt: str,
     options: Generate,
 ) -> list[Written]:
-    ((ids, _),) = tokenizer.encode_batch([prompt])
+    ((ids, _),) = tokenizer.encode_documents([prompt])
     if not len(ids):
         raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
     pieces, begin = tokenizer.pieces(), time.monotonic()

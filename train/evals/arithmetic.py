@@ -154,7 +154,9 @@ def counted(
     """Return (number right, total) for answers, steps and tokens."""
     answers = steps = reductions = right = total = 0
     ordered = sorted(problems, key=lambda problem: len(problem.text))  # little padding
-    longest = max(len(ids) for ids, _ in tokenizer.encode_batch([each.text for each in ordered]))
+    longest = max(
+        len(ids) for ids, _ in tokenizer.encode_documents([each.text for each in ordered])
+    )
     size = max(1, tokens_per_batch // (longest + 1))
     for start in range(0, len(ordered), size):
         batch = ordered[start : start + size]
@@ -176,7 +178,7 @@ def written(
     model: Decoder, problems: Sequence[Problem], task: Task, tokenizer: Tokenizer
 ) -> list[str]:
     """Return what the model writes after the '=' of each problem, up to the end of the document."""
-    asked = tokenizer.encode_batch([problem.expression + EQUALS for problem in problems])
+    asked = tokenizer.encode_documents([problem.expression + EQUALS for problem in problems])
     marker = TokenMarker(segmenter=task.segmenter, pieces=tokenizer.pieces())
     found = generate(
         model,
@@ -219,7 +221,7 @@ def right_tokens(
 ) -> tuple[int, int]:
     """Return how many tokens after the first '=' are predicted correctly, and their number."""
     texts = [problem.text for problem in problems]
-    encoded = tokenizer.encode_batch(texts)
+    encoded = tokenizer.encode_documents(texts)
     width = max(len(ids) for ids, _ in encoded) + 1
     tokens = np.full((len(texts), width), tokenizer.eos_id, np.int64)
     marks = np.zeros((len(texts), width), np.uint8)

@@ -47,21 +47,22 @@ def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) ->
     import tokenizers
 
     text = (sets.folder / TOKENIZER).read_text(encoding="utf-8")
-    eos = str(tokenizers.Tokenizer.from_str(text).id_to_token(sets.tokenizer["eos_id"]))
+    spoken = tokenizers.Tokenizer.from_str(text)
+    eos, begins = str(spoken.id_to_token(sets.tokenizer["eos_id"])), sets.tokenizer.get("bos_id")
+    bos = None if begins is None else spoken.id_to_token(begins)
     definition = json.loads(text)
     if definition.get("post_processor") is not None:  # training adds nothing around texts
         text = json.dumps(definition | {"post_processor": None}, ensure_ascii=False)
-    files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, max_length=max_length)}
+    files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, bos, max_length=max_length)}
     held = notes_of_data(sets, sources)["documents"].values()
     cutters = {as_json(source["segmenter"]) for source in held}
     return files | ({SEGMENTER: cutters.pop()} if len(cutters) == 1 else {})
 
 
-def tokenizer_config(eos: str, *, max_length: int) -> str:
+def tokenizer_config(eos: str, bos: str | None, *, max_length: int) -> str:
     """Return tokenizer_config.json: padding, at the left as generation needs it, is the end."""
-    return as_json(
-        {"eos_token": eos, "pad_token": eos, "padding_side": "left", "model_max_length": max_length}
-    )
+    named = {"eos_token": eos, "pad_token": eos} | ({"bos_token": bos} if bos else {})
+    return as_json(named | {"padding_side": "left", "model_max_length": max_length})
 
 
 def as_json(value: Any) -> str:

@@ -159,7 +159,8 @@ def to_bipe(
     spoken = _tokenizer(tokenizer or folder, model)
     files = {} if tokenizer else read_files(folder)
     about = json.loads(files.get(TOKENIZER_CONFIG, "{}"))
-    standard = json.loads(tokenizer_config(spoken.eos, max_length=_longest(folder, config)))
+    longest = _longest(folder, config)
+    standard = json.loads(tokenizer_config(spoken.eos, spoken.bos, max_length=longest))
     files |= {TOKENIZER: spoken.json, TOKENIZER_CONFIG: as_json(standard | about)}
     if segmenter is not None:
         files[SEGMENTER] = as_json(built(segmenter, option="segmenter").fingerprint())
@@ -250,7 +251,7 @@ def _spoken(
     longest = int(run.notes.get("row_length") or 1024)
     if wish is not None:
         found = _tokenizer(wish, run.model)
-        config = tokenizer_config(found.eos, max_length=longest)
+        config = tokenizer_config(found.eos, found.bos, max_length=longest)
         return {**files, TOKENIZER: found.json, TOKENIZER_CONFIG: config}, found
     if TOKENIZER in files:
         return files, _tokenizer(run.folder, run.model)

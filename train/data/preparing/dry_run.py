@@ -75,7 +75,7 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
     tokens, segments = 0, np.zeros(len(names), dtype=np.int64)
     done = Shares()
     began = time.process_time()
-    for document, (ids, anchors) in zip(sample, tokenizer.encode_batch(texts), strict=True):
+    for document, (ids, anchors) in zip(sample, tokenizer.encode_documents(texts), strict=True):
         chosen = source.segmenter_of(document)
         with tallied() as rules:
             levels = source.kept.around(chosen).levels_of_tokens(document.text, anchors)

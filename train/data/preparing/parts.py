@@ -50,7 +50,7 @@ class PartWriter(ExitStack):
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
         first = not self.kept.in_tokens
         levels = [self._cut(document) if first else None for document in batch][::-1]
-        encoded = self.tokenizer.encode_batch([document.text for document in batch])[::-1]
+        encoded = self.tokenizer.encode_documents([document.text for document in batch])[::-1]
         for document in batch:
             if document.id in self.split.named:
                 self.seen.add(document.id)

@@ -142,7 +142,7 @@ def _plan(
     found = read_json(part / _PLAN) or {}
     if found.get("digest") == digest:
         fast = tokenizers.Tokenizer.from_str(found["tokenizer"])
-        tokenizer = Tokenizer(fast=fast, eos=found["eos"])
+        tokenizer = Tokenizer(fast=fast, eos=found["eos"], bos=found.get("bos"))
     else:
         folder.clear(part)
         parts = {
@@ -151,7 +151,7 @@ def _plan(
         }
         meter.start("tokenizer")
         tokenizer = corpus.tokenizer.build(corpus.texts)
-        made = {"tokenizer": tokenizer.json, "eos": tokenizer.eos}
+        made = {"tokenizer": tokenizer.json, "eos": tokenizer.eos, "bos": tokenizer.bos}
         found = {"digest": digest, "parts": parts, **made}
         write_whole(part / _PLAN, json.dumps(found))
         meter.finish()

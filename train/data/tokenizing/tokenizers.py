@@ -75,18 +75,21 @@ class _Part(NamedTuple):
 
 
 class Tokenizer:
-    """A fast tokenizer; eos ends documents. DataError if tokens cannot be mapped to characters."""
+    """A fast tokenizer; eos ends documents, and bos, a special token, begins them if it is given.
+
+    DataError if tokens cannot be mapped to characters.
+    """
 
     rule: ChunkRule
     spelling: Spelling | None
 
-    def __init__(self, *, fast: tokenizers.Tokenizer, eos: str) -> None:
+    def __init__(self, *, fast: tokenizers.Tokenizer, eos: str, bos: str | None = None) -> None:
         definition = json.loads(fast.to_str())
         # These would make encoding lossy or random.
         definition["truncation"] = definition["padding"] = None
         if "dropout" in definition["model"]:
             definition["model"]["dropout"] = None
-        self._set(json.dumps(definition, ensure_ascii=False), eos)
+        self._set(json.dumps(definition, ensure_ascii=False), eos, bos)
         if not all(map(self._rule_holds, SAMPLES)):
             self.rule = ChunkRule(name=None, reason=f"{self.rule.name} changes ids of the sample")
         fault = offset_fault(self.fast, self._definition)
@@ -95,8 +98,8 @@ class Tokenizer:
         if fault and (self.spelling is None or self.spelling.ascii_only):
             raise DataError(f"the tokens cannot be mapped to the text: {fault}")
 
-    def _set(self, definition: str, eos: str) -> None:
-        self.json, self.eos = definition, eos
+    def _set(self, definition: str, eos: str, bos: str | None) -> None:
+        self.json, self.eos, self.bos = definition, eos, bos
         self._definition = json.loads(definition)
         # Nothing is added around texts here, and a post-processor may trim offsets.
         bare = self._definition | {"post_processor": None}
@@ -111,15 +114,18 @@ class Tokenizer:
         self.eos_id: int = eos_id
         self.vocab_size = max(self.fast.get_vocab().values()) + 1
         self._special, self._spelled = self._specials()
+        self.bos_id = None if bos is None else self.fast.token_to_id(bos)
+        if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
+            raise DataError(f"bos={bos} is no special token of the vocabulary; set bos=none")
         self.spelling = spelling(self._definition, self.fast.get_vocab())
         self.rule = chunk_rule(bare)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.json, self.eos, self.rule, self.spelling is not None
+        return self.json, self.eos, self.bos, self.rule, self.spelling is not None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        definition, eos, rule, has_table = state
-        self._set(definition, eos)
+        definition, eos, bos, rule, has_table = state
+        self._set(definition, eos, bos)
         self.rule = rule
         self.spelling = self.spelling if has_table else None
 
@@ -149,6 +155,26 @@ class Tokenizer:
             return None
         return twin
 
+    def encode_documents(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return ids and anchors as `encode_batch`, each text with tokens after the bos, if any.
+
+        Its anchor is the first character, so that it begins the first segment of the document.
+        """
+        made = self.encode_batch(texts)
+        if self.bos_id is None:
+            return made
+        return [
+            (np.insert(ids, 0, self.bos_id), np.insert(anchors, 0, 0))
+            if len(ids)
+            else (ids, anchors)
+            for ids, anchors in made
+        ]
+
+    @property
+    def opening(self) -> np.ndarray:
+        """Return the ids that every document begins with, int64 [0 or 1]."""
+        return np.array([] if self.bos_id is None else [self.bos_id], dtype=np.int64)
+
     def decode(self, ids: Iterable[int]) -> str:
         return self.fast.decode([int(id) for id in ids], skip_special_tokens=False)
 
@@ -175,7 +201,7 @@ class Tokenizer:
             "sha256": hashlib.sha256(self.json.encode()).hexdigest(),
             "vocab_size": self.vocab_size,
             "eos_id": self.eos_id,
-        }
+        } | ({} if self.bos_id is None else {"bos_id": self.bos_id})
 
     def parts(self, texts: Sequence[str], *, at_least: int | None = None) -> Iterator[_Part]:
         """Cut texts where encoding the parts gives the ids of the whole."""

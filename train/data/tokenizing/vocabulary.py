@@ -30,6 +30,7 @@ from train.errors import DataError
 NORMALISERS = ("keep", "drop", "refuse")
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
+_BOS = ("none", "document")
 _SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
 _BYTES = 256
 # Yields texts to train on, about so many characters per source.
@@ -117,14 +118,19 @@ class LoadTokenizer:
     this tokenizer know; tokens are mapped to the original text, but ids no longer spell it, so bits
     per byte count the bytes that ids do spell), "drop" it, or "refuse" such a tokenizer.
     pattern: how tiktoken files split text: gpt2, r50k, p50k, cl100k, o200k, or an expression.
+    bos: "document": each document begins with the bos_token of tokenizer_config.json, or with what
+    the tokenizer puts before texts; "none": it does not, unless prepared data in the folder do.
     """
 
     path: str | Path
     eos: str | None = None
     normaliser: str = "keep"
     pattern: str | None = None
+    bos: str = "none"
 
     def __post_init__(self) -> None:
+        if self.bos not in _BOS:
+            raise DataError(f"bos must be {' or '.join(_BOS)}, was: {self.bos}")
         if self.normaliser not in NORMALISERS:
             raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
 
@@ -146,7 +152,8 @@ class LoadTokenizer:
             definition["normalizer"] = kept if marking else None
             fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
         try:
-            return Tokenizer(fast=fast, eos=self.eos or self._end(fast, file))
+            eos, bos = self.eos or self._end(fast, file), self._begin(fast, file)
+            return Tokenizer(fast=fast, eos=eos, bos=bos)
         except DataError as fault:
             cure = ". Set normaliser=drop to encode the text as it is" if changing else ""
             raise DataError(f"path={self.path}: {fault}{cure}") from None
@@ -156,16 +163,27 @@ class LoadTokenizer:
         beside = (CONFIG, "merges.txt") if file.name == "vocab.json" else (CONFIG,)
         files = [file, *filter(Path.exists, map(file.parent.joinpath, beside))]
         digest = hashlib.sha256(b"".join(map(Path.read_bytes, files)))
-        if (prepared := _prepared_end(file)) is not None:
+        if (prepared := _prepared(file).get("eos_id")) is not None:
             digest.update(str(prepared).encode())
         given = {key: value for key, value in asdict(self).items() if key != "path"}
+        if self.bos == "none":
+            del given["bos"]
         return {"tokenizer": "LoadTokenizer", "sha256": digest.hexdigest(), **given}
 
+    def _begin(self, fast: tokenizers.Tokenizer, file: Path) -> str | None:
+        if (prepared := _prepared(file).get("bos_id")) is not None:
+            return fast.id_to_token(prepared)
+        if self.bos == "none":
+            return None
+        around = [fast.id_to_token(id) for id in fast.encode("").ids]
+        if not (piece := _named(file, "bos_token") or next(iter(around), None)):
+            raise DataError("no piece that begins a document is known; set bos=none")
+        return str(piece)
+
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
-        prepared = _prepared_end(file)
+        prepared = _prepared(file).get("eos_id")
         chosen = None if prepared is None else fast.id_to_token(prepared)
-        named = _config(file).get("eos_token")
-        named = named.get("content") if isinstance(named, dict) else named
+        named = _named(file, "eos_token")
         known = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
         if not (end := chosen or named or next(known, None)):
             raise DataError("no piece that ends a document is known; set eos=PIECE")
@@ -219,11 +237,17 @@ def _config(file: Path) -> dict[str, Any]:
     return found
 
 
-def _prepared_end(file: Path) -> int | None:
-    try:
-        return int((read_json(file.parent / "manifest.json") or {})["tokenizer"]["eos_id"])
-    except (ValueError, KeyError, TypeError):
-        return None
+def _named(file: Path, key: str) -> Any:
+    """Return a special token of tokenizer_config.json."""
+    named = _config(file).get(key)
+    return named.get("content") if isinstance(named, dict) else named
+
+
+def _prepared(file: Path) -> dict[str, int]:
+    """Return the ids that begin and end the documents of prepared data in the folder, if any."""
+    found = (read_json(file.parent / "manifest.json") or {}).get("tokenizer")
+    held = found if isinstance(found, dict) else {}
+    return {key: held[key] for key in ("bos_id", "eos_id") if isinstance(held.get(key), int)}
 
 
 def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:

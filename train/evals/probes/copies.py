@@ -47,25 +47,26 @@ class Repeat:
 
 def induction(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
     """Return random tokens that fill half of the context, twice; None without room."""
-    texts, size = hay.texts, length // 2
+    texts, opening = hay.texts, hay.texts.tokenizer.opening
+    size, rest = divmod(length - len(opening), 2)
     if size <= CUE:
         return None
     block = _random(texts, size, draw)
-    tokens = np.concatenate([_random(texts, length % 2, draw), block, block])
-    return Repeat(tokens, texts.marks(tokens), length % 2, length % 2 + size, size)
+    tokens = np.concatenate([opening, _random(texts, rest, draw), block, block])
+    return Repeat(tokens, texts.marks(tokens), length - 2 * size, length - size, size)
 
 
 def copy(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
     """Return a block at `depth` of held-out text, and again at the end; None without room."""
-    texts = hay.texts
-    room = length - 2 * BLOCK
+    texts, opening = hay.texts, hay.texts.tokenizer.opening
+    room = length - 2 * BLOCK - len(opening)
     if room < 0:
         return None
     block = _random(texts, BLOCK, draw)
     text, starts = hay.take(draw, room)
     place = int(starts[np.abs(starts - (depth or 0.0) * room).argmin()])
-    tokens = np.concatenate([text[:place], block, text[place:], block])
-    return Repeat(tokens, texts.marks(tokens), place, length - BLOCK, BLOCK)
+    tokens = np.concatenate([opening, text[:place], block, text[place:], block])
+    return Repeat(tokens, texts.marks(tokens), len(opening) + place, length - BLOCK, BLOCK)
 
 
 def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:

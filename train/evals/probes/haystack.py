@@ -63,13 +63,13 @@ class Texts:
 
 
 class Haystack:
-    """The tokens of a held-out split without ends of documents, read in a circle."""
+    """The tokens of a held-out split without ends (and bos) of documents, read in a circle."""
 
     def __init__(self, data: DataSet, *, texts: Texts, name: str = "") -> None:
         if not len(data.tokens):
             raise DataError(f"{data.folder}: has no tokens to hide anything in")
         self.data, self.texts, self.name = data, texts, name or data.name
-        self._eos = texts.tokenizer.eos_id
+        self._around = [texts.tokenizer.eos_id, *texts.tokenizer.opening]
         self.by_lines = self._by_lines(texts.pieces)
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class Haystack:
         while count:
             stop = min(len(self), start + count)
             part = np.asarray(self.data.tokens[start:stop]).astype(np.int64)
-            keep = part != self._eos
+            keep = ~np.isin(part, self._around)
             if start == 0 and stop == len(self) and not keep.any():
                 raise DataError(f"{self.data.folder}: holds nothing but ends of documents")
             ids.append(part[keep])

@@ -10,6 +10,8 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from bipe import Decoder
 from train.errors import DataError
 from train.evals.loop import Cell, Measurement, Subject
@@ -162,7 +164,9 @@ class Probe(Measurement):
 
     def _positions(self, model: Decoder, draws: list[Draw], of: partial[Row]) -> Iterator[Row]:
         length = of.keywords["length"]
-        texts = [self.hay.take(draw, length)[0] for draw in draws]
+        opening = self.hay.texts.tokenizer.opening
+        taken = [self.hay.take(draw, length - len(opening))[0] for draw in draws]
+        texts = [np.concatenate([opening, ids]) for ids in taken]
         marks = [self.hay.texts.marks(ids) for ids in texts]
         rows = max(1, self.plan.tokens_per_batch // length)
         note = f"{_TASKS[POSITIONS]} Means in octaves over {len(draws)} texts of {self.hay.name}."

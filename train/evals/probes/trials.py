@@ -132,6 +132,7 @@ def _among_hay(
         [f"{p.text}\n" if hay.by_lines else f" {p.text}" for p in draft.needles]
     )
     intro, question = hay.texts.encode([f"{draft.intro}\n", f"\n{draft.question}"])
+    intro = np.concatenate([hay.texts.tokenizer.opening, intro])
     room = length - len(intro) - len(question) - sum(map(len, stated))
     if room < 0:
         return None
@@ -168,10 +169,11 @@ def _in_lines(
     intro, question, *stated = hay.texts.encode(
         [f"\n{draft.intro}", f"\n{draft.question}", *(line.text for line in lines)]
     )
+    opening = hay.texts.tokenizer.opening
     left = length - len(intro) - len(question) - sum(map(len, stated))
-    if left < 0:
+    if left < len(opening):
         return None
-    before, _ = hay.take(draw, left)
+    before = np.concatenate([opening, hay.take(draw, left - len(opening))[0]])
     stops = left + len(intro) + np.cumsum([len(ids) for ids in stated]) - 1
     ends = [int(stop) for stop, line in zip(stops, lines, strict=True) if line.sought]
     return np.concatenate([before, intro, *stated, question]), ends

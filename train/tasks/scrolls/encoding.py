@@ -159,7 +159,7 @@ class Encoder:
     def prompts(self, examples: Sequence[Example]) -> Iterator[Encoded]:
         """Yield the examples for decoding, without outputs."""
         for batch in _batches(examples):
-            encoded = self.tokenizer.encode_batch([example.prompt for example in batch])
+            encoded = self.tokenizer.encode_documents([example.prompt for example in batch])
             yield from map(self._made, batch, encoded, itertools.repeat(None))
 
     def examples(self, examples: Sequence[Example]) -> Iterator[Encoded]:
@@ -172,7 +172,7 @@ class Encoder:
                         f"example {example.id}: its reference {told}: there is nothing to learn; "
                         "leave the row out"
                     )
-            prompts = self.tokenizer.encode_batch([example.prompt for example in batch])
+            prompts = self.tokenizer.encode_documents([example.prompt for example in batch])
             outputs = self.tokenizer.encode_batch([example.references[0] for example in batch])
             yield from map(self._made, batch, prompts, outputs)
 
