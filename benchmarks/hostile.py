@@ -31,7 +31,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from tests.segmenters.grammar import document
 
 # A growth above this is measured so many times again.
 _GROWTH, _AGAIN = 2.5, 3
+_KEPT = 10  # the slowest texts of each segmenter
 _LARGE = 50  # million characters, for which memory is estimated
 
 
@@ -98,13 +99,15 @@ def examined(segmenter: Segmenter, text: str, limit: float) -> tuple[float, str]
         return time.process_time() - begin, f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    took, finer = time.process_time() - begin, np.arange(len(text) + 1)
-    for cuts in levels:
-        if cuts[0] != 0 or cuts[-1] != len(text) or not (np.diff(cuts) > 0).all():
+    took, finer = time.process_time() - begin, set(range(len(text) + 1))
+    for level in levels:
+        cuts = level.tolist()  # for texts as short as these, sets are faster than arrays
+        own = set(cuts)
+        if cuts != sorted(own) or cuts[0] != 0 or cuts[-1] != len(text):
             return took, f"no tiling: {cuts}"
-        if not np.isin(cuts, finer).all():
-            return took, f"not nested: {cuts} in {finer}"
-        finer = cuts
+        if not own <= finer:
+            return took, f"not nested: {cuts} in {sorted(finer)}"
+        finer = own
     return took, ""
 
 
@@ -112,29 +115,67 @@ def _late(*_: object) -> None:
     raise TimeoutError("it took too long")
 
 
-def fuzz(known: dict[str, Sample], seeds: Iterable[int], limit: float, size: int) -> None:
-    """Cut the texts of the seeds by all segmenters; print faults, and what the slowest cost."""
-    signal.signal(signal.SIGVTALRM, _late)
-    faults, texts, keep = 0, 0, 10
-    slowest: dict[str, list[tuple[float, int]]] = {name: [] for name in known}
-    for seed in seeds:
-        text, texts = document(seed), texts + 1
-        if texts % 1000 == 0:
-            print(f"{texts} texts, {faults} faults", file=sys.stderr, flush=True)
-        for name, (segmenter, _) in known.items():
-            took, fault = examined(segmenter, text, limit)
-            if fault:
-                faults += 1
-                print(json.dumps({"segmenter": name, "seed": seed, "text": text, "fault": fault}))
-            elif len(text) > 50:
-                add = heapq.heappush if len(slowest[name]) < keep else heapq.heappushpop
-                add(slowest[name], (took / len(text), seed))
-    print(f"{texts} texts, {len(known)} segmenters, {faults} faults", flush=True)
+Slowest = dict[str, list[tuple[float, int]]]
+
+
+def fuzz(known: dict[str, Sample], seeds: range, limit: float, size: int) -> None:
+    """Cut the texts of the seeds by all segmenters; print faults, and what the slowest cost.
+
+    Each thousand has a process of its own: a loop in a library, where Python handles no signal,
+    ends that process, and is a fault like others.
+    """
+    context = multiprocessing.get_context("fork")
+    doing, results = context.Array("q", 2), context.SimpleQueue()
+    names, faults, seed = [*known], 0, seeds.start
+    slowest: Slowest = {name: [] for name in known}
+    while seed < seeds.stop:
+        some = range(seed, min(seed + 1000, seeds.stop))
+        child = context.Process(target=_fuzz_some, args=(known, some, limit, doing, results))
+        child.start()
+        child.join()
+        seed = some.stop
+        if child.exitcode:
+            at, rank = doing
+            seed, faults = at + 1, faults + 1
+            fault = f"a loop outside of Python: {signal.Signals(-child.exitcode).name}"
+            found = {"segmenter": names[rank], "seed": at, "text": document(at), "fault": fault}
+            print(json.dumps(found), flush=True)
+            continue
+        wrong, slow = results.get()
+        faults += wrong
+        for name, rows in slow.items():
+            slowest[name] = heapq.nlargest(_KEPT, slowest[name] + rows)
+        print(f"{seed - seeds.start} texts, {faults} faults", file=sys.stderr, flush=True)
+    print(f"{len(seeds)} texts, {len(known)} segmenters, {faults} faults", flush=True)
     for name, (segmenter, unit) in known.items():
         ordinary = seconds(segmenter, repeated(unit, size))
         texts_of = ((f"seed {seed}", repeated(document(seed), size)) for _, seed in slowest[name])
         if rows := [_costs(name, segmenter, ordinary, *item) for item in texts_of]:
             report(rows, worst=3)
+
+
+def _fuzz_some(
+    known: dict[str, Sample], seeds: range, limit: float, doing: Any, results: Any
+) -> None:
+    """Cut some texts; note what is being done, and put faults and slowest texts in `results`."""
+    signal.signal(signal.SIGVTALRM, _late)
+    faults, slowest = 0, Slowest({name: [] for name in known})
+    for seed in seeds:
+        text = document(seed)
+        for rank, (name, (segmenter, _)) in enumerate(known.items()):
+            doing[:] = seed, rank
+            # Time of the processor that nothing but a native loop can use up; it ends the process.
+            signal.setitimer(signal.ITIMER_PROF, 5 * limit)
+            took, fault = examined(segmenter, text, limit)
+            if fault:
+                faults += 1
+                found = {"segmenter": name, "seed": seed, "text": text, "fault": fault}
+                print(json.dumps(found), flush=True)
+            elif len(text) > 50:
+                add = heapq.heappush if len(slowest[name]) < _KEPT else heapq.heappushpop
+                add(slowest[name], (took / len(text), seed))
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    results.put((faults, slowest))
 
 
 def files(folders: list[Path], limit: float) -> None:
@@ -180,7 +221,7 @@ def memory(name: str, millions: float) -> tuple[float, float, float]:
     """Megabytes beyond the text for its cuts and for those of all levels; segments."""
     segmenter, unit = samples()[name]
     segmenter.levels(unit)
-    text = repeated(unit, int(millions * 1_000_000))
+    text = unit * int(millions * 1_000_000 / len(unit))  # no slice, whose copy would be the peak
     before = _peak()
     count, own = len(segmenter.cut(text)) - 1, _peak() - before
     segmenter.levels(text)

@@ -114,7 +114,7 @@ def nested(ends: Iterable[Iterable[int] | Cuts], length: int, *, count: int) -> 
         if levels:
             finer = levels[-1]
             cuts = finer[np.searchsorted(finer, cuts)]
-            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
+            cuts = np.concatenate((cuts[:1], cuts[1:][cuts[1:] > cuts[:-1]]))
         levels.append(cuts)
     return tuple(levels)
 

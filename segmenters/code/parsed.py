@@ -106,6 +106,14 @@ def _grammar(language: str) -> tuple[Any, Kinds]:
     return grammar, kinds_of(TABLES[language], grammar)
 
 
+def _held(lines: Cuts, *starts: array[int]) -> Cuts:
+    """Return the starts of the segments that hold these starts of lines."""
+    held = np.zeros(len(lines), dtype=np.bool_)
+    for some in starts:
+        held[np.searchsorted(lines, np.asarray(some), side="right") - 1] = True
+    return lines[held]
+
+
 class _Reading:
     """A text in UTF-8 and its physical lines, parsed piece by piece; no tree is kept."""
 
@@ -138,8 +146,8 @@ class _Reading:
             codes = self._codes[start:stop]
             closes[first:last] = closing(tree, self._kinds, codes, ends, functions)
             if functions is not None:
-                outer.extend(start + place for place in definitions(tree.root_node, self._kinds))
-                inner.extend(start + place for place in methods(functions, self._kinds))
+                outer.frombytes(self._starts(start, definitions(tree.root_node, self._kinds)))
+                inner.frombytes(self._starts(start, methods(functions, self._kinds)))
         lines = np.zeros(np.count_nonzero(closes) + 1, dtype=np.int64)
         lines[1:] = self._character_ends[closes]
         del closes
@@ -149,7 +157,7 @@ class _Reading:
         tally(TOO_HARD, size - parsed - minified)
         if not self._coarse:
             return lines[1:], _NONE, _NONE
-        return lines[1:], self._held(inner + outer, lines), self._held(outer, lines)
+        return lines[1:], _held(lines, outer, inner), _held(lines, outer)
 
     def _start(self, row: int) -> int:
         """Return where a physical line starts, in characters."""
@@ -174,18 +182,18 @@ class _Reading:
         added = np.fromiter(found, dtype=np.int64)
         return np.union1d(lines, added), sum(last - first for first, last in spans)
 
-    def _held(self, places: array[int], lines: Cuts) -> Cuts:
-        """Return the starts of the segments that hold the lines of these places, in bytes."""
-        rows = np.searchsorted(self._ends, np.asarray(places), side="right")
+    def _starts(self, piece: int, places: list[int]) -> bytes:
+        """Return where the lines of places in a piece start: int64 [places], characters."""
+        rows = np.searchsorted(self._ends, np.array(places, dtype=np.int64) + piece, side="right")
         starts = np.zeros(len(rows), dtype=np.int64)
         starts[rows > 0] = self._character_ends[rows[rows > 0] - 1]
-        return np.unique(lines[np.searchsorted(lines, starts, side="right") - 1])
+        return starts.tobytes()
 
     def pieces(self) -> Iterator[tuple[int, int, Any]]:
         """Yield start, stop and tree of each piece that has one."""
         seams = Seams(self._codes, self._ends)
         bounds = seams.bounds
-        long = np.flatnonzero(np.diff(bounds) > _LONG_LINE)
+        long = np.flatnonzero(bounds[1:] - bounds[:-1] > _LONG_LINE)
         start = 0
         for stop, following in [
             *zip(bounds[long], bounds[long + 1], strict=True),

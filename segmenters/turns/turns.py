@@ -10,14 +10,16 @@ closes a turn to its last segment. The text of a turn is cut as if it were alone
 templates that the models are published with.
 """
 
+from __future__ import annotations
+
 import re
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
-import numpy as np
-
-from segmenters.base import Cuts, Machine, Segmenter, require_type
+from segmenters.base import Machine, Segmenter, require_type
 from segmenters.documents.looks import looks_like
 from segmenters.documents.mixed import Mixed, versions_of
 from segmenters.places import SPACE, past
@@ -104,28 +106,26 @@ class Turns(Segmenter):
         kinds = {"of": self.of} if self.of else {kind: _of_kind(kind) for kind in _KINDS}
         return versions_of(kinds)
 
-    def _ends(self, text: str) -> Cuts:
+    def _ends(self, text: str) -> array[int]:
         return self._levels(text)[0]
 
-    def _levels(self, text: str) -> tuple[Cuts, Cuts]:
-        turns, ends = array("q"), array("q")
-        body = 0
-        for mark in (*_MARKS[self.names].finditer("\n" + text), None):
+    def _levels(self, text: str) -> tuple[array[int], array[int]]:
+        turns, ends = array("q"), array("q")  # both as good as sorted, which saves copies
+        body, first = 0, past(SPACE, text)
+        for mark in chain(_MARKS[self.names].finditer("\n" + text), [None]):
             kind, start, end = _read(mark) if mark else ("", len(text) + 1, len(text) + 1)
             shown = text[body : start - 1]
             inner = self.of or _of_kind(looks_like(shown))
-            ends.extend((body + inner.cut(shown)[1:-1]).tolist())
+            _add(ends, (body + inner.cut(shown)[1:-1]).tolist(), first)
             body = end - 1
             if kind == "closed":
                 body = start = past(SPACE, text, body)
             elif kind:
                 start -= 1
-            if kind == "head":
-                ends.append(past(SPACE, text, body))
-            turns.append(start if kind else len(text))
-        first = past(SPACE, text)
-        places = np.asarray(ends + turns), np.asarray(turns)
-        return places[0][places[0] > first], places[1][places[1] > first]
+            place = start if kind else len(text)
+            _add(turns, [place], first)
+            _add(ends, [place, past(SPACE, text, body)] if kind == "head" else [place], first)
+        return ends, turns
 
     def machine(self) -> Machine:
         if self.names:
@@ -136,6 +136,13 @@ class Turns(Segmenter):
 
     def _coarser_machine(self, level: int) -> Machine:
         return _TurnMachine()
+
+
+def _add(found: array[int], places: Iterable[int], first: int) -> None:
+    """Add the places behind the first visible character, the last known place left out."""
+    for place in places:
+        if place > first and not (found and found[-1] == place):
+            found.append(place)
 
 
 def _read(mark: re.Match[str]) -> tuple[str, int, int]:

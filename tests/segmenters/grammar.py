@@ -110,6 +110,8 @@ LEAVES = (
         "\x0c",
     ),
     *(
+        "$x, $y.",
+        "@x",
         "Step 1: a",
         "Lemma a : b.",
         "Proof.",
@@ -169,6 +171,7 @@ BLOCKS = (
     ),
     *(("<nowiki>", "</nowiki>"), ("<syntaxhighlight lang=c>", "</syntaxhighlight>"), ("(*", "*)")),
     *(
+        ("print <<A;", "A"),
         (".Bd", ".Ed"),
         (".EX", ".EE"),
         ("#[", "]"),

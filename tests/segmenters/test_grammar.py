@@ -64,6 +64,6 @@ def test_documents_beside_each_other_are_tiled(reader, seeds):
 
 def test_the_grammar_writes_what_once_looped_without_end():
     """A quotation indented by four in a list item must come back whatever is added."""
-    texts = [document(seed) for seed in range(300)]
-    assert texts == [document(seed) for seed in range(300)]
+    texts = [document(seed) for seed in range(1500)]
+    assert texts == [document(seed) for seed in range(1500)]
     assert any(re.search(r"^(?:1\.|-) *[\r\n]+ {4}>", text, re.MULTILINE) for text in texts)
