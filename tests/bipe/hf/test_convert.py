@@ -21,7 +21,7 @@ from segmenters import Sentences
 from tests.bipe.hf.conftest import LENGTHS, filled, model_of
 from tests.bipe.hf.test_layouts import stranger
 from tests.bipe.hf.test_tokenizer import TEXTS, trained
-from train.commands.after.convert import to_bipe, to_hf
+from train.commands.after.converting import to_bipe, to_hf
 from train.errors import UserError
 
 SIZE = {"bytes": 323, "metaspace": 124}

@@ -1,0 +1,328 @@
+"""The work of `bipe convert`: models between bipe and Hugging Face transformers.
+
+Needs no transformers. What is read is checked first, and a folder is written whole or not at all.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from bipe import Decoder
+from bipe.checkpoint import save_model
+from bipe.encodings.base import reads_segments
+from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
+from bipe.sealing import CONFIG, FORMAT
+from segmenters import IdTable, Levels, Segmenter
+from train.data.rows.sets import DataSets, read_by
+from train.data.rows.source_segmenter import CURE, built, own_segmenter, source_segmenter
+from train.data.store.folder import SEGMENTER, TOKENIZER
+from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.disk.files import read_json
+from train.disk.manifest import plain
+from train.errors import ConfigError, DataError, RunError
+from train.evals.loop import as_markdown
+from train.evals.rows import FILE, Journal
+from train.fit import runs
+from train.fit.base_run import BaseRun, find_base_run
+from train.fit.handover import (
+    CARD,
+    as_json,
+    card,
+    files_of_data,
+    notes_of_data,
+    notes_of_training,
+    read_files,
+    tokenizer_config,
+)
+
+NOTES = "bipe.json"  # the notes of a training, in a folder of transformers
+_MEASURED = 20_000  # tokens that the table of ids is compared with the segmenter on
+_KEPT = ("README.md", "LICENSE", "LICENSE.md", "LICENSE.txt")  # of a stranger's folder
+
+
+def to_hf(
+    place: str,
+    out: Path,
+    *,
+    dtype: str | None = None,
+    shard_bytes: int = SHARD_BYTES,
+    tokenizer: str | None = None,
+    segmenter: str | None = None,
+    data: str | None = None,
+) -> str:
+    """Write a run as a folder of transformers; return what was done."""
+    _refuse_kind("transformers", place)
+    run = find_base_run(place, key="convert", allowed=())
+    sets = _data_of(run, data)
+    files, spoken = _spoken(run, sets, tokenizer)
+    keys = _ends(files, spoken)
+    if reads_segments(run.model.scheme):
+        chosen = _segmenter(run, sets, segmenter)
+        files[SEGMENTER] = as_json(chosen.fingerprint())
+        texts = [] if sets is None else _texts(run, sets, spoken)
+        keys |= _segments(run.model, chosen, spoken, texts)
+    notes = _portable(_completed(run, sets))
+    rows = Journal(run.home / FILE).rows()
+
+    def beside(config: dict[str, Any]) -> dict[str, str]:
+        about = json.loads(files[TOKENIZER_CONFIG])
+        about.pop("tokenizer_class", None)
+        if config["model_type"] != MODEL_TYPE:  # LlamaTokenizer has a tokenizer.json of its own
+            about["tokenizer_class"] = "PreTrainedTokenizerFast"
+        made = {key: keys[key] for key in keys if key.endswith("token_id")}
+        return {
+            "generation_config.json": as_json(made),
+            **files,
+            TOKENIZER_CONFIG: as_json(about),
+            NOTES: as_json({"notes": notes}),
+            CARD: card(
+                run.model, notes, name=out.name, config=config, evaluation=as_markdown(rows)
+            ),
+        }
+
+    config = write_folder(
+        run.model,
+        out,
+        max_length=int(run.notes.get("row_length") or 1024),
+        keys=keys,
+        dtype=getattr(torch, dtype) if dtype else _stored_dtype(run.weights_file),
+        shard_bytes=shard_bytes,
+        beside=beside,
+    )
+    return _said(out, config["model_type"], config["dtype"])
+
+
+def to_bipe(
+    place: str,
+    out: Path,
+    *,
+    dtype: str | None = None,
+    tokenizer: str | None = None,
+    segmenter: str | None = None,
+) -> str:
+    """Write a folder of transformers as a run without its training; return what was done."""
+    _refuse_kind("bipe", place)
+    folder = Path(place)
+    model, config = read_folder(folder)
+    model.to(getattr(torch, dtype) if dtype else model.tokens.weight.dtype)
+    spoken = _tokenizer(tokenizer or folder, model)
+    files = {} if tokenizer else read_files(folder)
+    about = json.loads(files.get(TOKENIZER_CONFIG, "{}"))
+    longest = _longest(folder, config)
+    standard = json.loads(tokenizer_config(spoken.eos, spoken.bos, max_length=longest))
+    files |= {TOKENIZER: spoken.json, TOKENIZER_CONFIG: as_json(standard | about)}
+    if segmenter is not None:
+        files[SEGMENTER] = as_json(built(segmenter, option="segmenter").fingerprint())
+    stored = _stored_notes(folder / NOTES)
+    notes = stored or {
+        "row_length": _longest(folder, config),
+        "tokenizer": spoken.fingerprint(),
+        "origin": {"model_type": config.get("model_type")},
+    }
+    kept = read_files(folder, names=_KEPT)
+    if stored or CARD not in kept:
+        kept[CARD] = card(model, notes, name=out.name)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        save_model(model, fresh / runs.MODEL, notes=notes, beside={**files, **kept})
+        fresh.chmod(0o755)
+        fresh.rename(out)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return _said(out, "bipe", str(model.tokens.weight.dtype).removeprefix("torch."))
+
+
+def _refuse_kind(kind: str, place: str) -> None:
+    """Raise ConfigError for a folder that is what it is to become."""
+    folder = Path(place)
+    ours = (folder / runs.MODEL).is_dir()
+    config = {} if ours else read_json(folder / CONFIG) or {}
+    ours = ours or str(config.get("format", "")).startswith(FORMAT.partition("/")[0])
+    if kind == "bipe" and ours:
+        raise ConfigError(f"{place} is a model of bipe already; to=hf converts it")
+    if kind == "transformers" and not ours and config:
+        raise ConfigError(f"{place} is no run of bipe; to=bipe converts folders of transformers")
+
+
+def _data_of(run: BaseRun, data: str | None) -> DataSets | None:
+    """Return the data of a run; None if it is gone, unless it was asked for."""
+    place = run.data if data is None else data
+    if place is None:
+        return None
+    try:
+        sets = DataSets(place, **read_by(run.notes))
+        run.refuse_other_data(sets, cure="Set data to the folder of its data")
+    except (DataError, OSError):
+        if data is not None:
+            raise
+        return None
+    return sets
+
+
+def _spoken(
+    run: BaseRun, sets: DataSets | None, wish: str | None
+) -> tuple[dict[str, str], Tokenizer]:
+    """Return the files of a run's tokenizer, and the tokenizer."""
+    files = read_files(run.folder)
+    longest = int(run.notes.get("row_length") or 1024)
+    if wish is not None:
+        found = _tokenizer(wish, run.model)
+        config = tokenizer_config(found.eos, found.bos, max_length=longest)
+        return {**files, TOKENIZER: found.json, TOKENIZER_CONFIG: config}, found
+    if TOKENIZER in files:
+        return files, _tokenizer(run.folder, run.model)
+    if sets is None:
+        raise RunError(
+            f"{run.folder / TOKENIZER} is missing, and the data of {run.home} is gone: name its "
+            "tokenizer, tokenizer=FILE, or its data, data=FOLDER"
+        )
+    files = files_of_data(sets, sources=_sources(run, sets), max_length=longest)
+    return files, _tokenizer(sets.folder, run.model)
+
+
+def _tokenizer(place: str | Path, model: Decoder) -> Tokenizer:
+    """Return the tokenizer of a file or folder; ConfigError if its ids are not those of a model."""
+    try:
+        found = LoadTokenizer(path=place).build()
+    except DataError as fault:
+        raise ConfigError(f"tokenizer {fault}; tokenizer=PATH names another") from None
+    if found.vocab_size > model.config.vocab_size:
+        raise ConfigError(
+            f"the tokenizer of {place} has ids up to {found.vocab_size - 1}, vocab_size of the "
+            f"model is {model.config.vocab_size}: it is of another model; name the model's own, "
+            "tokenizer=PATH"
+        )
+    return found
+
+
+def _ends(files: Mapping[str, str], spoken: Tokenizer) -> dict[str, Any]:
+    """Return the keys of config.json for special tokens, as tokenizer_config.json names them."""
+    about = json.loads(files[TOKENIZER_CONFIG])
+    keys = {}
+    for name in ("bos", "eos", "pad"):
+        piece = about.get(f"{name}_token")
+        piece = piece.get("content") if isinstance(piece, dict) else piece
+        keys[f"{name}_token_id"] = None if piece is None else spoken.fast.token_to_id(piece)
+    return keys
+
+
+def _segmenter(run: BaseRun, sets: DataSets | None, wish: str | None) -> Segmenter:
+    """Return the segmenter that a model was trained with, or the one that is asked for."""
+    if wish is not None:
+        found = built(wish, option="segmenter")
+    elif (run.folder / SEGMENTER).is_file():
+        found = own_segmenter(run.folder, run.notes, allowed=())
+    elif sets is not None:
+        try:
+            found = source_segmenter(
+                sets, source=None, trained_on=_sources(run, sets), allowed=(), section=None
+            )
+        except ConfigError as fault:
+            raise ConfigError(f"{fault}; set segmenter to {CURE}") from None
+    else:
+        raise RunError(f"{run.folder / SEGMENTER} is missing; set segmenter to {CURE}")
+    levels = run.model.levels
+    if levels > 1 and not isinstance(found, Levels):
+        found = Levels(of=found, keep=found.level_names[:levels])
+    return found
+
+
+def _segments(
+    model: Decoder, segmenter: Segmenter, spoken: Tokenizer, texts: list[str]
+) -> dict[str, Any]:
+    """Return the keys of config.json for segments: the segmenter, and how new tokens are marked."""
+    keys = {"segmenter": plain(segmenter.fingerprint())}
+    if model.levels > 1:
+        return keys | {"segmentation": "exact"}
+    try:
+        table = IdTable.compile(spoken.pieces(), segmenter)
+        if texts:
+            table = table.measured(texts, lambda text: spoken.encode_batch([text])[0][0].tolist())
+    except ValueError as fault:
+        print(f"bipe: convert: no table of ids: {fault}; give segment_marks", file=sys.stderr)
+        return keys
+    return keys | {"segment_table": plain(table.packed(size=model.config.vocab_size))}
+
+
+def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
+    """Return held-out documents of a run's data, of some thousand tokens in all."""
+    found, left = [], _MEASURED
+    for source in _sources(run, sets):
+        data = sets.open(source, "test")
+        for document in range(len(data.document_ends)):
+            if left <= 0:
+                break
+            start, end = data.span(document)
+            ids = data.tokens[start : min(end, start + left)]
+            text = spoken.decode(id for id in ids.tolist() if id != spoken.eos_id)
+            found += [text] if text else []
+            left -= len(ids)
+    return found
+
+
+def _sources(run: BaseRun, sets: DataSets) -> list[str]:
+    return [name for name in run.notes.get("sources", {}) if name in sets.sources]
+
+
+def _completed(run: BaseRun, sets: DataSets | None) -> dict[str, Any]:
+    """Return the notes of a run, with what older versions did not write there."""
+    notes = dict(run.notes)
+    if "documents" not in notes and sets is not None:
+        notes |= notes_of_data(sets, _sources(run, sets))
+    if "training" not in notes and notes.get("steps") and (run.home / runs.CONFIG).is_file():
+        config = runs.read_config(run.home)
+        command = "scrolls" if config.get("task") else "pretrain"
+        notes |= notes_of_training(config, command=command)
+    return notes
+
+
+def _portable(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return notes with the names of base runs in place of their paths on this machine."""
+    made, base = dict(notes), notes.get("base_run")
+    if isinstance(base, Mapping):
+        inner = base.get("notes")
+        name = Path(str(base.get("run"))).name
+        made["base_run"] = {**base, "run": name, "notes": _portable(inner or {})}
+    return made
+
+
+def _stored_notes(path: Path) -> dict[str, Any]:
+    """Return the notes of a training in a folder of transformers; empty if it has none."""
+    if not path.exists():
+        return {}
+    notes = (read_json(path) or {}).get("notes")
+    if not isinstance(notes, dict):
+        raise ConfigError(f"{path}: must hold an object with notes; remove it if they are lost")
+    return notes
+
+
+def _stored_dtype(weights: Path) -> torch.dtype:
+    with safe_open(weights, framework="pt") as file:
+        found: Tensor = file.get_tensor("norm.weight")
+    return found.dtype
+
+
+def _longest(folder: Path, config: Mapping[str, Any]) -> int:
+    found = config.get("max_position_embeddings") or 1024
+    if not isinstance(found, int):
+        raise ConfigError(
+            f"{folder / CONFIG}: max_position_embeddings must be a whole number, was: {found!r}"
+        )
+    return found
+
+
+def _said(out: Path, kind: str, dtype: str) -> str:
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
+    return f"{out}: model type {kind}, {dtype}, {size:.1f} MB"
