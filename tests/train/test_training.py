@@ -81,7 +81,7 @@ def test_a_trained_model_serves_without_the_commands(study, name):
 def test_an_evaluation_has_its_numbers_and_their_protocol(study, name):
     perplexities = measured(study, name, "perplexity")
     assert [(row.source, row.length) for row in perplexities] == [
-        ("proofs", length) for length in (64, 128, 256)
+        ("proofs", length) for length in (256, 128, 64)
     ]
     assert all(100 < row.value < 300 for row in perplexities)
     assert len({row.value for row in measured(study, name, "tokens_scored")}) == 1
