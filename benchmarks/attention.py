@@ -4,8 +4,8 @@
 
 Peer: torch's scaled_dot_product_attention with is_causal=True, interleaved with every path in the
 same run. Figures are medians of CPU time (of event time on CUDA) and the ratio to the peer, with
-denormal numbers flushed to 0, as in the commands of bipe, and kept, as in a program of your own that
-does not call torch.set_flush_denormal: the softmax of far keys has many in float32.
+denormal numbers flushed to 0, as in the commands of bipe, and kept, as in programs that do not call
+torch.set_flush_denormal: the softmax of far keys has many in float32.
 """
 
 from __future__ import annotations
