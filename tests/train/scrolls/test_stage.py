@@ -143,7 +143,7 @@ def test_a_name_without_its_seed_and_task_is_that_of_the_model(parent, tmp_path)
     for seed in (0, 1):
         fine_tune(
             f"checkpoint={parent}", f"out={tmp_path}", "steps=0", f"seed={seed}",
-            "scrolls.rows=2", f"name=first_try_fact_lookup_seed{seed}",
+            f"name=first_try_fact_lookup_seed{seed}",
         )  # fmt: skip
     (model,) = over_seeds(find_scores(tmp_path))
     assert model.name == "first_try" and [*model.tasks["fact_lookup"].scores] == [0, 1]

@@ -130,7 +130,7 @@ def test_no_secret_of_the_configuration_or_the_environment_is_stored(smoke, keyl
     keyless.setenv("WANDB_MODE", "offline")
     keyless.setenv("HF_TOKEN", "hf_s3cret")
     monkeypatch.setattr("sys.argv", ["bipe", "corpus.sources.proofs.documents.token=hf_s3cret"])
-    words = ("corpus.sources.proofs.documents.licence='https://me:s3cret@host/x?token=hf_s3cret'",)
+    words = ("report.title='https://me:s3cret@host/x?token=hf_s3cret'",)
     run = pretrain(*smoke, *words, "logger=[wandb, tensorboard]", "steps=1")
     assert files_holding(run, KEY) == []
     assert files_holding(run, "s3cret") == []
