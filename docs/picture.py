@@ -114,18 +114,16 @@ def _curves(axes: Axes, models: dict[str, dict[str, float]], title: str) -> None
 
 def measured(run: Path) -> dict[str, Any]:
     """Return the perplexities that `make demo` wrote, by source, model and length in tokens."""
-    import platform
-
     names = {"rope": "RoPE", "bipe_rope": "BiPE-RoPE", "alibi": "ALiBi", "bipe_alibi": "BiPE-ALiBi"}
     found: dict[str, dict[str, dict[str, float]]] = {source: {} for source in PANELS}
     for folder, model in names.items():
-        for line in (run / folder / "evaluation.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            if row.get("measure") == "perplexity":
-                lengths = found[row["source"]].setdefault(model, {})
-                lengths[str(row["length"])] = round(row["value"], 3)
-    machine = {"processor": "two cores of one AMD EPYC", "torch": torch.__version__,
-               "python": platform.python_version()}  # fmt: skip
+        rows = map(json.loads, (run / folder / "evaluation.jsonl").read_text().splitlines())
+        for row in sorted((r for r in rows if r.get("measure") == "perplexity"),
+                          key=lambda r: r["length"]):  # fmt: skip
+            lengths = found[row["source"]].setdefault(model, {})
+            lengths[str(row["length"])] = round(row["value"], 3)
+    environment = json.loads((run / folder / "environment.json").read_text())
+    machine = {name: environment[name] for name in ("cpu", "cores", "torch", "python")}
     return {"command": "make demo", "machine": machine, "perplexity": found}
 
 
