@@ -176,6 +176,8 @@ def best_rate(found: Sequence[Result]) -> dict[int, Result]:
     common = set.intersection(*(set(seeds) for seeds in by_rate.values()))
 
     def score(rate: float) -> float:
+        if not common:
+            return -len(by_rate[rate])  # nothing to compare: the one with most seeds
         own = cells([by_rate[rate][seed] for seed in common])
         return sum(math.log(value) for value in own.values())
 

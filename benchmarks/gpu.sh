@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What is measured when a GPU is there, the most important first; each step keeps its JSON at once.
 #
-#   bash benchmarks/gpu.sh [--cpu] [STEP ...]      all steps take some 40 minutes on one GPU
+#   bash benchmarks/gpu.sh [--cpu] [STEP ...]      each step has a time limit, in seconds, below
 #
 # Results lie in benchmarks/results/NAME_gpu.json, logs beside them in build/gpu. A step that fails
 # or runs out of time is named at the end, and the next one begins. --cpu tries the steps at toy sizes

@@ -211,11 +211,16 @@ def test_a_resumed_run_keeps_its_precision_and_another_is_told(run, smoke, monke
     [(0.5, True, "32-true"), (1.05, True, "32-true"), (2, True, "bf16-mixed"),
      (0.5, False, "bf16-mixed")],
 )  # fmt: skip
-def test_a_cpu_trains_in_the_precision_whose_products_are_faster(monkeypatch, half, alone, chosen):
+def test_a_cpu_trains_in_the_precision_whose_products_were_faster(
+    monkeypatch, tmp_path, half, alone, chosen
+):
     """Processes that train together cannot measure: they could choose differently."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: True)
     rates = {torch.float32: 1e9, torch.bfloat16: half * 1e9}
-    monkeypatch.setattr("train.fit.machine.product_rate", lambda dtype, width: rates[dtype])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("train.fit.machine.product_rate", lambda dtype, width, device: rates[dtype])
+    assert precision_of("auto", resumed=None, alone=alone) == chosen
+    rates[torch.bfloat16] = 1e9 / half  # another moment: what was measured stands
     assert precision_of("auto", resumed=None, alone=alone) == chosen
     assert precision_of("bf16", resumed=None) == "bf16-mixed"

@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from train.commands.after.words import place_and_options
 from train.data.store.export import FORMATS, SEQUENCES, export
-from train.errors import DataError, nearest
+from train.errors import ConfigError, DataError
 
 USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...] [level=...]
 
@@ -26,27 +27,16 @@ def main(words: list[str]) -> int:
         print(USAGE)
         return 0
     try:
-        folder, options = _parsed(words)
-        for done in export(folder, **options):
+        folder, found = place_and_options(
+            words, keys=_KEYS, needed=("format", "out"), command="export"
+        )
+        options: dict[str, Any] = dict(found)
+        if options.get("level", "").isdecimal():
+            options["level"] = int(options["level"])
+        for done in export(Path(folder), **options):
             files = ", ".join(map(str, done.files)) or "left out"
             print(f"{done.source}/{done.split}: {done.documents:,} documents: {files}", flush=True)
-    except (DataError, OSError) as fault:
+    except (ConfigError, DataError, OSError) as fault:
         print(f"bipe: export: {fault}", file=sys.stderr)
         return EXIT_FAULT
     return 0
-
-
-def _parsed(words: list[str]) -> tuple[Path, dict[str, Any]]:
-    folders = [word for word in words if "=" not in word]
-    if len(folders) != 1:
-        raise DataError(f"needs one folder, was: {' '.join(folders) or 'none'}\n{USAGE}")
-    options: dict[str, Any] = dict(word.split("=", 1) for word in words if "=" in word)
-    for key in options:
-        if key not in _KEYS:
-            raise DataError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
-    for key in ("format", "out"):
-        if not options.get(key):
-            raise DataError(f"{key}= must be set\n{USAGE}")
-    if options.get("level", "").isdecimal():
-        options["level"] = int(options["level"])
-    return Path(folders[0]), options

@@ -155,6 +155,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def user_state() -> Path:
+    """Return the folder of what this user's programs remember of the machine and of runs.
+
+    Raises RuntimeError for a user without a home.
+    """
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "bipe"
+
+
 def read_numbers(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a CSV file of numbers or None, without an unfinished last line."""
     if not path.exists():

@@ -1,6 +1,7 @@
 """The machine that a run is on: what it is, its devices, and which precision is fast there."""
 
 import datetime
+import json
 import logging
 import os
 import platform
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from bipe import __version__
+from train.disk.files import read_json, user_state, write_whole
 from train.errors import ConfigError, UserError
 from train.fit.flops import product_rate
 from train.fit.runs import CONFIG, read_config
@@ -22,6 +24,7 @@ from train.ranks import World
 
 log = logging.getLogger("bipe")
 _GAIN = 1.1  # of bfloat16 products, so that they pay for the casts of autocast
+_RATES = "products.json"  # in the user's folder: rates by device, threads, torch and width
 _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to the machine
 
 
@@ -37,13 +40,35 @@ def fast_precision(width: int = 768, *, alone: bool = True) -> str:
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     if not native or not alone:
         return "bf16-mixed" if native else "32-true"
-    full, half = (product_rate(dtype, width=width) for dtype in (torch.float32, torch.bfloat16))
+    full, half = product_rates(width)
     chosen = "bf16-mixed" if half > _GAIN * full else "32-true"
     log.info(
         "precision: %s, since products take %.0f GFLOP/s in float32 and %.0f in bfloat16",
         chosen, full / 1e9, half / 1e9,
     )  # fmt: skip
     return chosen
+
+
+def product_rates(width: int = 768, *, device: str = "cpu") -> tuple[float, float]:
+    """Return the operations per second of products in float32 and in bfloat16.
+
+    They are measured once for each width and kept in the user's folder, so that all runs of a
+    comparison decide alike.
+    """
+    name = torch.cuda.get_device_name() if device == "cuda" else _cpu_name()
+    key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
+    with suppress(RuntimeError, KeyError, TypeError, ValueError):  # no home; not known yet
+        full, half = map(float, (read_json(user_state() / _RATES) or {})[key])
+        return full, half
+    full, half = (
+        product_rate(dtype, width=width, device=device) for dtype in (torch.float32, torch.bfloat16)
+    )
+    with suppress(RuntimeError, OSError):  # measured again next time
+        place = user_state() / _RATES
+        place.parent.mkdir(parents=True, exist_ok=True)
+        known = (read_json(place) or {}) | {key: [full, half]}
+        write_whole(place, json.dumps(known, indent=1) + "\n")
+    return full, half
 
 
 def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: bool = True) -> str:

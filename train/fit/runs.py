@@ -19,7 +19,6 @@ import contextlib
 import glob
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from importlib.util import find_spec
@@ -31,7 +30,7 @@ import yaml
 from bipe.build import reach
 from bipe.sealing import CONFIG as MODEL_CONFIG
 from train.data.store.folder import differences
-from train.disk.files import read_yaml, write_whole
+from train.disk.files import read_yaml, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
 from train.errors import RunError, near
@@ -125,7 +124,8 @@ def remember_allowed(folder: Path, packages: Collection[str]) -> None:
     """
     names = {name.rstrip(".").partition(".")[0] for name in packages}
     found = {name: _home_of(name) for name in sorted(names)}
-    with contextlib.suppress(OSError):  # no home, or a full one: the words are needed again
+    # No home, or a full one: the words are needed again.
+    with contextlib.suppress(OSError, RuntimeError):
         note = _note(folder)
         if found:
             note.parent.mkdir(parents=True, exist_ok=True)
@@ -146,9 +146,8 @@ def allowed_of(folder: Path) -> list[str]:
 
 
 def _note(folder: Path) -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
-    return Path(state) / "bipe" / "runs" / f"{name}.json"
+    return user_state() / "runs" / f"{name}.json"
 
 
 def _home_of(package: str) -> str | None:

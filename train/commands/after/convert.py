@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from train.errors import ConfigError, is_mendable, nearest
+from train.commands.after.words import place_and_options
+from train.errors import ConfigError, is_mendable
 
 USAGE = """usage: bipe convert RUN to=hf out=FOLDER [key=value ...]
        bipe convert FOLDER to=bipe out=RUN [key=value ...]
@@ -27,7 +28,6 @@ evaluate, generate and extend take: weights, config, tokenizer, segmenter and mo
   bipe convert mine-hf to=bipe out=runs/again"""
 _KEYS = ("to", "out", "dtype", "shard_gb", "tokenizer", "segmenter", "data")
 _DTYPES = ("float32", "bfloat16", "float16")
-_HELP = "bipe convert --help explains it"
 EXIT_FAULT = 2
 
 
@@ -57,16 +57,8 @@ def main(words: list[str]) -> int:
 
 def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
     """Return the place and the options; ConfigError for what is not among them."""
-    places = [word for word in words if "=" not in word]
-    if len(places) != 1:
-        raise ConfigError(f"needs one run or folder, was: {' '.join(places) or 'none'}; {_HELP}")
-    options: dict[str, Any] = dict(word.split("=", 1) for word in words if "=" in word)
-    for key in options:
-        if key not in _KEYS:
-            raise ConfigError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
-    for key in ("to", "out"):
-        if not options.get(key):
-            raise ConfigError(f"{key}= must be set; {_HELP}")
+    place, found = place_and_options(words, keys=_KEYS, needed=("to", "out"), command="convert")
+    options: dict[str, Any] = dict(found)
     if options["to"] not in ("hf", "bipe"):
         raise ConfigError(f"to must be hf or bipe, was: {options['to']!r}")
     for key in ("data", "shard_gb"):
@@ -81,4 +73,4 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
             raise ConfigError(f"shard_gb must be a number of gigabytes, was: {size!r}") from None
         if options["shard_bytes"] < 1:
             raise ConfigError(f"shard_gb must be above 0, was: {size}")
-    return places[0], options
+    return place, options

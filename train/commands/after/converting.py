@@ -125,7 +125,7 @@ def to_bipe(
         files[SEGMENTER] = as_json(built(segmenter, option="segmenter").fingerprint())
     stored = _stored_notes(folder / NOTES)
     notes = stored or {
-        "row_length": _longest(folder, config),
+        "row_length": longest,
         "tokenizer": spoken.fingerprint(),
         "origin": {"model_type": config.get("model_type")},
     }

@@ -29,8 +29,7 @@ from rich.markup import escape
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
 from train.errors import RunError, install_command
-from train.fit.flops import product_rate
-from train.fit.machine import environment, fast_precision
+from train.fit.machine import environment, fast_precision, product_rates
 from train.fit.watching.loggers import has_wandb_key
 from train.ranks import rank, world
 
@@ -133,11 +132,12 @@ def _threads() -> Finding:
 def _precision() -> Finding:
     """Return the speed of products in both precisions, and which one trainings take."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    full, half = (
-        product_rate(dtype, device=device) / 1e9 for dtype in (torch.float32, torch.bfloat16)
-    )
+    full, half = product_rates(device=device)
     chosen = fast_precision()
-    text = f"{full:,.0f} GFLOP/s in float32, {half:,.0f} in bfloat16; trainings take {chosen}"
+    text = (
+        f"{full / 1e9:,.0f} GFLOP/s in float32, {half / 1e9:,.0f} in bfloat16; trainings take "
+        f"{chosen}"
+    )
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
     if not slower:
         return Finding(name="precision", status="ok", text=text)

@@ -167,7 +167,8 @@ def _placing(config: Config, notes: list[str]) -> Placing:
             f"{config.context_parallel}"
         )
     asked = trainer.get("precision", "auto")
-    precision = fast_precision() if asked == "auto" else str(asked)
+    width = int(config.model.get("width", 768))
+    precision = fast_precision(width) if asked == "auto" else str(asked)
     kinds: tuple[Device, ...] = ("cpu", "cuda")
     if trainer.get("accelerator") == "cpu":
         kinds = ("cpu",)

@@ -22,7 +22,7 @@ SPLIT_DOCUMENTS = ("restart", "continue")
 class Packing:
     """How documents become rows.
 
-    strategy: see the module. split_documents: whether positions "restart" or "continue" where a
+    strategy: see packing.py. split_documents: whether positions "restart" or "continue" where a
     document is cut. prompt_level: level (number or name) whose first segment in each document is a
     prompt, and then no document is cut; None: all tokens are scored.
     """
