@@ -29,7 +29,7 @@ class Walk:
     So whatever reads a text by a walk ends, however little a match or a skip may cover.
     """
 
-    __slots__ = ("end", "place", "search", "text")
+    __slots__ = ("end", "place", "search", "start", "text")
 
     def __init__(
         self, pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.maxsize
@@ -45,13 +45,18 @@ class Walk:
         match = self.search(self.text, self.place, self.end)
         if match is None or self.place >= self.end:
             raise StopIteration
-        self.place = max(match.end(), match.start() + 1)
+        self.start, end = match.span()
+        self.place = end if end > self.start else self.start + 1
         return match
 
     def skip(self, place: int) -> None:
         """Continue at `place`, unless the walk is past it."""
         if place > self.place:
             self.place = place
+
+    def resume(self, place: int) -> None:
+        """Continue at `place`, which may be in the last match, but behind its start."""
+        self.place = max(place, self.start + 1)
 
 
 def after_space(text: str, places: Iterable[int]) -> Iterator[int]:

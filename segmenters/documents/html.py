@@ -178,7 +178,8 @@ class Tagged(Segmenter):
                     inner.extend(sentences.push(_plain(shown.getvalue())))
                     shown = StringIO()
         shown.write(text[copied:])
-        inner.extend(sentences.push(_plain(shown.getvalue())))
+        rest = _plain(shown.getvalue())
+        inner.extend(sentences.push(rest) if sentences.size else rules.sentence_ends(rest))
         found, blocks = (
             array("q", (past(_CLOSING_TAGS, text, end) for end in places))
             for places in (inner, ends)

@@ -17,15 +17,26 @@ from segmenters.places import BLANK_LINES, Walk, past
 
 _EOL = r"(?:\r\n?|\n|\Z)"
 _FENCE = r"(?P<fence>`{3,}(?=[^`\r\n]*+(?:[\r\n]|\Z))|~{3,})(?P<info>[^\r\n]*+)"
-_LINE = re.compile(
-    rf"(?P<indent>[ \t]*+)(?:{_FENCE}"
+_KINDS = (
+    rf"{_FENCE}"
     r"|(?P<heading>#{1,6}(?=[ \t\r\n]|\Z))|(?P<row>\|)"
     r"|(?P<rule>(?:=+|-{3,}|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)(?=[ \t]*+(?:[\r\n]|\Z)))"
     r"|(?P<item>(?:[-*+]|\d{1,9}[.)]|\[\^[^\]\s]{1,60}\]:)[ \t]+)|(?P<quote>>)"
     r"|(?P<link>\[(?!\^)[^\]\r\n]{1,200}\]:[ \t]+(?=\S))|(?P<comment><!--)"
     r"|</?(?P<html>[A-Za-z][A-Za-z0-9]{0,20})(?=[\s/>])"
-    r"|(?P<math>\$\$|\\begin\{(?P<environment>[A-Za-z]{1,20}\*?)\})|(?P<text>[^\r\n]))?"
-    rf"[^\r\n]*+{_EOL}"
+    r"|(?P<math>\$\$|\\begin\{(?P<environment>[A-Za-z]{1,20}\*?)\})|(?P<text>[^\r\n])"
+)
+_LINE = re.compile(rf"(?P<indent>[ \t]*+)(?:{_KINDS})?[^\r\n]*+{_EOL}")
+# Most lines are of kind "text" and in no table: those of paragraphs are read together, up to where
+# `plain` begins with the last one (empty behind a blank line), and so are those of an item.
+_TEXT = (
+    r"(?:[^\s\d#|=*_+\[>`~<$\\-]|\*{1,2}+(?![\s*])|_{1,2}+(?![\s_])|`(?!``)|\d++(?![.)])"
+    r"|\[[^\]\r\n|]*+\](?!:))[^|\r\n]*+\r?\n"
+)
+_LINES = re.compile(
+    rf"(?={_TEXT})(?:(?:{_TEXT})*+(?:[ \t]*+\r?\n)++)*+(?P<plain>(?:{_TEXT})*+)"
+    rf"|(?P<indent>[ \t]*+)(?:(?P<more>(?<=[ \t]){_TEXT}(?:[ \t]++{_TEXT})*+)"
+    rf"|(?:{_KINDS})?[^\r\n]*+{_EOL})"
 )
 _FENCE_IN_ITEM = re.compile(_FENCE + _EOL)
 _QUOTED = re.compile(r"[ \t]*+>[ \t]?")
@@ -43,7 +54,7 @@ _DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[
 _RAW = frozenset(("pre", "script", "style", "textarea"))
 _CODE_INDENT = 4
 _LONGEST_DISPLAY = 5000
-_LINES = frozenset(("heading", "row", "link"))
+_ALONE = frozenset(("heading", "row", "link"))
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -70,54 +81,59 @@ class _Blocks:
             yield Part(end=closing, kind="code", language=language)
             end = self.after_blank_lines(matter.end())
             yield Part(end=end, kind="line", paragraph=False)
-        lines = Walk(_LINE, self.text, end)
+        lines = Walk(_LINES, self.text, end)
         for line in lines:
-            start = line.start()
-            block = self.block(line)
-            if block:
+            start, kind = line.start(), line.lastgroup
+            if kind == "plain":
+                paragraph = line.start(kind)
+                if self.blank or paragraph > start:
+                    self.begun = paragraph
+                self.blank, self.prose, self.in_list = paragraph == line.end(), True, 0
+                continue
+            if block := self.block(line, kind):
                 # A rule makes a heading of the paragraph above it.
                 above = self.begun if block[0].kind == "marked" else start
                 if self.prose and above > end:
                     yield Part(end=above, kind="marked")
                 yield from block
                 end = block[-1].end
-                lines.skip(end)
+                lines.resume(end)
                 self.prose, self.blank = False, True
                 continue
-            if line.lastgroup == "item" and self.prose:
+            if kind == "item" and self.prose:
                 yield Part(end=start, kind="marked")
                 end = start
-            if self.blank or line.lastgroup == "item":
+            if self.blank or kind == "item":
                 self.begun = start
-            lines.skip(self.paragraph(line))
+            lines.skip(self.paragraph(line, kind))
         if end < len(self.text):
             yield Part(end=len(self.text), kind="marked")
 
-    def block(self, line: re.Match[str]) -> list[Part]:
+    def block(self, line: re.Match[str], kind: str | None) -> list[Part]:
         """Return the parts that begin with this line; none for a line of a paragraph or list."""
-        kind, indent = line.lastgroup, _width(line["indent"])
         if kind is None or kind == "indent":
             return []
-        if self.blank and indent >= self.in_list + _CODE_INDENT and kind != "item":
-            end = self.indented(line.start(), self.in_list + _CODE_INDENT)
-            return [Part(end=end, kind="code")]
-        if kind == "info" and indent < self.in_list + _CODE_INDENT:
-            return self.fenced(line, line.end(), indent)
+        indent = _width(line["indent"])
         if kind == "item":
             inner = _FENCE_IN_ITEM.match(self.text, line.end("item"))
-            width = indent + len(line["item"])
-            if inner:
-                self.in_list = width
-                return self.fenced(inner, line.end(), width)
-        if kind == "rule":
-            heading = self.underlines(line)
-            kind = "marked" if heading else "line"
-            return [Part(end=self.after_blank_lines(line.end()), kind=kind, section=heading)]
-        if kind in _LINES:
+            if inner is None:
+                return []
+            self.in_list = indent + len(line["item"])
+            return self.fenced(inner, line.end(), self.in_list)
+        if self.blank and indent >= self.in_list + _CODE_INDENT:
+            end = self.indented(line.start(), self.in_list + _CODE_INDENT)
+            return [Part(end=end, kind="code")]
+        if kind in _ALONE:
             end = self.after_blank_lines(line.end())
             begins = kind == "heading" or self.last != (kind, line.start())
             self.last = (kind, line.end())
             return [Part(end=end, kind="line", paragraph=begins, section=kind == "heading")]
+        if kind == "info" and indent < self.in_list + _CODE_INDENT:
+            return self.fenced(line, line.end(), indent)
+        if kind == "rule":
+            heading = self.underlines(line)
+            kind = "marked" if heading else "line"
+            return [Part(end=self.after_blank_lines(line.end()), kind=kind, section=heading)]
         if kind == "text":
             return self.table(line)
         return self.foreign(line, kind) if indent < _CODE_INDENT + self.in_list else []
@@ -140,9 +156,9 @@ class _Blocks:
             return [Part(end=end or self.paragraph_end(line.start()), kind="html")]
         return []
 
-    def paragraph(self, line: re.Match[str]) -> int:
+    def paragraph(self, line: re.Match[str], kind: str | None) -> int:
         """Read a line of a paragraph, a list item or a display; return where to continue."""
-        kind, place = line.lastgroup, line.end()
+        place = line.end()
         self.blank = kind is None or kind == "indent"
         # White space at the very start goes with what follows.
         self.prose = self.prose or not self.blank
@@ -201,8 +217,8 @@ class _Blocks:
 
     def table(self, line: re.Match[str]) -> list[Part]:
         """Return the rows of a table whose head is this line, if the line below shows one."""
-        delimiters = _DELIMITERS.match(self.text, line.end())
-        if delimiters is None or "|" not in line.group():
+        delimiters = "|" in line.group() and _DELIMITERS.match(self.text, line.end())
+        if not delimiters:
             return []
         places = [line.end(), delimiters.end()]
         for row in Walk(_REST, self.text, delimiters.end()):
@@ -234,4 +250,4 @@ class _Blocks:
 
 
 def _width(indent: str) -> int:
-    return len(indent.expandtabs(_CODE_INDENT))
+    return len(indent.expandtabs(_CODE_INDENT)) if "\t" in indent else len(indent)

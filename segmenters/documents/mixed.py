@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from segmenters.base import Segmenter, require_choice
+from segmenters.base import Segmenter, nested, require_choice
 from segmenters.code import parsed
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
 from segmenters.documents import email, html, latex, markdown, notebook, rst
 from segmenters.documents.light import LIGHT
-from segmenters.documents.parts import LEVELS, Marked, Part, after_blank_lines
+from segmenters.documents.parts import LEVELS, Marked, Part, after_blank_lines, marked_ends
 from segmenters.proofs.latex import LaTeXProofs
 from segmenters.registry import PROOFS, of_kind
 
@@ -100,10 +100,13 @@ def _ends_of(
                 inner = _ends_of(shown, part.kind, granularity, levels=levels, depth=depth + 1)
             else:
                 inner = _ends_in(part, shown, granularity, levels)
-            places = part.view.places.data if part.view else range(start, part.end)
             # What is quoted has no section of the document; code has no paragraph.
             for level, ends in enumerate(inner[:2] if part.view else inner):
-                found[level].extend(places[end] for end in ends if end < len(places))
+                if part.view:
+                    places = part.view.places.data
+                    found[level].extend(places[end] for end in ends if end < len(places))
+                else:
+                    found[level].extend(map(start.__add__, ends))
         found[0].append(part.end)
         start = part.end
     return found
@@ -111,6 +114,12 @@ def _ends_of(
 
 def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[Iterable[int]]:
     """Return the ends of levels in a part that is no document."""
+    if part.kind == "marked":  # most parts are such
+        ends = marked_ends(shown)
+        paragraphs = [*after_blank_lines(shown)] if levels > 1 else []
+        if not paragraphs:
+            return [ends]
+        return [cuts[1:-1].data for cuts in nested([ends, paragraphs], len(shown), count=2)]
     segmenter = _segmenter_of(part, granularity)
     if levels == 1 or part.kind in ("code", "lines"):
         return [segmenter.cut(shown)[1:-1].data]

@@ -10,7 +10,7 @@ prices are no formulas. A span that is not closed in its paragraph is text.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from segmenters.prose import rules
 # Spans are short; a bound keeps the time of hostile text linear.
 _SPAN = 300
 _HIDDEN = re.compile(
-    rf"(?<!`)`(?P<code>[^`\n]{{1,{_SPAN}}}+(?:\n(?![ \t]*+\n)[^`\n]{{1,{_SPAN}}}+)?)`(?!`)"
-    rf"|(?<!`)``(?P<literal>[^`\n]{{1,{_SPAN}}}+(?:`[^`\n]{{1,{_SPAN}}}+){{0,4}})``(?!`)"
-    r"|(?<![\\$])\$\$(?P<display>(?:[^$\n]++|\n(?![ \t]*+\n))++)\$\$"
-    rf"|(?<![\\$\w])\$(?P<formula>(?![\s$])[^$\n]{{1,{_SPAN}}}(?<![\s\\]))\$(?![\d$])"
+    r"[`$](?:(?<=`)(?<!``)"
+    rf"(?:(?P<code>[^`\n]{{1,{_SPAN}}}+(?:\n(?![ \t]*+\n)[^`\n]{{1,{_SPAN}}}+)?)`(?!`)"
+    rf"|`(?P<literal>[^`\n]{{1,{_SPAN}}}+(?:`[^`\n]{{1,{_SPAN}}}+){{0,4}})``(?!`))"
+    r"|(?<![\\$]\$)(?<=\$)\$(?P<display>(?:[^$\n]++|\n(?![ \t]*+\n))++)\$\$"
+    rf"|(?<![\\$\w]\$)(?<=\$)(?P<formula>(?![\s$])[^$\n]{{1,{_SPAN}}}(?<![\s\\]))\$(?![\d$]))"
 )
 _LETTER = "x"
 LEVELS: Final = ("segment", "paragraph", "section")
@@ -43,8 +44,7 @@ class View:
     places: Cuts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The text from the end of the part before up to `end` (characters).
 
     `kind`: "line" (one segment), "lines" (physical lines), "prose", "marked" (prose with code spans
@@ -97,10 +97,16 @@ class Marked(Segmenter):
         return {"tables": rules.tables()}
 
     def _ends(self, text: str) -> Iterable[int]:
-        return rules.sentence_ends(_HIDDEN.sub(_shadow, text))
+        return marked_ends(text)
 
     def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        return self._ends(text), after_blank_lines(text)
+        return marked_ends(text), after_blank_lines(text)
+
+
+def marked_ends(text: str) -> list[int]:
+    """Return where sentences end, as `Marked` does."""
+    hides = "`" in text or "$" in text
+    return rules.sentence_ends(_HIDDEN.sub(_shadow, text) if hides else text)
 
 
 def _shadow(match: re.Match[str]) -> str:

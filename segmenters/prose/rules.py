@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from segmenters.prose import ahead
 from segmenters.prose import tables as lists
 from segmenters.prose.line_ends import list_starts
-from segmenters.prose.words import WINDOW, ends_before_lower, is_plain, period_ends
+from segmenters.prose.words import WINDOW, always_ends, ends_before_lower, is_plain, period_ends
 
-_PLACED = ("simple", "always")
+_PLACED = ("simple", "always", "lines")
+# What may follow a usual end.
+_USUAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
 _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
 _CJK_BRACKETS = (("\uff08", "\uff09"), ("\u300a", "\u300b"))
@@ -85,14 +87,15 @@ def sentence_ends(
     of Thai those at which sentences start.
     """
     ends: list[int] = []
-    text, length = lists.usual(text), len(text)
+    ascii_only, length = text.isascii(), len(text)
+    text = text if ascii_only else lists.usual(text)
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
-    ascii_only = text.isascii()
     items = _items(text, position, starts, next_word=next_word, thai=thai)
     item = next(items, length)
     before = 0
     known: dict[tuple[str, str, int], bool] = {}
+    usual = _USUAL - {"I"} if next_word else _USUAL
     for match in (lists.ASCII if ascii_only else lists.ANY).finditer(text, position):
         kind = match.lastgroup
         if kind == "never":
@@ -104,14 +107,16 @@ def sentence_ends(
             item = next(items, length)
         if not last < place < length:
             continue
-        if kind is None:  # a bullet
+        if kind == "simple" and text[place] in usual and _is_usual(text, match.start(), last):
             end = True
         elif kind == "always":  # a full stop beyond doubt, if it is in no bracket
             end = not _is_bracketed(text, match.start(), last) or _is_blank_line(match["always"])
-        elif place - before < _DENSE:
+        elif kind == "lines":
+            end = _is_blank_line(match[0])
+        elif kind and place - before < _DENSE:
             end = _is_known_end(text, match, place, last, next_word, known)
-        else:
-            end = _is_end(text, match, place, last, next_word)
+        else:  # a bullet, or what is not decided yet
+            end = kind is None or _is_end(text, match, place, last, next_word)
         before = place
         if end:
             ends.append(last := place)
@@ -138,11 +143,23 @@ def _items(
         if thai is not None:
             items = array("q", (i for i in items if not "\u0e01" <= text[i] <= "\u0e5b"))
             items.extend(thai(text, [match.end() for match in _PHRASES.finditer(text, first)]))
-    if "\n" in text:
+    if "\n" in text.rstrip():
         items.extend(list_starts(text, position))
     if next_word:
         items.extend(ahead.item_starts(text))
-    return iter(sorted(items))
+    return iter(sorted(items) if items else ())
+
+
+def _is_usual(text: str, start: int, last: int) -> bool:
+    """Return whether the terminator at `start` is a usual end, at which `_is_end` is true."""
+    if text[start - 1] == "[" or text[start - 1].isspace():
+        return False
+    if text[start] == "." and text[start + 1] not in _PLAIN_SET:
+        tail = text[start - WINDOW : start] if start > WINDOW else text[:start]
+        if not (tail and always_ends(tail.split()[-1])):
+            return False
+    first = max(last + 1, start - 2 * WINDOW)
+    return text.find("(", first, start) < 0 and text.find("[", first, start) < 0
 
 
 def _is_known_end(
@@ -323,8 +340,6 @@ def _decided(
 def _ends_unmarked(match: re.Match[str], in_sentence: bool, following: str) -> bool:
     """Return whether a line end, a face, a divider or an address ends the sentence."""
     gap, sign = match["unmarked"], match[0][0]
-    if gap is None:
-        return match["lines"] is None or _is_blank_line(match.group())
     if not gap or _is_blank_line(gap):
         return bool(gap)
     if sign in lists.DIVIDERS:

@@ -272,7 +272,7 @@ class SentenceMachine(Machine):
 
     def _last_resume(self, first: int) -> int:
         """Return the last place to resume at from `first` on, searched from the end."""
-        start, reach = len(self.text), 64
+        start, reach = len(self.text), 8
         while start > first:
             start, reach = max(first, start - reach), 2 * reach
             if found := [match.start() for match in _RESUME.finditer(self.text, start)]:

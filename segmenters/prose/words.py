@@ -6,6 +6,7 @@ ordinal, a number of a list or section, or a plain word.
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from segmenters.prose import tables as lists
 
@@ -73,6 +74,23 @@ def is_plain(word: str) -> bool:
     return plain and word not in _ABBREVIATIONS and not _CONSONANTS.fullmatch(word)
 
 
+@lru_cache(maxsize=1 << 15)
+def always_ends(word: str) -> bool:
+    """Return whether `period_ends` is true behind this word, whatever is around it."""
+    lower = word.lower()
+    return (
+        len(word) > 1
+        and word.isalpha()
+        and not "\u0531" <= word[-1] <= "\u0587"  # a pause in Armenian
+        and word[0] < "\u0900"
+        and not (len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word))
+        and lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize()))
+        and not any(lower in words for words in (lists.MAY_END, lists.AFTER, lists.BEFORE_NUMBER))
+        and not _CONSONANTS.fullmatch(lower)
+        and not _ORDINAL.fullmatch(word)
+    )
+
+
 def _is_counted(text: str, place: int) -> bool:
     """Return whether a number is before the word at `place`: "15 mill. kroner"."""
     before = text[max(0, place - 2) : place]
@@ -93,6 +111,8 @@ def period_ends(
         title = word.istitle() and word.lower() in lists.BEFORE_NAME
         return not title and not _is_omission(text, start, last)
     *earlier, word = tail.rsplit(None, 2)
+    if always_ends(word):
+        return True
     bracketed, ranging = word[0] in "([", word[0] in "-\u2013"
     if not word[0].isalnum():
         word = word.lstrip(_OPENERS)
