@@ -62,6 +62,7 @@ ANY_KIND = Of(
         "bipe.encodings.Scheme",
         "bipe.encodings.rope.Stretch",
         "bipe.encodings.far.Far",
+        "bipe.extension.Retrofit",
         "bipe.random_positions.Draw",
         "segmenters.Segmenter",
     ),

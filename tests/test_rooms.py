@@ -124,8 +124,8 @@ REASONS = {
 MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
-COMMANDS = ["prepare", "pretrain", "extend", "scrolls", "evaluate", "generate", "report"]
-COMMANDS += ["verify", "export", "convert", "tokenizer", "doctor", "status", "explain"]
+COMMANDS = ["prepare", "pretrain", "extend", "retrofit", "scrolls", "evaluate", "generate"]
+COMMANDS += ["report", "verify", "export", "convert", "tokenizer", "doctor", "status", "explain"]
 COMMANDS += ["completion", "segment"]
 
 

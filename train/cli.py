@@ -20,6 +20,7 @@ COMMANDS = {
     "prepare": "documents -> segments -> tokens and marks on disk, once",
     "pretrain": "train a model on prepared data; resumes exactly",
     "extend": "stretch a trained model, and train it on longer rows; resumes exactly",
+    "retrofit": "teach segments to a trained model of RoPE; resumes exactly",
     "scrolls": "fine-tune on a task of long documents, decode, and score",
     "evaluate": "perplexity against length, and passkey retrieval",
     "generate": "write on behind a prompt, as it comes; segments are followed",
@@ -134,6 +135,7 @@ def _usage() -> str:
   bipe prepare --dry-run         what would be done; --limit N: documents per source
   bipe pretrain -m encoding=rope,bipe_rope    one run for each
   bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096
+  bipe retrofit checkpoint=RUN stretch=gated    or homotopy, swap, split
   bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE
   bipe generate RUN --prompt TEXT    or --file FILE, or the prompt on the standard input
   bipe pretrain --plan           memory, work, days and disk of a run, before it runs

@@ -127,13 +127,18 @@ class RoPE(Encoding):
 
     def rotation(self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None) -> Rotation:
         """Return the rotation at `ids`. length: ids in use, by default the row's largest + 1."""
+        if self.counts_length and length is None:
+            length = ids.amax(-1, keepdim=True) + 1
+        return self.turn(ids[..., None].double(), length=length)
+
+    def turn(self, places: Float[Tensor, "batch time #pair"], *, length: Length = None) -> Rotation:
+        """Return the rotation at float64 positions, which may differ between pairs."""
         frequencies, factor = self.frequencies, self.attention_factor
         if self.stretch is not None and self.stretch.dynamic:
-            length = ids.amax(-1, keepdim=True) + 1 if length is None else length
             frequencies, factor = self.stretch.frequencies(
                 frequencies, theta=self.theta, length=length
             )
-        angles = ids[..., None].double() * frequencies * self.moves  # [b, t, d/2]
+        angles = places * frequencies * self.moves  # [b, t, d/2]
         cos, sin = angles.cos(), angles.sin()
         if self.stretch is not None:
             cos, sin = cos * factor, sin * factor

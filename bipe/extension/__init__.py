@@ -1,7 +1,8 @@
 """Strategies for texts beyond the length of training, and functions that apply one to a model.
 
-frequencies.py changes the frequencies of a rotation (`RoPE(stretch=...)`), distances.py
-changes distances or leaves out far keys (`Flat(far=...)`, `Bilevel(far=...)`).
+frequencies.py changes the frequencies of a rotation (`RoPE(stretch=...)`), distances.py changes
+distances or leaves out far keys (`Flat(far=...)`, `Bilevel(far=...)`), retrofit.py makes flat RoPE
+an encoding of segments.
 """
 
 from bipe.extension.distances import (
@@ -15,7 +16,14 @@ from bipe.extension.distances import (
     Separators,
     Window,
 )
-from bipe.extension.extend import Extension, OriginalLength, Report, extend_config, original_length
+from bipe.extension.extend import (
+    STRATEGY,
+    Extension,
+    OriginalLength,
+    Report,
+    extend_config,
+    original_length,
+)
 from bipe.extension.frequencies import (
     DroPE,
     DynamicNTK,
@@ -28,8 +36,10 @@ from bipe.extension.frequencies import (
     NTKMixed,
     YaRN,
 )
+from bipe.extension.retrofit import Gated, Homotopy, Retrofit, Split, Swap
 
 __all__ = [
+    "STRATEGY",
     "Blockwise",
     "Clip",
     "DroPE",
@@ -37,6 +47,8 @@ __all__ = [
     "DynamicNTK",
     "DynamicYaRN",
     "Extension",
+    "Gated",
+    "Homotopy",
     "LeakyReRoPE",
     "Linear",
     "Llama3",
@@ -48,8 +60,11 @@ __all__ = [
     "OriginalLength",
     "ReRoPE",
     "Report",
+    "Retrofit",
     "SelfExtend",
     "Separators",
+    "Split",
+    "Swap",
     "Window",
     "YaRN",
     "extend_config",

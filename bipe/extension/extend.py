@@ -26,6 +26,7 @@ from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Fed, Flat, Layers, Scheme, has_hook
 from bipe.encodings.far import Far
 from bipe.encodings.rope import RoPE, Stretch
+from bipe.extension.retrofit import Retrofit
 
 Unit = Literal["segments", "tokens"]
 _PERCENTILE = "p99.9"
@@ -34,6 +35,7 @@ _Node = dict[str, Any]
 # Slowdowns this close to 1 or to the factor count as equal to it.
 _SAME = 1e-9
 _ANY = Encoding | Scheme
+STRATEGY = Stretch | Far | Retrofit
 _KINDS = ("kept", "blended", "interpolated", "stopped")
 
 
@@ -151,14 +153,17 @@ def extend_config(
 ) -> Extension:
     """Extend whatever counts the tokens of a document, or its segments.
 
-    strategy: the description of a stretch, which every such rotation gets, or of a method that
-    changes distances, which one scheme gets; lengths and windows it leaves open are filled in.
+    strategy: the description of a stretch, which every such rotation gets, of a method that changes
+    distances, which one scheme gets, or of a `Retrofit`, which replaces a flat RoPE; lengths and
+    windows it leaves open are filled in.
     unit: see `original_length`; None: what drives the encoding. Raises ValueError if the strategy
     has no effect, if the model is extended already, and for a unit that does not drive it.
     """
     encoding, given = _plain(config.encoding), _plain(strategy)
     given.pop(PARTIAL, None)
-    kind = find(given[TARGET], Stretch | Far, allowed=allowed)
+    kind = find(given[TARGET], STRATEGY, allowed=allowed)
+    if issubclass(kind, Retrofit):
+        return _retrofitted(config, kind, given, notes, unit)
     far = issubclass(kind, Far)
     if far and issubclass(find(encoding[TARGET], _ANY, allowed=allowed), Encoding):
         encoding = {TARGET: "bipe.encodings.Flat", "encoding": encoding}
@@ -193,6 +198,47 @@ def extend_config(
         (level.scheme if far else level.encoding)[key] = dict(report.strategy)
         reports.append(report)
     return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
+
+
+def _retrofitted(
+    config: DecoderConfig,
+    kind: type[Retrofit],
+    given: _Node,
+    notes: Mapping[str, Any],
+    unit: Unit | int | None,
+) -> Extension:
+    """Replace a flat RoPE; a window is a training row, a step the tokens per segment in training.
+
+    Raises ValueError for any other encoding, and for notes that lack what is left open.
+    """
+    encoding, original = _plain(config.encoding), None
+    rope = encoding.get("encoding", encoding)
+    if rope[TARGET] != "bipe.encodings.RoPE" or encoding.get("far") is not None:
+        raise ValueError(f"{_name(given)} starts from flat RoPE, was: {_names(encoding)}")
+    arguments = {k: v for k, v in given.items() if k != TARGET and v is not None}
+    parameters = inspect.signature(kind).parameters
+    if "window" in parameters and "window" not in arguments:
+        original = original_length(notes, unit="tokens" if unit is None else unit)
+        arguments["window"] = original.length
+    if "step" in parameters and "step" not in arguments:
+        arguments["step"] = _tokens_per_segment(notes)
+    made = kind(**arguments).encoding(rope, width=config.width, n_layer=config.n_layer)
+    strategy = {TARGET: given[TARGET], **arguments}
+    report = Report(strategy=strategy, original=original, unit="segments", length=None)
+    return Extension(config=dataclasses.replace(config, encoding=made), reports=(report,))
+
+
+def _tokens_per_segment(notes: Mapping[str, Any]) -> float:
+    try:
+        tokens, segments = (
+            int(notes["positions"][name][_PERCENTILE]) + 1 for name in ("token", "segment")
+        )
+        return round(tokens / segments, 1)
+    except (KeyError, TypeError, ZeroDivisionError):
+        raise ValueError(
+            "the notes of the model have no positions: it was trained elsewhere; set stretch.step, "
+            "the tokens per segment (bipe evaluate statistics counts them)"
+        ) from None
 
 
 class _Level(NamedTuple):

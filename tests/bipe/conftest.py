@@ -65,6 +65,10 @@ SCHEMES: dict[str, dict[str, Any]] = {
         intra=target("RoPE", head_width=HEAD_WIDTH, pairs=[0.0, 0.5]),
         inter=target("RoPE", head_width=HEAD_WIDTH, pairs=[0.5, 1.0]),
     ),
+    "gated": target("retrofit.GatedBiPE", intra=BARE["learned"], inter=BARE["rope"], step=5.0),
+    "annealed": target(
+        "retrofit.AnnealedBiPE", intra=BARE["learned"], inter=BARE["rope"], step=2.5
+    ),
     "bilevel_alibi_alibi": target("Bilevel", intra=BARE["alibi"], inter=BARE["alibi_x96"]),
     "multilevel_split_ropes": target(
         "multilevel.Multilevel",

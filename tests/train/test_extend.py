@@ -1,5 +1,6 @@
-"""`bipe extend`: what comes of a checkpoint is trained exactly, noted, and used as any other."""
+"""`bipe extend`, `bipe retrofit`: what comes of a checkpoint is trained exactly, and used."""
 
+import functools
 import json
 import shutil
 
@@ -49,8 +50,8 @@ def bipe(parents, tmp_path, capsys):
 def extended_run(bipe, tmp_path):
     """Run the command, which must succeed; the run's folder."""
 
-    def run(encoding, *words, name="longer"):
-        status, told = bipe(encoding, *SHORT, *words, f"name={name}")
+    def run(encoding, *words, name="longer", short=SHORT, command="extend"):
+        status, told = bipe(encoding, *short, *words, f"name={name}", command=command)
         assert status == 0, told
         return tmp_path / name
 
@@ -164,6 +165,53 @@ def test_an_extension_that_is_stopped_goes_on_exactly(bipe, extended_run, tmp_pa
     assert (notes_of(whole)["positions"]["token"]["maximum"] > 64) or not curriculum
 
 
+@pytest.fixture
+def taught(extended_run):
+    """Retrofit RoPE, which must succeed; the run's folder."""
+    return functools.partial(extended_run, "rope", short=("steps=4",), command="retrofit")
+
+
+def test_a_retrofit_begins_with_the_loss_of_its_base_and_learns_something_else(taught):
+    control, *others = (
+        taught(f"stretch={way}", name=way) for way in ("none", "gated", "homotopy", "swap")
+    )
+    first, last = losses(control)[[0, -1]]
+    starts, ends = zip(*(losses(run)[[0, -1]] for run in others), strict=True)
+    assert [start == first for start in starts] == [True, True, False]
+    assert last not in ends
+    assert weights(others[0])["scheme.gate"].any()
+    found = notes_of(others[0])
+    assert found["stretch"][0]["strategy"]["step"] == pytest.approx(64 / 15, abs=3)
+    assert (found["row_length"], found["training"]["command"]) == (64, "retrofit")
+
+
+@pytest.mark.parametrize("way", ["gated", "homotopy"])
+def test_a_retrofit_that_is_stopped_goes_on_exactly(bipe, taught, way):
+    whole = taught(f"stretch={way}", name="whole")
+    with crashing(at=3):
+        bipe("rope", f"stretch={way}", "steps=4", "name=stopped", command="retrofit")
+    resumed = taught(f"stretch={way}", name="stopped")
+    assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
+
+
+def test_a_model_from_elsewhere_is_retrofitted_with_data_and_a_step(
+    bipe, parents, data, tmp_path, capsys
+):
+    folder, run = tmp_path / "hf", tmp_path / "run"
+    assert main(["convert", str(parents / "rope"), "to=hf", f"out={folder}"]) == 0
+    (folder / "bipe.json").unlink()  # what only we write
+    assert main(["convert", str(folder), "to=bipe", f"out={run}"]) == 0
+    capsys.readouterr()
+    words = (f"checkpoint={run}", "name=taught", "steps=2")
+    status, told = bipe("rope", *words, command="retrofit")
+    assert status == 2 and "does not say what it was trained on; set data=FOLDER" in told
+    status, told = bipe("rope", *words, f"data={data}", command="retrofit")
+    assert status == 2 and "set stretch.step, the tokens per segment" in told
+    words = (*words, f"data={data}", "stretch.step=9.0")
+    assert bipe("rope", *words, command="retrofit")[0] == 0
+    assert encoding_of(tmp_path / "taught")["step"] == 9
+
+
 def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_path):
     moved = tmp_path / "parent"
     shutil.copytree(parents / "rope", moved)
@@ -187,6 +235,9 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
         ("rope", (*YARN, "extend.unit=0"), "segments, tokens or at least 1 or null, was: 0"),
         ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
+        ("rope", ("stretch=gated", "extend.unit=tokens"), "of a stretch, not of a retrofit"),
+        ("rope", ("stretch=swap", "stretch.flat_layers=9"), "flat_layers must be below n_layer"),
+        ("bipe_rope", ("stretch=gated",), "Gated starts from flat RoPE, was: Bilevel("),
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
         ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),
         ("rope", ("stretch.factor=2.0",), "stretch.factor is of no strategy"),

@@ -1,11 +1,14 @@
-"""`bipe extend`: continue a trained run on longer rows, with or without stretching its rotation.
+"""`bipe extend`: continue a trained run on longer rows, with or without stretching its rotation;
+`bipe retrofit`: the same at its own row length, to teach a model of flat RoPE segments.
 
     bipe extend checkpoint=runs/mine/bipe_rope stretch=yarn stretch.factor=16 row_length=4096
     bipe extend checkpoint=runs/mine/alibi row_length=4096          no stretch: only longer rows
     bipe extend checkpoint=runs/mine/bipe_rope stretch=yarn steps=0            no training
+    bipe retrofit checkpoint=runs/mine/rope stretch=gated
 
 Model and encoding are those of the checkpoint, and so is the data unless another is named.
-Under BiPE the original length of a stretch is a number of segments (docs/stretch.md).
+Under BiPE the original length of a stretch is a number of segments (docs/stretch.md). Ways of a
+retrofit are strategies as well (docs/retrofit.md), so that both commands take all of them.
 """
 
 import dataclasses
@@ -13,16 +16,18 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from hydra.core.hydra_config import HydraConfig
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
-from bipe.build import TARGET
-from bipe.extension import Extension, extend_config
+from bipe.build import TARGET, find
+from bipe.extension import STRATEGY, Extension, Retrofit, extend_config
 from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
@@ -33,6 +38,7 @@ from train.fit.handover import read_files
 from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")
+_Command = Literal["extend", "retrofit"]
 
 
 def completed(config: DictConfig) -> DictConfig:
@@ -60,6 +66,8 @@ def completed(config: DictConfig) -> DictConfig:
     }
     if config.get("data") is None:  # without steps no data is read
         filled["data"] = "${out}/data" if base.data is None else base.data
+    if config.get("row_length") is None:
+        filled["row_length"] = base.notes.get("row_length")
     if (level := base.notes.get("level")) is not None and config.rows.get("level") is None:
         filled["rows.level"] = level
     coarser = base.notes.get("coarser")
@@ -80,22 +88,28 @@ def _report_overruled_choices() -> None:
             _say(f"{group}={chosen[group]} of the experiment is left: the checkpoint decides it")
 
 
-def extend(config: Config, *, stored: Mapping[str, Any]) -> Path:
+def retrofit(config: Config, *, stored: Mapping[str, Any]) -> Path:
+    """Teach segments, and return the run's folder: `extend` with other defaults."""
+    return extend(config, stored=stored, command="retrofit")
+
+
+def extend(config: Config, *, stored: Mapping[str, Any], command: _Command = "extend") -> Path:
     """Stretch, fine-tune, and return the run's folder. stored: the configuration to keep there."""
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     done = stretched(base, config)
     folder = folder_of(config, base, config.name or default_name(config))
-    start = start_of(base, done, {"first_row_length": runs.first_row_length(base.notes)})
+    notes = {"first_row_length": runs.first_row_length(base.notes)}
+    start = start_of(base, done, notes, allowed=config.allowed)
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
-        return write_base(start, base, config, folder=folder, stored=stored, command="extend")
+        return write_base(start, base, config, folder=folder, stored=stored, command=command)
     rows = rows_of(config)
     base.refuse_other_data(rows.sets)
     refuse_long_rows(rows)
     share = _report_long_documents(rows, steps=config.steps, before=base.notes.get("row_length"))
     start = dataclasses.replace(start, notes={**start.notes, "long_documents": share})
-    fit = fit_of(config, folder=folder, command="extend")
+    fit = fit_of(config, folder=folder, command=command)
     return train_model(fit, start, rows=rows, folder=folder, config=stored)
 
 
@@ -108,6 +122,9 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
         return None
     if TARGET not in description:
         raise ConfigError(f"stretch.{next(iter(description))} is of no strategy; set stretch=NAME")
+    kind = find(description[TARGET], STRATEGY, allowed=config.allowed)
+    if unit is not None and issubclass(kind, Retrofit):
+        raise ConfigError("extend.unit is of a stretch, not of a retrofit; leave it out")
     if unit is not None and description.get("original_length") is not None:
         raise ConfigError(
             "extend.unit and stretch.original_length both set the original length; leave one out"
@@ -130,7 +147,9 @@ def folder_of(config: Config, base: BaseRun, name: str) -> Path:
     return folder
 
 
-def start_of(base: BaseRun, done: Extension | None, notes: Mapping[str, Any]) -> Start:
+def start_of(
+    base: BaseRun, done: Extension | None, notes: Mapping[str, Any], *, allowed: tuple[str, ...]
+) -> Start:
     """Return the model at the first step, with notes of its origin; report a stretch."""
     held = {"base_run": base.as_notes(), **notes}
     if done is not None:
@@ -139,7 +158,19 @@ def start_of(base: BaseRun, done: Extension | None, notes: Mapping[str, Any]) ->
     elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
     decoder = base.decoder if done is None else done.config
-    return Start(decoder=decoder, weights=base.weights, notes=held)
+    return Start(decoder=decoder, weights=_weights(base, decoder, allowed), notes=held)
+
+
+def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:
+    """Return the base run's weights; what only the new encoding has starts at zero."""
+    known = base.weights
+    with torch.device("meta"):
+        shapes = Decoder(decoder, allowed=allowed).state_dict()
+    dtype = base.model.tokens.weight.dtype
+    return {
+        name: known[name] if name in known else torch.zeros(each.shape, dtype=dtype)
+        for name, each in shapes.items()
+    }
 
 
 def write_base(
@@ -153,7 +184,7 @@ def write_base(
 ) -> Path:
     """Write a run folder with the base run's weights; its notes are kept, since they still hold."""
     model = Decoder(start.decoder, allowed=config.allowed)
-    model.load_state_dict(base.weights)
+    model.load_state_dict(start.weights or {})
     notes = {**base.notes, **start.notes}
     if_exists = config.if_exists
     files = read_files(base.folder)

@@ -60,7 +60,7 @@ def fit_of(
     config: Config,
     *,
     folder: Path,
-    command: Literal["pretrain", "extend", "scrolls"],
+    command: Literal["pretrain", "extend", "retrofit", "scrolls"],
     best: bool = False,
 ) -> Fit:
     """Return how the run trains. best: keep the weights of the lowest validation loss."""

@@ -24,9 +24,9 @@ LaunchCall = Annotated[Call, Of(("train.launch.slurm.Local", "train.launch.slurm
 TaskCall = Annotated[Call, Of(("train.tasks.scrolls.examples.Task",))]
 ModelCall = Annotated[Call, Of(("bipe.decoder.DecoderConfig",), partial=True)]
 EncodingCall = Annotated[Call, Of(("bipe.encodings.Encoding", "bipe.encodings.Scheme"))]
-StretchCall = Annotated[
-    Call, Of(("bipe.encodings.rope.Stretch", "bipe.encodings.far.Far"), partial=True)
-]
+_STRETCHES = ("bipe.encodings.rope.Stretch", "bipe.encodings.far.Far")
+StretchCall = Annotated[Call, Of(_STRETCHES, partial=True)]
+StrategyCall = Annotated[Call, Of((*_STRETCHES, "bipe.extension.Retrofit"), partial=True)]
 DrawCall = Annotated[Call, Of(("bipe.random_positions.Draw",))]
 OptimizerCall = Annotated[
     Call,

@@ -22,7 +22,7 @@ from train.config.check import (
     OptimizerCall,
     Rule,
     ScheduleCall,
-    StretchCall,
+    StrategyCall,
     TaskCall,
     TrainerCall,
     check,
@@ -82,7 +82,7 @@ class Config:
     label_smoothing: Annotated[float, Rule("from 0 to below 1", lambda value: 0 <= value < 1)]
     positions: DrawCall | None
     checkpoint: str | None
-    stretch: StretchCall | None
+    stretch: StrategyCall | None
     extend: Extend
     task: TaskCall | None
     scrolls: Scrolls

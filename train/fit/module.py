@@ -27,6 +27,7 @@ from bipe.attention.context import Context
 from bipe.build import ALLOWED
 from bipe.encodings import Learned
 from bipe.encodings.base import Fed
+from bipe.encodings.retrofit import anneal
 from bipe.loss import IGNORE, summed_cross_entropy
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch
@@ -131,6 +132,8 @@ class LMModule(lightning.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         torch.manual_seed(_stream(self.options.seed, batch.step, self.global_rank))
+        last = self.trainer.max_steps - 1
+        anneal(self.model.scheme, batch.step / last if last > 0 else 1.0)
         # Set before the step, since checkpoints are written after it.
         self.trainer.datamodule.consumed_rows = batch.rows_after  # type: ignore[attr-defined]
 

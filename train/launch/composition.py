@@ -23,11 +23,12 @@ _FUNCTIONS = {
     "generate": "generate_text",
     "tokenizer": "train_tokenizer",
 }
-TRAINS = ("pretrain", "extend", "scrolls")  # write a run, with their configuration
+MODULES = {"retrofit": "extend"}  # of commands that share one
+TRAINS = ("pretrain", "extend", "retrofit", "scrolls")  # write a run, with their configuration
 LAUNCHED = (*TRAINS, "evaluate")  # may be jobs of Slurm
 # The key of the runs that a command reads, if it is not checkpoint.
 _READS = {"evaluate": "evaluate.runs", "generate": "generate.run"}
-GO_ON = ("extend", "scrolls")  # start from a checkpoint, which decides the model
+GO_ON = ("extend", "retrofit", "scrolls")  # start from a checkpoint, which decides the model
 # Set where HYDRA_FULL_ERROR=1 is ours and not the user's.
 SHORT_ERRORS = "BIPE_SHORT_ERRORS"
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
@@ -58,7 +59,7 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     computes = command in (*LAUNCHED, "generate")
     if computes:  # the others build their own sections, and so check them
         checked = Config.from_config(config)
-    module = import_module(f"train.commands.{command}")
+    module = import_module(f"train.commands.{MODULES.get(command, command)}")
     function = getattr(module, _FUNCTIONS.get(command, command))
     if computes:
         with flushed_denormals():

@@ -72,6 +72,17 @@ PAGES = {
         ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
         leave_out=("positions", "compile", "clip"),
     ),
+    "retrofit": Page(
+        "Teach segments to a trained model of flat RoPE.",
+        (
+            "bipe retrofit checkpoint=runs/mine/rope out=runs/mine stretch=gated",
+            "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # beside a control",
+            "bipe retrofit checkpoint=RUN out=OUT stretch=split steps=0       # without training",
+        ),
+        (_FILES, "bipe extend", _TRAIN),
+        ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
+        leave_out=("positions", "compile", "clip"),
+    ),
     "scrolls": Page(
         "Fine-tune a model on a task of long documents, decode the task, and score it.",
         (

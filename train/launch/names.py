@@ -21,6 +21,7 @@ from typing import Any
 from train.config import Config
 from train.errors import ConfigError
 from train.fit.trained_run import stem
+from train.launch.composition import MODULES
 
 _LONGEST, _LONGEST_WORD = 180, 60  # characters; file systems allow 255 bytes
 _SEED = "seed"
@@ -63,9 +64,8 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
 
 
 def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
-    name: str = import_module(f"train.commands.{command}").default_name(
-        config, changed=changed, seeded=seeded
-    )
+    module = import_module(f"train.commands.{MODULES.get(command, command)}")
+    name: str = module.default_name(config, changed=changed, seeded=seeded)
     return name
 
 

@@ -35,7 +35,7 @@ _BY_CLASS = {
     "TensorBoard": ("tensorboard", "tensorboard"),
     "Trackio": ("trackio", "trackio"),
 }
-_TRAINS = ("pretrain", "extend", "scrolls")
+_TRAINS = ("pretrain", "extend", "retrofit", "scrolls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
     if command in ("pretrain", "evaluate"):  # the others take that of the checkpoint
         listed = folders_of(config.data).values()
         wanted += [("data", f"{folder}/manifest.json", "bipe prepare ...") for folder in listed]
-    if command in ("extend", "scrolls"):
+    if command in ("extend", "retrofit", "scrolls"):
         cure = "set checkpoint=RUN, a trained run"
         wanted.append(("checkpoint", str(config.checkpoint), cure))
     path = (config.task or {}).get("path")
