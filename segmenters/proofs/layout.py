@@ -38,6 +38,7 @@ _AGDA_OPENS = (
 )
 _AGDA_OPEN = re.compile(rf"(?<![^\s;{{}}()@\"])(?:{'|'.join(_AGDA_OPENS)})[^\S\r\n]{{0,20}}\Z")
 _AGDA_BACK = 36
+_AGDA_LAST = frozenset(word[-1] for word in _AGDA_OPENS)
 
 
 class _Layout(NamedTuple):
@@ -75,7 +76,7 @@ _FLAT = rf"[({{](?!-)(?:{_PLAIN})*+[)}}]"
 _NESTED = rf"[({{](?!-)(?:{_PLAIN}|{_FLAT})*+[)}}]"
 _AGDA: Final = _layout(
     tokens=r"(?<=[\r\n])(?:(?<=\r)\n)?+(?:(?P<blank>[\r\n]{0,4}+)"
-    r"(?P<code>[^\S\r\n]{0,30}+(?=[^\s{/-]))|(?P<line>))"
+    r"(?P<code>[^\S\r\n]{0,30}+(?=[^\s{-]|\{(?!-)|-(?!-)))|(?P<line>))"
     rf"|(?<=[({{])(?:(?!-)(?:{_PLAIN}|{_NESTED})*+[)}}]"
     r"|(?<=\()(?P<nests>)|-(?!#)(?P<hides1>)|(?P<nested>))|(?<=[)}])(?P<closes>)"
     r"|(?<=-)-(?:(?P<comment>)[^\r\n]*+(?=[\r\n])|(?P<hides0>))|(?<=\")(?P<hides2>)"
@@ -154,7 +155,8 @@ class _Lines(Scanner):
             self._end(match, after - index + indent)
             if match.start("blank") < indent:
                 self.blank = True
-            self._read_code(match.string, index, after)
+            self._start(match.string, index, after)
+            self._read_code(match.string, index)
         elif kind == "line":
             self._end(match, after)
         elif kind == "closes":
@@ -162,7 +164,9 @@ class _Lines(Scanner):
         elif kind in ("nests", "nested"):
             self.nest += 1
         elif kind == "visible":
-            self._read_code(match.string, match.start(), place)
+            if self.fresh:
+                self._start(match.string, match.start(), place)
+            self._read_code(match.string, match.start())
             return place  # it is read as code
         elif kind == "comment":
             self.hide(match, place)
@@ -175,11 +179,9 @@ class _Lines(Scanner):
         """Return what a line ends with, if that decides; the match is at its end or comment."""
         return self.ending
 
-    def _read_code(self, text: str, index: int, place: int) -> None:
+    def _read_code(self, text: str, index: int) -> None:
         """Follow the first code of a line, at `index` of this text."""
         self.code = True
-        if self.fresh:
-            self._start(text, index, place)
         if self.joins:
             self.step = self.column
             if text[index] in self.layout.bullets and (bullet := _BULLET.match(text, index)):
@@ -187,36 +189,35 @@ class _Lines(Scanner):
 
     def _start(self, text: str, index: int, place: int) -> None:
         """Decide whether a step starts with the line whose first visible character is here."""
-        self.fresh, self.column = False, place - self.begin
-        if self.column <= self.calc:
+        self.fresh = False
+        self.column = column = place - self.begin
+        if column <= self.calc:
             self.calc = -1
-        if self.blank and self.step < 0:
+        step, sign = self.step, text[index]
+        if step < 0 and self.blank:
             self.joins = False  # only comments, and a blank line after them
-        signs = text[index : index + 2]
-        self.attribute = signs == "@["
-        if not self.joins and self._is_step(signs):
+        self.attribute = sign == "@" and text.startswith("[", index + 1)
+        if self.joins or sign in self.layout.never or (column and self.nest):
+            return
+        self.nest = 0
+        starts = column <= step or step < 0 or self.opens
+        if not starts and (sign == "|" or (sign == "_" and self.calc >= 0)):
+            starts = text[index + 1 : index + 2].isspace()
+        if starts:
             self.cut(place)
             self.step, self.opens, self.joins = -1, False, True
-
-    def _is_step(self, signs: str) -> bool:
-        if signs[0] in self.layout.never or (self.nest and self.column):
-            return False
-        self.nest = 0
-        if self.column <= self.step or self.opens or self.step < 0:
-            return True
-        return signs[1:].isspace() and (signs[0] == "|" or (signs[0] == "_" and self.calc >= 0))
 
     def _end(self, match: re.Match[str], begin: int) -> None:
         """Follow the end of a line, where another begins."""
         if self.code:
             ending = self.ending or self.end_code(match)
             self.opens = ending == "opens"
-            attribute = ending == "attribute" and self.joins and self.attribute
+            attribute = self.attribute and self.joins and ending == "attribute"
             self.joins = attribute or ending == "joins"
-            if self.calls and self.calc < 0:
-                self.calc = self.column
-            self.code = self.calls = False
-            self.ending = ""
+            if self.calls:
+                self.calc = self.column if self.calc < 0 else self.calc
+                self.calls = False
+            self.code, self.ending = False, ""
         self.blank, self.begin, self.fresh = self.fresh, begin, True
 
 
@@ -238,7 +239,9 @@ class _AgdaLines(_Lines):
         _Lines.hide(self, match, place)
 
     def end_code(self, match: re.Match[str]) -> str:
-        start = match.start()
-        line = match.string[max(0, start - _AGDA_BACK) : start]
-        ends = line.rstrip().endswith(_AGDA_OPENS) and _AGDA_OPEN.search(line)
-        return "opens" if ends else ""
+        text, start = match.string, match.start()
+        last = text[start - 1]
+        if last.isspace() or (last in _AGDA_LAST and text.endswith(_AGDA_OPENS, 0, start)):
+            opens = _AGDA_OPEN.search(text[max(0, start - _AGDA_BACK) : start])
+            return "opens" if opens else ""
+        return ""

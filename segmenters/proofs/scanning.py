@@ -19,7 +19,8 @@ from segmenters.base import Machine
 from segmenters.places import SPACE, past
 
 _LINE_ENDS = ("\n", "\r")
-_OWN = ("eol", "next")  # the groups of `behind`
+# The groups of `behind`, and of what opens hidden text.
+_OWN = frozenset(("eol", "next", *(f"hides{rank}" for rank in range(8))))
 _NEXT = re.compile(r"(?P<next>\S)")
 
 
@@ -135,7 +136,7 @@ class Scanner(Machine):
             kind = match.lastgroup
             if kind is None:
                 continue
-            if self.hidden >= 0 or kind in _OWN or kind[:5] == "hides":
+            if kind in _OWN or self.hidden >= 0:
                 after = self._take(kind, match, base)
             else:
                 start = match.start()
