@@ -51,6 +51,6 @@ def test_commands_of_a_wheel_run_outside_of_the_checkout(unpacked, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "One sentence. │And another." in bipe("segment", "a.txt")
+    assert "One sentence. \u2502And another." in bipe("segment", "a.txt")
     shown = bipe("prepare", "experiment=smoke", "--cfg", "job")  # conf is found
     assert "smoke" in shown

@@ -86,10 +86,6 @@ def test_an_unknown_choice_of_a_group(refused):
     assert "pile_151m_bipe_rope" in told
 
 
-def test_what_is_no_override_at_all(refused):
-    assert "Error parsing override 'steps'" in refused("pretrain", "steps")
-
-
 def test_a_flat_learned_table_shorter_than_the_row(refused):
     words = ("encoding=learned", "encoding.length=10")
     assert refused("pretrain", *words) == (
@@ -287,3 +283,16 @@ def test_the_command_itself_fails_with_a_message_and_a_status(tmp_path):
     assert done.stdout == ""
     assert done.stderr == "bipe: rows.verifi: Rows has no such key; did you mean 'verify'?\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["evaluate", "runs/mine"], "out=runs/mine"), (["extend", "steps=1", "runs/mine"],
+      "checkpoint=runs/mine"), (["explain", "rope"], "encoding=rope"),
+     (["pretrain", "-m", "x"], "out=x"), (["doctor", "pretrain", "x"], "out=x")],
+)  # fmt: skip
+def test_a_word_without_a_key_is_met_with_the_key(capsys, words, meant):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert f"did you mean {meant}?" in said
+    assert said.count("\n") == 1
