@@ -7,8 +7,9 @@ enough for fast matrix products; in them, blocks that fit a CPU's cache turn log
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 IGNORE = -100
 # Tokens per chunk: few enough for memory, enough to fill the device.
@@ -61,6 +62,37 @@ def token_nll(
         logits = (x @ head.to(x.dtype).T).to(_precise(x))
         pieces.append(torch.nn.functional.cross_entropy(logits, y, reduction="none"))
     return torch.cat(pieces)
+
+
+def summed_divergence(
+    hidden: Float[Tensor, "token width"],
+    head: Float[Tensor, "vocab width"],
+    teacher: tuple[Float[Tensor, "token wide"], Float[Tensor, "vocab wide"]],
+    scored: Bool[Tensor, " token"],
+    *,
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """Return the summed KL divergence of our predictions from a teacher's in nats; differentiable.
+
+    teacher: its hidden states and head. scored: tokens that count. The logits of each chunk are
+    computed again in the backward pass.
+    """
+
+    def divergence(x: Tensor, taught: Tensor, counts: Tensor) -> Tensor:
+        own, theirs = (
+            (states @ weight.to(states.dtype).T).log_softmax(-1, dtype=_precise(states))
+            for states, weight in ((x, head), (taught, teacher[1]))
+        )
+        return ((theirs.exp() * (theirs - own)).sum(-1) * counts).sum()
+
+    size = chunk or _chunk(hidden)
+    parts = zip(hidden.split(size), teacher[0].split(size), scored.split(size), strict=True)
+    return torch.stack(
+        [
+            checkpoint(divergence, *part, use_reentrant=False, preserve_rng_state=False)
+            for part in parts
+        ]
+    ).sum()
 
 
 def _chunk(hidden: Tensor) -> int:

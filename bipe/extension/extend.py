@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from bipe.build import ALLOWED, PARTIAL, TARGET, find
+from bipe.build import ALLOWED, PARTIAL, TARGET, build, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Fed, Flat, Layers, Scheme, has_hook
 from bipe.encodings.far import Far
@@ -163,7 +163,9 @@ def extend_config(
     given.pop(PARTIAL, None)
     kind = find(given[TARGET], STRATEGY, allowed=allowed)
     if issubclass(kind, Retrofit):
-        return _retrofitted(config, kind, given, notes, unit)
+        done = _retrofitted(config, kind, given, notes, unit)
+        build(done.config.encoding, _ANY, allowed=allowed)  # its arguments are checked there
+        return done
     far = issubclass(kind, Far)
     if far and issubclass(find(encoding[TARGET], _ANY, allowed=allowed), Encoding):
         encoding = {TARGET: "bipe.encodings.Flat", "encoding": encoding}

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bipe.loss import IGNORE, summed_cross_entropy, token_nll
+from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence, token_nll
 
 
 def make(seed: int, dtype: torch.dtype):
@@ -27,6 +27,22 @@ def test_chunked_equals_plain(chunk, seed):
     for x, y in zip(torch.autograd.grad(3 * ours, (hidden, head)), expected, strict=True):
         torch.testing.assert_close(x, y)
     torch.testing.assert_close(token_nll(hidden, head, targets, chunk=chunk).sum(), plain.detach())
+
+
+@pytest.mark.parametrize("chunk", [8, 100])
+def test_the_divergence_in_chunks_equals_the_plain_one(chunk):
+    hidden, head, targets = make(0, torch.float64)
+    taught, scored = torch.randn(37, 24, dtype=torch.float64), targets != IGNORE
+    teacher = (taught, torch.randn(53, 24, dtype=torch.float64))
+    own, theirs = ((x @ w.T).log_softmax(-1)[scored] for x, w in ((hidden, head), teacher))
+    plain = F.kl_div(own, theirs, reduction="sum", log_target=True)
+    ours = summed_divergence(hidden, head, teacher, scored, chunk=chunk)
+    torch.testing.assert_close(ours, plain)
+    expected = torch.autograd.grad(3 * plain, (hidden, head))
+    for x, y in zip(torch.autograd.grad(3 * ours, (hidden, head)), expected, strict=True):
+        torch.testing.assert_close(x, y)
+    itself = summed_divergence(hidden, head, (hidden.detach(), head.detach()), scored)
+    assert itself == 0
 
 
 def test_bfloat16_keeps_its_dtype_and_sums_in_float32():

@@ -194,6 +194,20 @@ def test_a_retrofit_that_is_stopped_goes_on_exactly(bipe, taught, way):
     assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
 
 
+def test_a_teacher_holds_the_model_near_its_base(taught, parents):
+    runs = [taught("extend.distill=" + str(w), "optimizer.lr=0.03", name=f"w{w}") for w in (0, 9)]
+    assert weights(runs[0]).keys() == weights(runs[1]).keys()
+    assert losses(runs[0])[0] == losses(runs[1])[0]
+    tokens = torch.arange(60)[None] % 50
+    at = Positions.from_marks(torch.zeros(1, 60, dtype=torch.uint8))
+    base, *others = (
+        load_model(run / "model")[0].logits(tokens, at).log_softmax(-1).detach()
+        for run in (parents / "rope", *runs)
+    )
+    free, held = (float((base.exp() * (base - each)).sum(-1).mean()) for each in others)
+    assert held < free
+
+
 def test_a_model_from_elsewhere_is_retrofitted_with_data_and_a_step(
     bipe, parents, data, tmp_path, capsys
 ):
@@ -237,6 +251,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
         ("rope", ("stretch=gated", "extend.unit=tokens"), "of a stretch, not of a retrofit"),
         ("rope", ("stretch=swap", "stretch.flat_layers=9"), "flat_layers must be below n_layer"),
+        ("rope", ("extend.distill=-1",), "extend.distill must be 0 or more, was: -1"),
         ("bipe_rope", ("stretch=gated",), "Gated starts from flat RoPE, was: Bilevel("),
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
         ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),

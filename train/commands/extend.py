@@ -100,7 +100,7 @@ def extend(config: Config, *, stored: Mapping[str, Any], command: _Command = "ex
     done = stretched(base, config)
     folder = folder_of(config, base, config.name or default_name(config))
     notes = {"first_row_length": runs.first_row_length(base.notes)}
-    start = start_of(base, done, notes, allowed=config.allowed)
+    start = start_of(base, done, notes, config=config)
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
         return write_base(start, base, config, folder=folder, stored=stored, command=command)
@@ -148,7 +148,7 @@ def folder_of(config: Config, base: BaseRun, name: str) -> Path:
 
 
 def start_of(
-    base: BaseRun, done: Extension | None, notes: Mapping[str, Any], *, allowed: tuple[str, ...]
+    base: BaseRun, done: Extension | None, notes: Mapping[str, Any], *, config: Config
 ) -> Start:
     """Return the model at the first step, with notes of its origin; report a stretch."""
     held = {"base_run": base.as_notes(), **notes}
@@ -158,7 +158,10 @@ def start_of(
     elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
     decoder = base.decoder if done is None else done.config
-    return Start(decoder=decoder, weights=_weights(base, decoder, allowed), notes=held)
+    weights = _weights(base, decoder, config.allowed)
+    weight = float(config.extend.distill)
+    teacher = (base.model.requires_grad_(False), weight) if weight else None
+    return Start(decoder=decoder, weights=weights, notes=held, teacher=teacher)
 
 
 def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:

@@ -180,7 +180,7 @@ def _train(
         base,
         stretched(base, config),
         {"task": dict(config.task or {}), "level": base.notes.get("level")},
-        allowed=config.allowed,
+        config=config,
     )
     stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:

@@ -66,6 +66,7 @@ class Extend:
     """The options of `bipe extend`; conf/config.yaml explains each key."""
 
     unit: Literal["segments", "tokens"] | Count | None
+    distill: Annotated[float, Rule("0 or more", lambda value: 0 <= value < float("inf"))]
     sha256: str | None
 
 

@@ -28,7 +28,7 @@ from bipe.build import ALLOWED
 from bipe.encodings import Learned
 from bipe.encodings.base import Fed
 from bipe.encodings.retrofit import anneal
-from bipe.loss import IGNORE, summed_cross_entropy
+from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch
 from train.errors import RunError
@@ -73,7 +73,8 @@ class TrainingDiverged(RunError):
 class LMModule(lightning.LightningModule):
     """Trains a `Decoder` to predict the next token.
 
-    weights: to start from; None: fresh ones. sharded: leave the model without memory until the
+    weights: to start from; None: fresh ones. teacher: a model whose predictions are learned too,
+    and the weight of the divergence from them. sharded: leave the model without memory until the
     devices are known; each then fills its own part (`Sharded`).
     """
 
@@ -83,9 +84,11 @@ class LMModule(lightning.LightningModule):
         training: Training,
         *,
         weights: Mapping[str, Tensor] | None = None,
+        teacher: tuple[Decoder, float] | None = None,
         sharded: bool = False,
     ) -> None:
         super().__init__()
+        self._teacher = teacher  # in a tuple: no part of this module, which is saved
         with torch.device("meta") if sharded else contextlib.nullcontext():
             self.model = Decoder(
                 decoder,
@@ -126,6 +129,8 @@ class LMModule(lightning.LightningModule):
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def on_fit_start(self) -> None:
+        if self._teacher is not None:
+            self._teacher[0].to(self.device)
         self.losses = StepLosses.of(self.model, self.trainer.datamodule)  # type: ignore[attr-defined]
 
     # A step
@@ -162,7 +167,19 @@ class LMModule(lightning.LightningModule):
         self.losses.add(nll.detach(), each, batch, real, row=row)
         # Undo the averaging over ranks and micro-batches that follows.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
-        return nll * (parts / max(1, batch.step_targets))
+        loss = nll if self._teacher is None else nll + self._divergence(batch, real, hidden)
+        return loss * (parts / max(1, batch.step_targets))
+
+    def _divergence(self, batch: Batch, at: Positions, hidden: Tensor) -> Tensor:
+        assert self._teacher is not None
+        model, weight = self._teacher
+        with torch.no_grad():
+            taught = model(batch.tokens, at).flatten(0, 1)
+        scored = (batch.targets != IGNORE).flatten()
+        of_teacher = (taught, model.head.weight.detach())
+        return weight * summed_divergence(
+            hidden.flatten(0, 1), self.model.head.weight, of_teacher, scored
+        )
 
     def _part(self, batch: Batch, at: Positions) -> tuple[Batch, Context | None]:
         """Return the part of this device, if several share rows; each token is then in one."""

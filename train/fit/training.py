@@ -59,11 +59,15 @@ _NOT_HERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The model at the first step. weights: None for fresh ones. notes: for the written model."""
+    """The model at the first step. weights: None for fresh ones. notes: for the written model.
+
+    teacher: see LMModule.
+    """
 
     decoder: DecoderConfig
     weights: Mapping[str, Tensor] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    teacher: tuple[Decoder, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +109,14 @@ def train_model(
     watch = _watch(fit, folder=folder, config=config)
     trainer = make_trainer(fit, folder=folder, logger=watch.tracking)
     sharded = isinstance(trainer.strategy, Sharded)
+    if start.teacher is not None and (sharded or rows.context_parallel > 1):
+        raise ConfigError(
+            "extend.distill needs a whole second model on each device, and whole rows: set "
+            "trainer=ddp context_parallel=1, or extend.distill=0"
+        )
+    given: dict[str, Any] = {"weights": start.weights, "teacher": start.teacher}
     with as_config_error("model: "):
-        module = LMModule(start.decoder, fit.training, weights=start.weights, sharded=sharded)
+        module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
     _refuse_unfit(module, row_length=rows.row_length)
     _refuse_sharing(trainer, module, rows)
     _set_accumulation(trainer, rows, fit)

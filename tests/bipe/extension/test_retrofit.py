@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from bipe import Cache, Decoder, DecoderConfig
+from bipe import Cache, Decoder
 from bipe.encodings.base import Flat, of_layer
 from bipe.encodings.retrofit import anneal
 from bipe.extension import extend_config
@@ -161,7 +161,6 @@ def test_a_split_is_the_base_model_within_its_window():
     ],
 )
 def test_what_no_way_can_do_is_refused(encoding, strategy, notes, told):
-    config: DecoderConfig = small_decoder("flat_nope").config
+    config = dataclasses.replace(small_decoder("flat_nope").config, encoding=encoding)
     with pytest.raises(ValueError, match=told):
-        config = dataclasses.replace(config, encoding=encoding)
-        Decoder(extend_config(config, strategy, notes=notes).config)
+        extend_config(config, strategy, notes=notes)
