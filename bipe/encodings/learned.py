@@ -4,8 +4,10 @@
     combine=multiply    x * p, feature by feature (Su, kexue.fm/archives/8130)
 
 A product with a table of small entries shrinks the embedding, which the norm before the first block
-undoes. The table is the intra-segment encoding of the released BiPE. The release clamps ids beyond
-it to a padding row, which stays zero and untrained; here the last row is trained like any other.
+undoes. Adam moves all entries by the same amounts, so a table whose rows are in each batch outgrows
+the embeddings of rare tokens; `scale` below 1 holds it back. The table is the intra-segment
+encoding of the released BiPE. The release clamps ids beyond it to a padding row, which stays zero
+and untrained; here the last row is trained like any other.
 """
 
 from abc import abstractmethod
@@ -49,10 +51,19 @@ class PositionError(ValueError):
 
 
 class Learned(Absolute):
-    """Row `id` of a table. overflow: clamp to the last row, or raise (device: assert)."""
+    """Row `id` of a table, times `scale`.
+
+    overflow: clamp to the last row, or raise (device: assert).
+    """
 
     def __init__(
-        self, *, width: int, length: int, overflow: Overflow = "clamp", combine: Combine = "add"
+        self,
+        *,
+        width: int,
+        length: int,
+        overflow: Overflow = "clamp",
+        combine: Combine = "add",
+        scale: float = 1.0,
     ) -> None:
         super().__init__(combine=combine)
         if length < 1:
@@ -60,7 +71,7 @@ class Learned(Absolute):
         if overflow not in ("clamp", "error"):
             raise ValueError(f"overflow must be 'clamp' or 'error', was: {overflow!r}")
         self.table = nn.Embedding(length, width)
-        self.overflow = overflow
+        self.overflow, self.scale = overflow, scale
 
     def vectors(self, ids: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
         last = self.table.num_embeddings - 1
@@ -74,5 +85,4 @@ class Learned(Absolute):
                 )
         else:
             torch._assert_async((ids <= last).all())
-        found: Tensor = self.table(ids)
-        return found
+        return self.scale * self.table(ids)

@@ -152,6 +152,12 @@ def test_alibi_at_random_distances_equals_theirs(name):
         close(past, theirs[:, at, :at])
 
 
+def test_a_scaled_table_adds_less():
+    x, ids = torch.randn(1, 3, 4), torch.arange(3)[None]
+    learned = Learned(width=4, length=3, scale=0.25)
+    assert torch.equal(learned.embed(x, ids), x + 0.25 * learned.table.weight)
+
+
 def test_a_product_multiplies_each_feature():
     x, ids = torch.randn(1, 3, 4), torch.arange(3)[None]
     learned = Learned(width=4, length=3, combine="multiply")
