@@ -185,12 +185,12 @@ def test_a_retrofit_begins_with_the_loss_of_its_base_and_learns_something_else(t
     assert (found["row_length"], found["training"]["command"]) == (64, "retrofit")
 
 
-@pytest.mark.parametrize("way", ["gated", "homotopy"])
-def test_a_retrofit_that_is_stopped_goes_on_exactly(bipe, taught, way):
-    whole = taught(f"stretch={way}", name="whole")
+@pytest.mark.parametrize("words", [("stretch=gated", "extend.distill=1.0"), ("stretch=homotopy",)])
+def test_a_retrofit_that_is_stopped_goes_on_exactly(bipe, taught, words):
+    whole = taught(*words, name="whole")
     with crashing(at=3):
-        bipe("rope", f"stretch={way}", "steps=4", "name=stopped", command="retrofit")
-    resumed = taught(f"stretch={way}", name="stopped")
+        bipe("rope", *words, "steps=4", "name=stopped", command="retrofit")
+    resumed = taught(*words, name="stopped")
     assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
 
 
