@@ -5,10 +5,12 @@
     Given(field="spans", form="spans")              [[0, 8], [9, 20]]
     Given(field="p", names=["sentence", "paragraph"])       [["He left.", "She stayed."], ["It"]]
     Called(function="pysbd:Segmenter", method="segment", options={"language": "en"})
+    Called(function="spacy:blank", method="__call__", options=..., take="sents")
 
-A segment begins at each given start. White space between two of them stays with the one before;
-other text between or around spans and texts is a segment of its own. Lists in lists are levels:
-with two names, each inner list (of starts, if of offsets) begins a segment of the second level.
+Texts may be objects with a `text`, as the sentences of spaCy and stanza are. A segment begins at
+each given start. White space between two of them stays with the one before; other text between or
+around spans and texts is a segment of its own. Lists in lists are levels: with two names, each
+inner list (of starts, if of offsets) begins a segment of the second level.
 """
 
 import dataclasses
@@ -16,6 +18,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module, metadata
+from inspect import signature
+from itertools import takewhile
 from typing import Any, ClassVar, Literal, get_args
 
 from segmenters.base import Meta, Segmenter, SegmenterError, require_choice, require_type
@@ -107,12 +111,15 @@ class Called(_Stated):
     """Cuts where a function says: `function` is "module:name", and gets the text.
 
     `method`: `function` makes an object, once per process, from `options`, and this method of it
-    gets the text; without it, the function gets the options with each text. A description in a file
-    may name a function only if its package is allowed (docs/trust.md).
+    gets the text; without it, the function gets the options with each text, which is its first
+    argument that is no option. `take`: which attribute of the result has the boundaries ("sents");
+    a result that is one string has a segment in each line. A description in a file may name a
+    function only if its package is allowed (docs/trust.md).
     """
 
     function: str
     method: str | None = None
+    take: str | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # What names code: `bipe.build` asks for the permission of the user.
     names_code: ClassVar[tuple[str, ...]] = ("function",)
@@ -120,6 +127,7 @@ class Called(_Stated):
     def __post_init__(self) -> None:
         super(Called, self).__post_init__()
         require_type("function", self.function, str)
+        require_type("options", self.options, Mapping)
         if not _FUNCTION.fullmatch(self.function):
             raise ValueError(f"function must be as in 'module:name', was: {self.function!r}")
 
@@ -133,8 +141,11 @@ class Called(_Stated):
         options = tuple(sorted(self.options.items()))
         try:
             value = _loaded(self.function, self.method, repr(options), _Hidden(options))(text)
+            value = getattr(value, self.take) if self.take else value
         except Exception as fault:  # whatever the function raises
             raise SegmenterError(f"{self.function}: {type(fault).__name__}: {fault}") from fault
+        if isinstance(value, str):
+            value = value.splitlines()
         return self._places(value, text, self.function)
 
 
@@ -158,11 +169,16 @@ def _loaded(function: str, method: str | None, shown: str, hidden: _Hidden) -> C
     found: Any = import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
-    options = hidden.options
+    options = dict(hidden.options)
     if method is not None:
         made: Callable[[str], Any] = getattr(found(**options), method)
         return made
-    return lambda text: found(text, **options)
+    try:
+        names = [*signature(found).parameters]
+    except ValueError:  # a function of C may not tell its parameters
+        names = []
+    first = [options.pop(name) for name in [*takewhile(options.__contains__, names)]]
+    return lambda text: found(*first, text, **options)
 
 
 def _leaves(value: Any, depth: int, said: str, *, form: Form) -> Iterator[tuple[Any, int]]:
@@ -172,6 +188,8 @@ def _leaves(value: Any, depth: int, said: str, *, form: Form) -> Iterator[tuple[
             f"{said}: boundaries must be a list of depth {depth + 1}, was: {value!r}"
         )
     for inner in value:
+        inner = inner["text"] if isinstance(inner, Mapping) and "text" in inner else inner
+        inner = getattr(inner, "text", inner)
         if depth:
             first = True
             for leaf, opens in _leaves(inner, depth - 1, said, form=form):

@@ -199,6 +199,8 @@ def test_what_is_asked_for_wins():
     assert label == "code (python)" and segmenter.granularity == "logical"
     assert built("stride:length=7") == Stride(length=7)
     assert built("lines:granularity=logical,fallback=true").fallback is True
+    called = built('segmenters.Called:function=a:b,options={x: 1, y: {z: [t, u]}},names=["s","p"]')
+    assert called.options == {"x": 1, "y": {"z": ["t", "u"]}} and called.names == ("s", "p")
 
 
 @pytest.mark.parametrize("name", sorted(set(SEGMENTERS) - {"spacy"}))

@@ -2,9 +2,13 @@
 
 import pickle
 import re
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,6 +122,22 @@ def broken(text):
     raise KeyError(text[:1])
 
 
+class Found(NamedTuple):
+    """What a library may return: sentences with a text, in an attribute."""
+
+    text: str
+    sents: Sequence["Found"] = ()
+
+
+class Pipeline:
+    def __call__(self, text):
+        return Found(text, [Found(part) for part in text.split()])
+
+
+def lines(language, text):
+    return "\n".join(text.split(language))
+
+
 HERE = "tests.segmenters.levels.test_given"
 
 
@@ -132,6 +152,38 @@ def test_a_function_or_a_method_of_an_object_cuts_and_is_loaded_once():
         assert twin == method and twin.cut("a;b; c").tolist() == [0, 2, 5, 6]
     assert Splitter.made - before <= 1
     assert comma.fingerprint()["parameters"]["options"] == {"sign": ","}
+
+
+def test_sentences_are_read_as_libraries_return_them():
+    method = Called(function=f"{HERE}:Pipeline", method="__call__", take="sents")
+    assert method.cut("ab c d").tolist() == [0, 3, 5, 6]
+    option_first = Called(function=f"{HERE}:lines", options={"language": ";"})
+    assert option_first.cut("ab;c;d").tolist() == [0, 2, 3, 4, 5, 6]
+    rows = Given(field="s").choose(text="a. b.", meta={"s": [{"text": "a."}, {"text": "b."}]})
+    assert rows.cut("a. b.").tolist() == [0, 3, 5]
+    with pytest.raises(SegmenterError, match="no attribute 'parts'"):
+        Called(function=f"{HERE}:Pipeline", method="__call__", take="parts").cut("a")
+    with pytest.raises(TypeError, match="options must be a Mapping, was: str 'x'"):
+        Called(function=f"{HERE}:lines", options="x")
+
+
+def test_spacy_is_called_by_its_recipe():
+    sentencizer = {"nlp": {"pipeline": ["s"]}, "components": {"s": {"factory": "sentencizer"}}}
+    options = {"name": "en", "config": sentencizer}
+    called = Called(function="spacy:blank", method="__call__", take="sents", options=options)
+    assert called.cut(TEXT).tolist() == [0, 9, 22, len(TEXT)]
+    assert [*called.versions()] == ["spacy"]
+
+
+RECIPES = Path(__file__).parents[3].joinpath("docs", "segmenters.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("library", ["blingfire", "sentencex"])
+def test_a_recipe_runs_as_the_documentation_states_it(library):
+    pytest.importorskip(library)
+    row = re.search(rf"^\| {library} \| `(.*?)` \|.*\| (?:`(.*)`)? ?\|$", RECIPES, re.MULTILINE)
+    called = Called(function=row[1], options=yaml.safe_load(row[2] or "{}"))
+    assert called.cut(TEXT).tolist() == [0, 9, 22, len(TEXT)]
 
 
 def test_what_a_function_does_wrong_is_an_error_of_the_segmenter():

@@ -38,7 +38,8 @@ class Rows(TolerantReader):
 
     text_key, id_key: dotted for nested fields; without id_key, the place names the document.
     meta_keys: fields to keep for the segmenter; by default those that `Auto` knows. filter:
-    see the module. text_key may name the messages of a conversation (`conversation`).
+    see the module. text_key may name the messages of a conversation (`conversation`), or a list of
+    texts or of objects with a `text`, such as steps, which are joined by line ends.
     """
 
     text_key: str = "text"
@@ -62,6 +63,7 @@ class Rows(TolerantReader):
                 # A null is the empty text, which `prepare` skips and counts.
                 found = dig(row, self.text_key, parameter="text_key")
                 text = "" if found is None else conversation(found)
+                text = joined(text) if isinstance(text, list) else text
                 if not isinstance(text, str):
                     rule = f"text_key={self.text_key} must hold text"
                     raise DataError(f"{rule}, was: {type(text).__name__}")
@@ -108,11 +110,18 @@ def conversation(found: Any) -> Any:
     return "".join(turns)
 
 
+def joined(parts: list[Any]) -> Any:
+    """Return texts, or the texts of objects, in one, with line ends between; else the list."""
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    known = [text for text in texts if isinstance(text, str)]
+    return "\n".join(known) if len(known) == len(parts) else parts
+
+
 def fields_of(
     row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Return the named fields of a row; those in `meta` or `metadata` stay nested there."""
-    names = [key for key in (KNOWN_FIELDS if keys is None else keys) if key != text_key]
+    names = [key for key in KNOWN_FIELDS if key != text_key] if keys is None else keys
     return kept_fields(row, names, whole=keys is not None)
 
 

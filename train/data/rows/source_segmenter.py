@@ -150,18 +150,39 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
     else:
         raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
     known = [field.name for field in dataclasses.fields(kind)]
-    for pair in filter(None, rest.split(",")):
+    for pair in filter(None, _pairs(rest)):
         key, equals, value = pair.partition("=")
         if not equals:
             raise UserError(f"{where}parameters are KEY=VALUE,..., was: {pair!r}")
         if key not in known:
             raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
-        try:  # JSON for numbers, true and false; anything else is text
+        try:  # JSON for numbers, true and false; {YAML: text}; anything else is text
             given[key] = built(value, option=option) if key == "of" else json.loads(value)
         except json.JSONDecodeError:
-            given[key] = value
+            given[key] = _mapping(value) if value[:1] == "{" else value
     with as_config_error(where, TypeError):
         return make(**given)
+
+
+def _pairs(text: str) -> list[str]:
+    """Split parameters at commas, outside of brackets."""
+    pairs: list[str] = []
+    for piece in text.split(","):
+        if pairs and any(pairs[-1].count(a) > pairs[-1].count(b) for a, b in ("[]", "{}")):
+            pairs[-1] += f",{piece}"
+        else:
+            pairs.append(piece)
+    return pairs
+
+
+def _mapping(value: str) -> Any:
+    """Return the mapping that a value in YAML is, or the value if it is none."""
+    import yaml
+
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
 
 
 def _own_class(name: str, where: str) -> type[Segmenter]:

@@ -6,7 +6,7 @@ import pyarrow as arrow
 import pyarrow.parquet as parquet
 import pytest
 
-from segmenters import Auto, Coq, Lines, Mixed, Sentences
+from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
 from train.data.reading.fields import columns_of, fields_of
 from train.data.reading.files import JSONL, Parquet
 from train.data.reading.hub import HuggingFace
@@ -62,6 +62,19 @@ def test_fields_beside_the_text_name_files_and_languages(tmp_path):
     assert documents[1].meta == {"max_stars_repo_path": "b/x", "lang": "C"}
     asked = list(Parquet(path=tmp_path, text_key="content", meta_keys=["lang"]))
     assert asked[0].meta == {"lang": "Coq"}
+
+
+@pytest.mark.parametrize("kind", [JSONL, Parquet])
+def test_a_list_of_texts_is_one_text_with_given_boundaries(tmp_path, kind):
+    rows = [{"steps": ["1 + 1", "= 2."]}, {"steps": []}]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    steps = [{"text": "1 + 1", "rating": 1}, {"text": "= 2."}]
+    lines = [{"steps": steps}, {"steps": []}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    first, second = kind(path=tmp_path, text_key="steps", meta_keys=["steps"])
+    assert (first.text, second.text) == ("1 + 1\n= 2.", "")
+    given = Given(field="steps").choose(text=first.text, meta=first.meta)
+    assert given.cut(first.text).tolist() == [0, 6, 10]
 
 
 def test_only_the_columns_of_known_fields_are_read():
