@@ -163,7 +163,7 @@ def extend_config(
     given.pop(PARTIAL, None)
     kind = find(given[TARGET], STRATEGY, allowed=allowed)
     if issubclass(kind, Retrofit):
-        done = _retrofitted(config, kind, given, notes, unit)
+        done = _retrofitted(config, kind, given, notes, unit, allowed)
         build(done.config.encoding, _ANY, allowed=allowed)  # its arguments are checked there
         return done
     far = issubclass(kind, Far)
@@ -208,6 +208,7 @@ def _retrofitted(
     given: _Node,
     notes: Mapping[str, Any],
     unit: Unit | int | None,
+    allowed: tuple[str, ...],
 ) -> Extension:
     """Replace a flat RoPE; a window is a training row, a step the tokens per segment in training.
 
@@ -215,7 +216,7 @@ def _retrofitted(
     """
     encoding, original = _plain(config.encoding), None
     rope = encoding.get("encoding", encoding)
-    if rope[TARGET] != "bipe.encodings.RoPE" or encoding.get("far") is not None:
+    if find(rope[TARGET], _ANY, allowed=allowed) is not RoPE or encoding.get("far") is not None:
         raise ValueError(f"{_name(given)} starts from flat RoPE, was: {_names(encoding)}")
     arguments = {k: v for k, v in given.items() if k != TARGET and v is not None}
     parameters = inspect.signature(kind).parameters
@@ -364,8 +365,10 @@ def _name(node: Mapping[str, Any]) -> str:
 def _names(node: _Node) -> str:
     """Return a name such as Bilevel(Learned, ALiBi), for errors."""
     values = (value if isinstance(value, list) else [value] for value in node.values())
-    inside = [each for value in values for each in value if isinstance(each, dict)]
-    return f"{_name(node)}({', '.join(map(_names, inside))})" if inside else _name(node)
+    inside = ", ".join(_names(each) for value in values for each in value if isinstance(each, dict))
+    if TARGET not in node:  # parts by name
+        return inside
+    return f"{_name(node)}({inside})" if inside else _name(node)
 
 
 def _plain(value: Any) -> Any:

@@ -145,6 +145,14 @@ def test_a_split_is_the_base_model_within_its_window():
             NOTES,
             r"Swap starts from flat RoPE, was: Bilevel\(Learned, RoPE\)",
         ),
+        (
+            target(
+                "base.Layers", schemes={"a": BARE["rope"], "b": BARE["nope"]}, pattern=["a", "b"]
+            ),
+            way("Gated"),
+            NOTES,
+            r"was: Layers\(RoPE, NoPE\)",
+        ),
         (BARE["rope"], way("Gated"), {}, "set stretch.step, the tokens per segment"),
         (BARE["rope"], way("Split"), {}, "have no row_length"),
         (BARE["rope_yarn"], way("Split"), NOTES, "which has no stretch: take gated or swap"),
