@@ -24,7 +24,7 @@ A document may begin with a prompt, which is read but not scored: its first segm
     prompt_level 1    Who won? He ran. She won. | She did. <end>      an example: its output
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +33,12 @@ import numpy.typing as npt
 from train.data.rows.choices import WHOLE, Packing
 from train.data.rows.spans import Bins, Integers, Stream
 from train.data.store.shards import DataSet, level_of
-from train.data.store.windows import window_marks
+from train.data.store.windows import Marks, window_marks
 from train.errors import DataError
 
 _STARTS_DOCUMENT = np.uint8(0b11)
 _BLOCK = 1 << 24  # tokens read at once
+_MOST_READ = 4  # times the marks of the spans of a batch, which are read to the longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +136,10 @@ class Rows:
             spans = _cut(spans, part * length, (part + 1) * length + 1)
             if not len(spans):
                 return blank_row(length, columns=self.columns)
+        return self._filled(spans, length)
+
+    def _filled(self, spans: Integers, length: int, windows: Iterator[Marks] | None = None) -> Row:
+        """Read a row of spans; windows: the marks from the start of each, or beyond its stop."""
         tokens = np.zeros(length + 1, np.int64)
         marks = np.zeros(length + 1, np.uint8)
         scored = None if self._answers is None else np.zeros(length + 1, np.bool_)
@@ -143,7 +148,8 @@ class Rows:
         for (start, stop), answer in zip(spans.tolist(), answers.tolist(), strict=True):
             end = at + stop - start
             tokens[at:end] = self.data.tokens[start:stop]
-            marks[at:end] = self.data.marks(start, stop)
+            found = self.data.marks(start, stop) if windows is None else next(windows)
+            marks[at:end] = found[: stop - start]
             if at or not self.continues:
                 marks[at] |= _STARTS_DOCUMENT
             if scored is not None:
@@ -153,11 +159,14 @@ class Rows:
         return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry, scored=scored)
 
     def read(self, indices: Sequence[int]) -> list[Row]:
+        """Read rows, as `row` does each; their marks are read at once."""
         starts = None
         if isinstance(self.packed, Stream):
             starts = self.packed.straight(np.asarray(indices, np.int64))
         if starts is None:
-            return [self.row(index) for index in indices]
+            spans = [self.spans(index) for index in indices]
+            windows = self._windows(np.concatenate(spans)) if spans else None
+            return [self._filled(each, self.row_length, windows) for each in spans]
         length = self.row_length + 1
         tokens = np.empty((len(starts), length), np.int64)
         carry = np.zeros((len(starts), self.columns), np.int64)
@@ -172,6 +181,15 @@ class Rows:
             Row(tokens=tokens[at], marks=marks[at], padding=0, carry=carry[at])
             for at in range(len(starts))
         ]
+
+    def _windows(self, spans: Integers) -> Iterator[Marks] | None:
+        """Return the marks from each start; None where that reads too much, or beyond the end."""
+        starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
+        longest = int(lengths.max())
+        too_much = longest * len(spans) > _MOST_READ * lengths.sum()
+        if too_much or starts.max() + longest > len(self.data.tokens):
+            return None
+        return iter(window_marks(self.data, starts, longest))
 
     def _answers_of(self, spans: Integers) -> Integers:
         """Return where the scored part of each span begins; each span is a whole document."""

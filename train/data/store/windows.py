@@ -13,6 +13,10 @@ from train.data.store.shards import DataSet, Shard
 
 Marks = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
+# Each byte of a bitmap as eight marks of the finest level, the first bit first.
+_SPREAD = (
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little") << 1
+).view(np.uint64)[:, 0]
 
 
 def window_marks(data: DataSet, starts: Integers, length: int) -> Marks:
@@ -44,13 +48,15 @@ def _segments(shard: Shard, levels: Sequence[int], starts: Integers, length: int
     """Return the marks of segments, without those of documents, inside one shard."""
     gathered = (starts >> 3)[:, None] + np.arange(-(-length // 8) + 1)
     shift = (starts & 7).astype(np.uint8)[:, None]
-    marks = np.zeros((len(starts), length), np.uint8)
-    for bit, level in enumerate(levels, start=1):
+    marks = []
+    for level in levels:
         packed = shard.bits[level].take(gathered, mode="clip")  # a byte beyond the last is not used
         # numpy gives 0 for a shift by 8, as is needed here.
         begun = (packed[:, :-1] >> shift) | (packed[:, 1:] << (np.uint8(8) - shift))
-        marks |= np.unpackbits(begun, axis=1, bitorder="little")[:, :length] << np.uint8(bit)
-    return marks
+        marks.append(_SPREAD.take(begun).view(np.uint8))
+    for bit, coarser in enumerate(marks[1:], start=1):
+        marks[0] |= coarser << np.uint8(bit)
+    return marks[0][:, :length]
 
 
 def _document_starts(ends: Integers, starts: Integers, length: int) -> tuple[Integers, Integers]:
