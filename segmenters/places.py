@@ -6,12 +6,13 @@ A physical line ends only with "\n", "\r\n" or "\r".
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 _LF, _CR = 10, 13
+_BLOCK = 1 << 20  # bytes at once, since their places take eight times their memory
 SPACE = re.compile(r"\s*+")
 BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 
@@ -83,19 +84,43 @@ def utf8(text: str) -> npt.NDArray[np.uint8]:
 
 
 def characters(
-    places: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], text: str
-) -> npt.NDArray[np.int64]:
-    """Convert byte offsets of the text, each at the start of a character, to character offsets."""
+    places: npt.NDArray[Any], data: npt.NDArray[np.uint8], text: str
+) -> npt.NDArray[Any]:
+    """Convert byte offsets of the text, each at the start of a character, to character offsets.
+
+    The places increase; the result has their type.
+    """
     if len(data) == len(text):
         return places
-    inside = np.flatnonzero((data & 0xC0) == 0x80)  # bytes that do not start a character
-    return places - np.searchsorted(inside, places)
+    found, before = places.copy(), 0  # bytes that do not start a character
+    for start in range(0, len(data) + 1, _BLOCK):
+        inside = np.flatnonzero((data[start : start + _BLOCK] & 0xC0) == 0x80)
+        first, last = rows_of(places, start, start + _BLOCK)
+        found[first:last] -= before + inside.searchsorted(places[first:last] - start)
+        before += len(inside)
+    return found
 
 
-def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return where physical lines end, in bytes of UTF-8."""
-    ends = np.flatnonzero(data == _LF) + 1
-    returns = np.flatnonzero(data == _CR) + 1
+def rows_of(places: npt.NDArray[Any], *keys: int, side: Literal["left", "right"] = "left") -> Any:
+    """Return where keys belong in sorted places, which are not copied to the type of the keys."""
+    return places.searchsorted(np.array(keys, dtype=places.dtype), side=side).tolist()
+
+
+def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    """Return where physical lines end, in bytes of UTF-8.
+
+    Int64, or int32 if twice the places fit: it takes half of the memory.
+    """
+    kind = np.int64 if len(data) >= 1 << 30 else np.int32
+    found = [_line_ends(data, start).astype(kind) for start in range(0, len(data) or 1, _BLOCK)]
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _line_ends(data: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.int64]:
+    """Return where the lines end whose ends are in the block that starts here."""
+    block = data[start : start + _BLOCK]
+    ends = (block == _LF).nonzero()[0] + (start + 1)
+    returns = (block == _CR).nonzero()[0] + (start + 1)
     if not len(returns):
         return ends
     alone = data.take(returns, mode="clip") != _LF
@@ -103,7 +128,7 @@ def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     return np.sort(np.concatenate((ends, returns[alone])))  # np.union1d is not linear
 
 
-def character_ends(text: str) -> npt.NDArray[np.int64]:
+def character_ends(text: str) -> npt.NDArray[Any]:
     """Return where physical lines end, in characters; an unfinished last line is left out."""
     data = utf8(text)
     return characters(line_ends(data), data, text)

@@ -30,6 +30,9 @@ _TAG = re.compile(
     rb"opt(?:ion|group)|t[rdh]|t(?:head|body|foot)|colgroup|rp|rt|html|head|body)\b)[\w:\-\x80-\xff]",
     re.IGNORECASE,
 )
+# The binding never frees what a read returns, so all reads of a parse return one buffer, and later
+# parses use it again. For the same reason, and since buffers change, no text of a node is read.
+_BUFFERS: list[bytearray] = []
 _BRACKETS = list(b"([{)]}")
 _STEPS = bytes.maketrans(b"([{)]}", b"\x01\x01\x01\xff\xff\xff")  # change of depth, as int8
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
@@ -67,11 +70,14 @@ def parse(
     reads = int(_MOST_READS + times * _READ_RATE * len(data))
     spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
 
-    def read(place: int, _: object) -> bytes:
+    buffer = _BUFFERS.pop() if _BUFFERS else bytearray()
+
+    def read(place: int, _: object) -> bytearray:
         nonlocal reads
         reads -= 1
         # Never an early end, even beyond the limit: two ends in one text crash the parser.
-        return data[place : place + _CHUNK]
+        buffer[:] = data[place : place + _CHUNK]
+        return buffer
 
     def stop(place: int, _: bool) -> bool:
         nonlocal spent, debt, passed
@@ -90,6 +96,8 @@ def parse(
         tree = tree_sitter.Parser(language).parse(read, progress_callback=stop)
     except ValueError:  # cancelled
         return None, passed
+    finally:
+        _BUFFERS.append(buffer)
     return tree, passed
 
 
@@ -100,7 +108,11 @@ def _too_deep(data: bytes, tags: bool) -> int | None:
         signs = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)
     else:
         signs = np.frombuffer(data.translate(_STEPS, _OTHERS), dtype=np.int8)
+    if len(signs) <= _DEEPEST:
+        return None
     depth = np.cumsum(signs, dtype=np.int32)
+    if depth.max() - min(depth.min(), 0) <= _DEEPEST:  # as in nearly all texts
+        return None
     depth -= np.minimum(np.minimum.accumulate(depth), 0)
     deep = depth > _DEEPEST
     if not deep.any():

@@ -15,20 +15,24 @@ _ODD_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3
 _ODD_BYTES = bytes(32 if code in b"\0\x1a\x1c\x1d\x1e\x1f" else code for code in range(256))
 
 _IN_EXPANSION = re.compile(
-    rb"(?<=\$\{)(\w++(?:\[[\w@*]{1,40}+\])?+)([%#/^,][^{}$\"'`\n\\]{1,99}+)(?=\})"
+    rb"(\$\{\w++(?:\[[\w@*]{1,40}+\])?+)([%#/^,][^{}$\"'`\n\\]{1,99}+)(?=\})"
 )
 _TAIL = rb"[A-Z0-9]*+_[A-Z0-9_]*+(?!\w)"  # of the name of a macro, after its first letter
 _INSIDE = rb"[^()\"'#;{}]{0,199}+"
 _ARGUMENTS = rb"\((?:" + _INSIDE + rb"(?:\"[^\"\n\\]{0,99}+\"|\(" + _INSIDE + rb"\))?+){1,9}+\)"
+_MACRO = (
+    rb"(?<=[<,])(?P<parameter>\s{0,80}+[A-Z]" + _TAIL + _ARGUMENTS + rb"(?=\s{0,80}+[,>]))"
+    rb"|(?<=[A-Z])(?<![\w.>:&*#=(].)(?P<blank>" + _TAIL + rb"(?:" + _ARGUMENTS + rb")?+"
+    rb"(?=\s{1,200}+[A-Za-z_~\[:]))"
+)
 # Each form begins with a sign of one set, behind which the others follow: a search for a set skips
-# what is between at four times the speed of a search for forms.
+# what is between at four times the speed of a search for forms. A text without what looks like a
+# macro, in a comment or not, needs no look at the others.
+_C_MACRO = re.compile(rb"[<,A-Z](?:" + _MACRO + rb")")
 _C_FORM = re.compile(
     rb"[\#/\"<,A-Z](?:(?<![^\n \t]\#)(?<=\#)(?:[^\n\\]|\\[^\n]|\\\n)*+"
-    rb"|(?<=/)/[^\n]*+|(?<=\")(?:[^\"\n\\]|\\.)*+\"?+"
-    rb"|(?<=[<,])(?P<parameter>\s{0,80}+[A-Z]" + _TAIL + _ARGUMENTS + rb"(?=\s{0,80}+[,>]))"
-    rb"|(?<=[A-Z])(?<![\w.>:&*#=(].)(?P<blank>" + _TAIL + rb"(?:" + _ARGUMENTS + rb")?+"
-    rb"(?=\s{1,200}+[A-Za-z_~\[:])))"
-)  # fmt: skip
+    rb"|(?<=/)/[^\n]*+|(?<=\")(?:[^\"\n\\]|\\.)*+\"?+|" + _MACRO + rb")"
+)
 _WORD = re.compile(rb"[^\s]")
 _KEYWORD = b"class "
 
@@ -38,19 +42,30 @@ def _plain(match: re.Match[bytes]) -> bytes:
     return match[1] + match[2][:1] + b"x" * (len(match[2]) - 1)
 
 
-def _c_form(match: re.Match[bytes]) -> bytes:
-    """Return what stands for a macro; a directive, a comment or a string stays as it is.
+def _without_macros(data: bytes) -> bytes:
+    """Return C in which something stands for each macro.
 
-    A parameter is a keyword and a name on its first line, and blank on the others.
+    A directive, a comment or a string stays as it is.
     """
-    found = match[0]
-    if match.lastgroup is None:
-        return found
-    if match.lastgroup == "blank":
+    if _C_MACRO.search(data) is None:
+        return data
+    parts: list[bytes] = []
+    place = 0
+    for match in _C_FORM.finditer(data):
+        if match.lastgroup is not None:
+            parts += (data[place : match.start()], _instead(match[0], match.lastgroup))
+            place = match.end()
+    return b"".join((*parts, data[place:])) if parts else data
+
+
+def _instead(found: bytes, form: str) -> bytes:
+    """Return blanks, or for a parameter a keyword and a name, and blanks on further lines."""
+    if form == "blank":
         return _WORD.sub(b" ", found)
     space = 1 + len(found[1:]) - len(found[1:].lstrip())
-    name, end, more = found[space + len(_KEYWORD) :].partition(b"\n")
-    return found[:space] + _KEYWORD + b"x" * len(name) + end + _WORD.sub(b" ", more)
+    name, end, more = found[space:].partition(b"\n")
+    name = _KEYWORD + b"x" * (len(name) - len(_KEYWORD))
+    return found[:space] + name + end + _WORD.sub(b" ", more)
 
 
 def encode(text: str, language: str) -> bytes:
@@ -61,5 +76,5 @@ def encode(text: str, language: str) -> bytes:
     if language == "bash":
         return _IN_EXPANSION.sub(_plain, data)
     if language in ("c", "cpp"):
-        return _C_FORM.sub(_c_form, data)
+        return _without_macros(data)
     return data

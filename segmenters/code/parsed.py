@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from segmenters.base import Cuts, SegmenterError, tally
 from segmenters.code.masks import encode
 from segmenters.code.minified import LANGUAGES, statement_ends
-from segmenters.code.statements import IS_SPACE, closing, definitions, methods
+from segmenters.code.statements import VISIBLE, closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
-from segmenters.places import character_ends, line_ends
+from segmenters.places import character_ends, line_ends, rows_of
 
 # Bytes. Larger pieces cut fewer statements at their ends; but unforeseen kinds of text may take
 # time quadratic in a piece, and twice the text takes at most 2.5 times as long only in several
@@ -39,7 +39,6 @@ _LONG_LINE = 1 << 14
 # error, which takes a parser a hundred times as long as a token.
 _RARE, _RARE_SHARE = (b"\\", b"`", b"^", b"~"), 1 / 24
 _ERROR = 16  # bytes that an error counts at least; a quarter of a piece is too much
-_LINES = 1 << 14  # at once, for numbers of all their bytes take eight times their memory
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int32).max
@@ -47,11 +46,6 @@ _LAST_CHOICE = np.iinfo(np.int32).max
 NO_GRAMMAR = "physical lines: no grammar of "
 LANGUAGE_UNKNOWN = "physical lines: unknown language"
 TOO_HARD = "physical lines: too hard to parse"
-
-
-def _narrow(places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return places in half of their memory; twice the largest still fits."""
-    return places if len(places) and places[-1] >= 1 << 30 else places.astype(np.int32)
 
 
 def missing(language: str) -> str | None:
@@ -127,27 +121,29 @@ class _Reading:
             grammars.parse, tags=bool(table.tags), times=table.reads, tail=table.tail
         )
         self._data = encode(text, language)
-        self._codes = np.frombuffer(self._data, dtype=np.uint8)
-        self._ends = _narrow(line_ends(self._codes))
-        self._character_ends = self._ends if text.isascii() else _narrow(character_ends(text))
+        self._seams = Seams(self._data)
+        self._ends = self._seams.ends
+        self._character_ends = self._ends if text.isascii() else character_ends(text)
         self._coarse = coarse
 
     def ends(self) -> tuple[Cuts, Cuts, Cuts]:
         """Return where logical lines end and, if asked for, functions and definitions begin."""
-        closes = np.ones(len(self._ends), dtype=np.bool_)
+        closes = np.ones(len(self._ends), dtype=np.bool_)  # where nothing is parsed, all do
         inner, outer = array("q"), array("q")
         size, parsed = self._size, 0
         for start, stop, tree in self.pieces():
-            first, last = np.searchsorted(self._ends, [start, stop], side="right").tolist()
+            first, last = rows_of(self._ends, start, stop, side="right")
             parsed += size if stop == len(self._data) else self._start(last)
             parsed -= self._start(first)
             ends = self._ends[first:last] - start
             functions: list[Any] | None = [] if self._coarse else None
-            codes = self._codes[start:stop]
-            closes[first:last] = closing(tree, self._kinds, codes, ends, functions)
+            data = self._data[start:stop]
+            closes[first:last] = closing(tree, self._kinds, data, ends, functions)
             if functions is not None:
-                outer.frombytes(self._starts(start, definitions(tree.root_node, self._kinds)))
+                found = definitions(tree.root_node, self._kinds, data)
+                outer.frombytes(self._starts(start, found))
                 inner.frombytes(self._starts(start, methods(functions, self._kinds)))
+        self._data = self._seams.data = b""  # so much less while the rest is written
         lines = np.zeros(np.count_nonzero(closes) + 1, dtype=np.int64)
         lines[1:] = self._character_ends[closes]
         del closes
@@ -167,11 +163,10 @@ class _Reading:
         """Add the statements inside of long lines; return also how many characters these have."""
         if self._language not in LANGUAGES:
             return lines, 0
-        long = np.flatnonzero(np.diff(self._ends, prepend=0) > _LONG_LINE).tolist()
-        spans = [(self._start(row), self._start(row + 1)) for row in long]
-        last = int(self._ends[-1]) if len(self._ends) else 0
-        if len(self._data) - last > _LONG_LINE:  # behind the last line end
-            spans.append((self._start(len(self._ends)), self._size))
+        spans = [
+            (self._start(row), self._size if row == len(self._ends) else self._start(row + 1))
+            for row in self._seams.longer(_LONG_LINE)
+        ]
         if not spans:
             return lines, 0
         found = (
@@ -184,28 +179,24 @@ class _Reading:
 
     def _starts(self, piece: int, places: list[int]) -> bytes:
         """Return where the lines of places in a piece start: int64 [places], characters."""
-        rows = np.searchsorted(self._ends, np.array(places, dtype=np.int64) + piece, side="right")
+        own = np.array(places, dtype=self._ends.dtype) + piece
+        rows = self._ends.searchsorted(own, side="right")
         starts = np.zeros(len(rows), dtype=np.int64)
         starts[rows > 0] = self._character_ends[rows[rows > 0] - 1]
         return starts.tobytes()
 
     def pieces(self) -> Iterator[tuple[int, int, Any]]:
         """Yield start, stop and tree of each piece that has one."""
-        seams = Seams(self._codes, self._ends)
-        bounds = seams.bounds
-        long = np.flatnonzero(bounds[1:] - bounds[:-1] > _LONG_LINE)
-        start = 0
-        for stop, following in [
-            *zip(bounds[long], bounds[long + 1], strict=True),
-            (len(self._data), 0),
-        ]:
-            yield from self._parse_stretch(seams, start, int(stop))
-            start = int(following)
+        bounds, start = self._seams.bounds, 0
+        for row in self._seams.longer(_LONG_LINE):
+            yield from self._parse_stretch(start, int(bounds[row]))
+            start = int(bounds[row + 1])
+        yield from self._parse_stretch(start, len(self._data))
 
-    def _parse_stretch(self, seams: Seams, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+    def _parse_stretch(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         """Yield the pieces between two places that have a tree; hard ones have none."""
-        given_up, size = _GIVEN_UP, _PIECE
-        odd = self._is_odd(seams, start, stop)
+        seams, given_up, size = self._seams, _GIVEN_UP, _PIECE
+        odd = self._is_odd(start, stop)
         if odd:
             size = _SMALL_PIECE
         while start < stop:
@@ -236,12 +227,14 @@ class _Reading:
             start = min(stop, seams.first(least, least + given_up))
             given_up, size = min(2 * given_up, _AFTER_HARD), _AFTER_HARD
 
-    def _is_odd(self, seams: Seams, start: int, stop: int) -> bool:
+    def _is_odd(self, start: int, stop: int) -> bool:
         """Return whether signs that are rare in code are many, and errors about the middle."""
-        rare = sum(self._data.count(sign, start, stop) for sign in _RARE)
-        if stop - start <= 2 * _SMALL_PIECE or rare <= _RARE_SHARE * (stop - start):
+        if stop - start <= 2 * _SMALL_PIECE:
             return False
-        middle = (start + stop) // 2
+        rare = sum(self._data.count(sign, start, stop) for sign in _RARE)
+        if rare <= _RARE_SHARE * (stop - start):
+            return False
+        seams, middle = self._seams, (start + stop) // 2
         first = seams.last(middle - _SMALL_PIECE, middle)
         last = min(stop, seams.within(first + _SMALL_PIECE // 2, first + _SMALL_PIECE))
         tree, _ = self._parse(self._data[first:last], self._grammar)
@@ -265,43 +258,43 @@ class Seams:
 
     Lines with the least indentation come first, above all after a blank line, since they most
     likely begin a definition or a statement; lines that start with a closing bracket come last.
-    `data`: uint8 [bytes]; `ends`: where lines end, int64 [lines], increasing.
+    `bounds`: where the lines of `data`, UTF-8, start, and the end; `ends`: where those with a line
+    end end.
     """
 
-    def __init__(self, data: npt.NDArray[np.uint8], ends: Cuts) -> None:
-        own = ends[:-1] if len(ends) and ends[-1] == len(data) else ends
-        self.bounds = np.concatenate(
-            ([0], own, [len(data)] if len(data) else []), dtype=ends.dtype, casting="unsafe"
-        )
-        self._data = data
+    def __init__(self, data: bytes) -> None:
+        self.data, ends = data, line_ends(np.frombuffer(data, dtype=np.uint8))
+        last = [len(data)] if data and not (len(ends) and ends[-1] == len(data)) else []
+        self.bounds = np.concatenate(([0], ends, last), dtype=ends.dtype, casting="unsafe")
+        self.ends = self.bounds[1 : len(ends) + 1]
 
-    @cached_property
-    def _rank(self) -> npt.NDArray[Any]:
-        """Compute the rank of each line; a text of one piece that is not hard needs none."""
-        starts, stops, data = self.bounds[:-1], self.bounds[1:], self._data
-        first = np.empty_like(starts)
-        following = len(data)  # the first visible byte after this chunk of lines; last chunk first
-        for row in reversed(range(0, len(starts), _LINES)):
-            low, some = int(starts[row]), starts[row : row + _LINES]
-            visible = low + np.flatnonzero(
-                ~IS_SPACE[data[low : int(stops[row : row + _LINES][-1])]]
-            )
-            visible = np.append(visible, following)
-            first[row : row + _LINES] = visible[np.searchsorted(visible[:-1], some)]
-            following = int(visible[0])
+    def longer(self, size: int) -> list[int]:
+        """Return the numbers of the lines of more bytes than this."""
+        if self.bounds[-1] <= size:
+            return []
+        return np.flatnonzero(self.bounds[1:] - self.bounds[:-1] > size).tolist()
+
+    def _ranks(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return the ranks of some lines, which depend on these and on the line before them."""
+        before = min(start, 1)
+        bounds = self.bounds[start - before : stop + 1].astype(np.int64)
+        data, (starts, stops) = self.data[bounds[0] : bounds[-1]], (bounds[:-1], bounds[1:])
+        visible = np.flatnonzero(np.frombuffer(data.translate(VISIBLE), dtype=np.bool_))
+        visible = np.append(visible + bounds[0], bounds[-1])
+        first = visible[visible[:-1].searchsorted(starts)]
         blank = first >= stops
         rank = 2 * (first - starts) + 1
         rank[1:] -= blank[:-1]
-        rank[blank | np.isin(data.take(first, mode="clip"), _CLOSING)] = _LAST_CHOICE
-        return rank
+        codes = np.frombuffer(self.data, dtype=np.uint8)
+        rank[blank | np.isin(codes.take(first, mode="clip"), _CLOSING)] = _LAST_CHOICE
+        return rank[before:]
 
     def last(self, low: int, high: int) -> int:
         """Return the best line start in (low, high], the last of equals; `low` if there is none."""
-        start, stop = np.searchsorted(self.bounds[:-1], [low, high], side="right")
+        start, stop = rows_of(self.bounds[:-1], low, high, side="right")
         if start == stop:
             return low
-        ranks = self._rank[start:stop]
-        return int(self.bounds[stop - 1 - np.argmin(ranks[::-1])])
+        return int(self.bounds[stop - 1 - np.argmin(self._ranks(start, stop)[::-1])])
 
     def within(self, low: int, high: int) -> int:
         """Return the last best line start in (low, high], else the next line end."""
@@ -310,6 +303,8 @@ class Seams:
 
     def first(self, low: int, high: int) -> int:
         """Return the first best line start in [low, high], else the next line end."""
-        start, stop = np.searchsorted(self.bounds, [low, high + 1])
-        ranks = self._rank[start:stop]
-        return int(self.bounds[start + np.argmin(ranks) if len(ranks) else start])
+        start, stop = rows_of(self.bounds, low, high + 1)
+        stop = min(stop, len(self.bounds) - 1)
+        return int(
+            self.bounds[start + np.argmin(self._ranks(start, stop)) if start < stop else start]
+        )

@@ -8,6 +8,7 @@ brace on a line of its own belongs to its header, and a closing one is a segment
 (text of a page) and in nodes with an error, up to the block around it, every line is a segment.
 """
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,12 @@ import numpy.typing as npt
 from segmenters.base import Cuts
 from segmenters.code.tables import WRAPPERS, Kinds
 
-_Bytes = npt.NDArray[np.uint8]
-IS_SPACE = np.zeros(256, dtype=np.bool_)
-IS_SPACE[list(b" \t\n\r\f\v")] = True
+VISIBLE = bytes(code not in b" \t\n\r\f\v" for code in range(256))  # for bytes.translate
+_NEVER = sys.maxsize
 
 
 def closing(
-    tree: Any, kinds: Kinds, data: _Bytes, ends: Cuts, functions: list[Any] | None = None
+    tree: Any, kinds: Kinds, data: bytes, ends: Cuts, functions: list[Any] | None = None
 ) -> npt.NDArray[np.bool_]:
     """Return which of the physical line ends [lines], in bytes, close a segment: bool [lines].
 
@@ -30,65 +30,89 @@ def closing(
     """
     size = max(len(data), tree.root_node.end_byte)  # with what was put behind the text
     next_lines = _next_lines(size, ends)
-    found, loose = _begins(tree, kinds, next_lines, functions)
+    visible = data.translate(VISIBLE) + bytes(size + 1 - len(data))
+    begins = bytearray(size + 1)
+    loose = _mark_begins(tree, kinds, data, next_lines, visible, begins, functions)
     if tree.root_node.has_error:
-        found += _broken(tree.root_node, kinds, next_lines)
-    begins = np.zeros(size + 1, dtype=np.bool_)
-    begins[found] = True
-    begins[len(data) :] = True
-    visible = np.flatnonzero(~IS_SPACE.take(data))
-    # The first visible byte after each line end; after the last one there is none.
-    closes = begins[np.append(visible, len(data))[np.searchsorted(visible, ends)]]
-    for first, last in loose:
-        closes |= (ends > first) & (ends <= last)
+        for place in _broken(tree.root_node, kinds, next_lines):
+            begins[place] = True
+    begins[len(data) :] = b"\1" * (size + 1 - len(data))
+    # The first visible byte after each line end starts a word; after the last one there is none.
+    codes = np.frombuffer(visible, dtype=np.int8)
+    words = np.append((codes[1:] > codes[:-1]).nonzero()[0] + 1, len(data))
+    closes = np.frombuffer(begins, dtype=np.bool_)[words[words[:-1].searchsorted(ends)]]
+    for first, last in ends.searchsorted(loose, side="right").tolist() if loose else ():
+        closes[first:last] = True
     return closes
 
 
 def _next_lines(size: int, ends: Cuts) -> memoryview:
     """Return where the line after that of each byte starts; a node's row costs thrice as much."""
-    starts = np.concatenate(([0], ends, [size + 1]))
-    return np.repeat(starts[1:].astype(np.int32), np.diff(starts)).data
+    starts = np.concatenate(([0], ends, [size + 1]), dtype=np.int32, casting="unsafe")
+    return starts[1:].repeat(starts[1:] - starts[:-1]).data
 
 
-def _begins(
-    tree: Any, kinds: Kinds, next_lines: memoryview, functions: list[Any] | None
-) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return where segments begin, and the spans in which every line is one; in bytes."""
-    errors, marks = tree.root_node.has_error, kinds.marks
-    found = [tree.root_node.start_byte]
+def _mark_begins(
+    tree: Any,
+    kinds: Kinds,
+    data: bytes,
+    next_lines: memoryview,
+    visible: bytes,
+    begins: bytearray,
+    functions: list[Any] | None,
+) -> list[tuple[int, int]]:
+    """Mark the bytes where segments begin; return the spans in which every line is a segment.
+
+    Only what begins a line can begin a segment, so a node behind another of its line is looked at
+    only if it goes on in the next.
+    """
+    root, leaves, marks = tree.root_node, kinds.leaves, kinds.marks
+    errors = root.has_error
+    begins[root.start_byte] = True
     loose: list[tuple[int, int]] = []
     # A node keeps its children, so none is held for longer than it is looked at.
-    stack = [(tree.root_node, True)]
+    stack = [(root, True)]
     while stack:
         node, is_open = stack.pop()
         children = node.children
         if kinds.joins:
             children = [child for child in children if child.kind_id not in kinds.joins]
         if functions is not None:
-            functions += [child for child in children if _is_one(child, kinds.methods, kinds)]
+            some = kinds.methods
+            functions += [child for child in children if _is_one(child, some, kinds, data)]
         if is_open:
-            first = len(found)
-            found += [child.start_byte for child in children]
+            after = -1  # the place behind which all children begin a segment
             if children and _is_opening(children[0], node, kinds):
-                found[first] = found[0]
-        elif some := [child for child in children if child.kind_id in marks]:
-            found += _begins_inside(node, some, kinds, next_lines)
+                children = children[1:]
+        else:
+            after = _label_end(node, children, kinds) if node.kind_id in kinds.labels else _NEVER
+        next_line = 0
         for child in children:
             end = child.end_byte
-            if end < next_lines[child.start_byte]:
+            if end < next_line:
                 continue
-            kind = child.kind_id
-            if kind in kinds.loose:
-                loose.append((child.start_byte, end))
-            elif kind not in kinds.leaves:
+            start, kind = child.start_byte, child.kind_id
+            if start > after or (
+                kind in marks and start < after and _is_begin(child, node, kinds, next_lines)
+            ):
+                begins[start] = True
+            if end < next_lines[start]:
+                if start < end and visible[start]:
+                    next_line = next_lines[start]
+            elif kind in kinds.loose:
+                loose.append((start, end))
+            elif kind not in leaves:
                 wrong = errors and (child.is_error or child.is_missing)
                 stack.append((child, wrong or kind in kinds.opens))
-    return found, loose
+    return loose
 
 
-def _is_one(node: Any, some: frozenset[int], kinds: Kinds) -> bool:
+def _is_one(node: Any, some: frozenset[int], kinds: Kinds, data: bytes) -> bool:
     """Return whether the node is of one of these kinds and begins with a word that they ask for."""
-    return node.kind_id in some and (not kinds.words or node.child(0).text in kinds.words)
+    if node.kind_id not in some or not kinds.words:
+        return node.kind_id in some
+    first = node.child(0)
+    return data[first.start_byte : first.end_byte] in kinds.words
 
 
 def _is_opening(child: Any, node: Any, kinds: Kinds) -> bool:
@@ -101,24 +125,26 @@ def _is_opening(child: Any, node: Any, kinds: Kinds) -> bool:
     )
 
 
-def _begins_inside(node: Any, some: list[Any], kinds: Kinds, next_lines: memoryview) -> list[int]:
-    """Return where segments begin in a node that is no block, of whose children some have marks."""
-    found: list[int] = []
-    own = node.kind_id
-    for child in some:
-        kind, start, end = child.kind_id, child.start_byte, child.end_byte
-        if kind in kinds.colons and own in kinds.labels:
-            return found + [other.start_byte for other in node.children if other.start_byte > start]
-        if (
-            kind in kinds.begins
-            or (kind in kinds.comments and own in kinds.compound)
-            # The head of a `for` holds statements too; its body comes last.
-            or (kind in kinds.bodies and (own not in kinds.heads or end == node.end_byte))
-            # A block without braces, of one line: nothing else marks where its statement begins.
-            or (kind in kinds.opens and end < next_lines[start] and _is_bare(child))
-        ):
-            found.append(start)
-    return found
+def _label_end(node: Any, children: list[Any], kinds: Kinds) -> int:
+    """Return where the token starts behind which the children of a node are segments."""
+    return next((child.start_byte for child in children if child.kind_id in kinds.colons), _NEVER)
+
+
+def _is_begin(child: Any, node: Any, kinds: Kinds, next_lines: memoryview) -> bool:
+    """Return whether a child of a node that is no block begins a segment."""
+    kind, own = child.kind_id, node.kind_id
+    return (
+        kind in kinds.begins
+        or (kind in kinds.comments and own in kinds.compound)
+        # The head of a `for` holds statements too; its body comes last.
+        or (kind in kinds.bodies and (own not in kinds.heads or child.end_byte == node.end_byte))
+        # A block without braces, of one line: nothing else marks where its statement begins.
+        or (
+            kind in kinds.opens
+            and child.end_byte < next_lines[child.start_byte]
+            and _is_bare(child)
+        )
+    )
 
 
 def _is_bare(node: Any) -> bool:
@@ -155,7 +181,7 @@ def _is_open(node: Any, kinds: Kinds) -> bool:
     return own in kinds.labels and any(child.kind_id in kinds.colons for child in node.children)
 
 
-def definitions(root: Any, kinds: Kinds) -> list[int]:
+def definitions(root: Any, kinds: Kinds, data: bytes) -> list[int]:
     """Return where top-level definitions begin, in bytes (the rule is in `lines.py`)."""
     found: list[int] = []
     stack = [iter(root.children)]
@@ -177,7 +203,7 @@ def definitions(root: Any, kinds: Kinds) -> list[int]:
             above, above_row = start, _last_row(node)
             continue
         above = -1
-        if _is_one(node, kinds.defines, kinds):
+        if _is_one(node, kinds.defines, kinds, data):
             found.append(start)
             last = True
         elif node.is_named and last:

@@ -125,6 +125,11 @@ def test_headers_of_c_plus_plus_are_read_as_such():
     assert not is_cpp(plain) and pieces(plain, "c")[-1] == "/* namespace of\n class b */\n"
 
 
+def test_a_macro_of_two_lines_among_template_parameters_moves_no_line():
+    text = "template <A_(\na), class B> int f();\nint \u00e9;\n"
+    assert pieces(text, "cpp")[-1] == "int \u00e9;\n"
+
+
 def test_brackets_beyond_any_human_depth_are_not_parsed():
     text = "x = " + "(" * 5000 + "\n" + ")" * 5000 + ";\n"
     assert pieces(text, "javascript") == text.splitlines(keepends=True)
