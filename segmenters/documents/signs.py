@@ -100,11 +100,13 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
 )
 # Kinds whose signs also occur in the strings and comments of code.
 UNLIKE_CODE: Final = frozenset(("chain_of_thought", "markdown", "html"))
-# "ANN: Then we ...", "[10:15] <ann> then": a name, and words in small letters.
+# "ANN: Then we ...", "[10:15] <ann> then": a name, and words in small letters. Behind a time, names
+# may also be numbers of telephones and begin with emoji; small letters of ASCII are levels of logs.
 SAID: Final = re.compile(
-    r"^(?:(?P<name>[A-Z][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,3}):[ \t](?=[^\n]*[a-z]{2}[^\n]* )"
+    r"^(?:(?P<name>[^\W\d_a-z][\w.'-]{0,20}(?: [^\W\d_a-z][\w.'-]{0,20}){0,3}):[ \t]"
+    r"(?=[^\n]*[^\W\d_A-Z]{2}[^\n]* )"
     r"|\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T])?\d{1,2}:\d\d(?::\d\d)?(?: ?[AP]M)?\]?(?: -)?"
-    r"[ \t]{1,4}(?P<nick><[^>\n]{1,30}>|\*|[A-Z][\w .'-]{0,30}:))",
+    r"[ \t]{1,4}(?P<nick><[^>\n]{1,30}>|\*|(?:[A-Z]|\+\d|[^\0-\x7f])[^\n:<>=\[\]{}]{0,30}:))",
     _LINES,
 )
 # Kinds whose repeated signs are asked for before solutions, which hold those of others.

@@ -25,6 +25,9 @@ LOGS = [
     "Marissa: Thank you. @@Let us go.\n##Professor Lee: Yes. @@No, so it is.",
     "[10:15] <joe> hi. @@You\n##[10:16] <amy> Fine.\n##10:17 * joe waves. @@Bye",
     "12/31/20, 10:15 PM - Bob: Hi. @@You\n##12/31/20, 10:16 PM - Amy: Yes",
+    "[03.01.2024, 09:10:22] +49 170 12: Hi. @@You\n##[03.01.2024, 09:11:22] \U0001f431 Cat: Yes",
+    "\u0411\u043e\u0431: \u0414\u0430. @@\u041d\u0443 \u0434\u0430.\n"
+    "##\u0410\u043d\u043d\u0430: \u041d\u0435\u0442, \u043d\u0435\u0442.",
 ]
 SIGNS = [
     *(
