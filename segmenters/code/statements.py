@@ -101,7 +101,12 @@ def _mark_begins(
                     next_line = next_lines[start]
             elif kind in kinds.loose:
                 loose.append((start, end))
-            elif kind not in leaves:
+            elif kind not in leaves and not (
+                kind in kinds.braced
+                and data.find(b"{", start + 1, end) < 0
+                and data.find(b"/", start + 1, end) < 0
+                and not (errors and child.has_error)
+            ):
                 wrong = errors and (child.is_error or child.is_missing)
                 stack.append((child, wrong or kind in kinds.opens))
     return loose

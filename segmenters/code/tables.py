@@ -20,6 +20,7 @@ class Table:
     labels: str = ""  # "node:token": its children after the token are segments
     firsts: str = ""  # those of `opens` whose first token begins a segment too
     loose: str = ""  # every line is a segment
+    braced: str = ""  # only braces or comments, in "/", can hold the start of a segment in these
     tags: str = ""  # nodes that nest by tags
     defines: str = ""  # top-level definitions
     contains: str = ""  # nodes searched for definitions
@@ -44,6 +45,7 @@ class Kinds:
     colons: frozenset[int]
     firsts: frozenset[int]
     loose: frozenset[int]
+    braced: frozenset[int]
     defines: frozenset[int]
     contains: frozenset[int]
     comments: frozenset[int]
@@ -61,6 +63,7 @@ _BY_NAME = (
     "heads",
     "firsts",
     "loose",
+    "braced",
     "defines",
     "contains",
     "comments",
@@ -86,6 +89,9 @@ _C: dict[str, Any] = {
     "opens": f"translation_unit compound_statement field_declaration_list enumerator_list "
     f"declaration_list case_statement {_PREPROCESSOR}",
     "begins": "else_clause case_statement while",
+    "braced": "initializer_list expression_statement declaration return_statement argument_list "
+    "parameter_list function_declarator binary_expression comma_expression call_expression "
+    "init_declarator",
     "defines": "function_definition type_definition struct_specifier union_specifier "
     "enum_specifier",
 }
@@ -199,6 +205,8 @@ TABLES = {
         "module_body",
         begins="catch_clause finally_clause else while",
         heads="for_statement enhanced_for_statement",
+        braced="expression_statement local_variable_declaration field_declaration return_statement "
+        "throw_statement argument_list formal_parameters method_invocation binary_expression",
         defines="class_declaration interface_declaration enum_declaration record_declaration "
         "annotation_type_declaration method_declaration",
     ),
