@@ -314,7 +314,7 @@ def test_an_experiment_says_first_how_it_is_run(experiment):
     first, second, *_ = (ROOT / "experiment" / f"{experiment}.yaml").read_text().splitlines()
     assert first == "# @package _global_"
     assert second.startswith("# ")
-    commands = ("prepare", "pretrain", "extend", "scrolls")
+    commands = ("prepare", "pretrain", "extend", "retrofit", "scrolls")
     runs = (*(f"bipe {command} experiment=" for command in commands), f"make {experiment}")
     runs = (*runs, *("make encodings",) * (experiment == "compare"))
     assert any(f"{run}{experiment}" in second or run == second[2:] for run in runs) or (
