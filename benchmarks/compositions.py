@@ -54,6 +54,11 @@ def segments(inter: Any, intra: Any = None) -> dict[str, Any]:
     return {"_target_": "bipe.encodings.Bilevel", "intra": intra or one("nope"), "inter": inter}
 
 
+def table(scale: float) -> Any:
+    """Return a learned vector for each place in a segment, which learns more slowly."""
+    return one("learned", scale=scale)
+
+
 def chain(*links: Any) -> dict[str, Any]:
     """Return schemes whose terms add up."""
     return {"_target_": "bipe.encodings.Chain", "links": list(links)}
@@ -62,6 +67,8 @@ def chain(*links: Any) -> dict[str, Any]:
 ALIBI, ROPE, KERPLE, FOX = one("alibi"), one("rope"), one("kerple"), one("fox")
 LEARNED = one("learned")
 STARTS = one("learned", length=2)  # one vector for first tokens of segments, one for all others
+PARTIAL = one("rope", part=[0.0, 0.25])  # a quarter of each head
+ALIBI_8 = one("alibi", multiplier=8.0)
 FLAT: Mapping[str, Any] = {
     "ALiBi": ALIBI,
     "RoPE": ROPE,
@@ -72,28 +79,29 @@ FLAT: Mapping[str, Any] = {
     "RoPE + ALiBi": chain(flat(ROPE), flat(ALIBI)),
     "FoX + ALiBi": chain(flat(FOX), flat(ALIBI)),
     "FoX + RoPE": chain(flat(FOX), flat(ROPE)),
+    "FoX + ALiBi + RoPE": chain(flat(FOX), flat(ALIBI), flat(ROPE)),
+    "FoX + partial RoPE": chain(flat(FOX), flat(PARTIAL)),
+    "FoX + ALiBi + partial RoPE": chain(flat(FOX), flat(ALIBI), flat(PARTIAL)),
     "FoX + KERPLE": chain(flat(FOX), flat(KERPLE)),
 }
 BILEVEL: Mapping[str, Any] = {
     "BiPE-RoPE": segments(ROPE, LEARNED),
     "BiPE-ALiBi": segments(one("alibi", multiplier=96.0), LEARNED),
-    "segments ALiBi x8": segments(one("alibi", multiplier=8.0)),
+    "segments ALiBi x8": segments(ALIBI_8),
     "ALiBi + segments ALiBi x2": chain(flat(ALIBI), segments(one("alibi", multiplier=2.0))),
-    "ALiBi + segments ALiBi x8": chain(flat(ALIBI), segments(one("alibi", multiplier=8.0))),
+    "ALiBi + segments ALiBi x8": chain(flat(ALIBI), segments(ALIBI_8)),
     "ALiBi + segments ALiBi x32": chain(flat(ALIBI), segments(one("alibi", multiplier=32.0))),
     "ALiBi + segments KERPLE": chain(flat(ALIBI), segments(KERPLE)),
     "ALiBi + segments T5": chain(flat(ALIBI), segments(one("t5"))),
     "ALiBi + segments FoX": chain(flat(ALIBI), segments(FOX)),
     "ALiBi + segments RoPE": chain(flat(ALIBI), segments(ROPE)),
     "KERPLE + segments KERPLE": chain(flat(KERPLE), segments(KERPLE)),
-    "KERPLE + segments ALiBi x8": chain(flat(KERPLE), segments(one("alibi", multiplier=8.0))),
-    "RoPE + segments ALiBi x8": chain(flat(ROPE), segments(one("alibi", multiplier=8.0))),
+    "KERPLE + segments ALiBi x8": chain(flat(KERPLE), segments(ALIBI_8)),
+    "RoPE + segments ALiBi x8": chain(flat(ROPE), segments(ALIBI_8)),
     "RoPE + segments KERPLE": chain(flat(ROPE), segments(KERPLE)),
     "RoPE + segments FoX": chain(flat(ROPE), segments(FOX)),
-    "RoPE + ALiBi + segments ALiBi x8": chain(
-        flat(ROPE), flat(ALIBI), segments(one("alibi", multiplier=8.0))
-    ),
-    "FoX + segments ALiBi x8": chain(flat(FOX), segments(one("alibi", multiplier=8.0))),
+    "RoPE + ALiBi + segments ALiBi x8": chain(flat(ROPE), flat(ALIBI), segments(ALIBI_8)),
+    "FoX + segments ALiBi x8": chain(flat(FOX), segments(ALIBI_8)),
     "FoX + segments ALiBi x32": chain(flat(FOX), segments(one("alibi", multiplier=32.0))),
     "FoX + segments KERPLE": chain(flat(FOX), segments(KERPLE)),
     "FoX + segments FoX": chain(flat(FOX), segments(FOX)),
@@ -102,20 +110,40 @@ BILEVEL: Mapping[str, Any] = {
     "FoX + table + segments FoX": chain(flat(FOX), segments(FOX, LEARNED)),
     "FoX + starts": chain(flat(FOX), segments(one("nope"), STARTS)),
     "FoX + ALiBi + starts": chain(flat(FOX), flat(ALIBI), segments(one("nope"), STARTS)),
-    "FoX + starts + segments ALiBi x8": chain(
-        flat(FOX), segments(one("alibi", multiplier=8.0), STARTS)
-    ),
+    "FoX + starts + segments ALiBi x8": chain(flat(FOX), segments(ALIBI_8, STARTS)),
     "FoX + RoPE in segments": chain(flat(FOX), segments(one("nope"), ROPE)),
+    "FoX + ALiBi + RoPE in segments": chain(flat(FOX), flat(ALIBI), segments(one("nope"), ROPE)),
+    "FoX + ALiBi + RoPE in segments + segments ALiBi x8": chain(
+        flat(FOX), flat(ALIBI), segments(ALIBI_8, ROPE)
+    ),
+    "FoX + ALiBi + RoPE in segments + segments FoX": chain(
+        flat(FOX), flat(ALIBI), segments(FOX, ROPE)
+    ),
     "FoX + RoPE + segments FoX": chain(flat(FOX), flat(ROPE), segments(FOX)),
     "FoX + BiPE-RoPE": chain(flat(FOX), segments(ROPE, LEARNED)),
     "FoX + ALiBi + segments FoX": chain(flat(FOX), flat(ALIBI), segments(FOX)),
     "FoX + ALiBi + BiPE-RoPE": chain(flat(FOX), flat(ALIBI), segments(ROPE, LEARNED)),
-    "FoX + ALiBi + segments ALiBi x8": chain(
-        flat(FOX), flat(ALIBI), segments(one("alibi", multiplier=8.0))
-    ),
+    "FoX + ALiBi + segments ALiBi x8": chain(flat(FOX), flat(ALIBI), segments(ALIBI_8)),
     "RoPE in segments + segments KERPLE": segments(KERPLE, ROPE),
     "RoPE in segments + segments FoX": segments(FOX, ROPE),
     "table + segments FoX": segments(FOX, LEARNED),
+    "table x0.1 + segments ALiBi x96": segments(one("alibi", multiplier=96.0), table(0.1)),
+    "FoX + ALiBi + table x0.1 + segments ALiBi x8": chain(
+        flat(FOX), flat(ALIBI), segments(ALIBI_8, table(0.1))
+    ),
+    "FoX + ALiBi + table x0.03 + segments ALiBi x8": chain(
+        flat(FOX), flat(ALIBI), segments(ALIBI_8, table(0.03))
+    ),
+    "FoX + ALiBi + table x0.03 + segments FoX": chain(
+        flat(FOX), flat(ALIBI), segments(FOX, table(0.03))
+    ),
+    "FoX + ALiBi + TUPE in segments + segments ALiBi x8": chain(
+        flat(FOX), flat(ALIBI), segments(ALIBI_8, one("tupe"))
+    ),
+    "FoX + partial RoPE + segments FoX": chain(flat(FOX), flat(PARTIAL), segments(FOX)),
+    "FoX + ALiBi + partial RoPE + segments FoX": chain(
+        flat(FOX), flat(ALIBI), flat(PARTIAL), segments(FOX)
+    ),
 }
 ALL = {**FLAT, **BILEVEL}
 
@@ -199,8 +227,8 @@ def worst(own: Mapping[int, Result], rival: Mapping[int, Result]) -> float:
     return max(fmean(values) for values in ratios(own, rival).values())
 
 
-def show() -> None:
-    """Print Markdown: perplexities, the best first, and ratios to flat encodings over seeds."""
+def tables() -> list[str]:
+    """Return lines of Markdown: perplexities, the best first, and ratios over several seeds."""
     by_name: dict[str, list[Result]] = {}
     for result in results():
         by_name.setdefault(result["name"], []).append(result)
@@ -211,23 +239,29 @@ def show() -> None:
                    if flat != name and own.keys() & rival.keys()), default=math.nan)
         for name, own in chosen.items()
     }  # fmt: skip
-    columns = list(cells(list(next(iter(chosen.values())).values())))
-    print("| encoding | lr | seeds | " + " | ".join(f"{s} {n}" for s, n in columns) + " | worst |")
-    print("|---" * (len(columns) + 4) + "|")
+    columns = sorted(cells(list(next(iter(chosen.values())).values())), key=_order)
+    head = " | ".join(f"{source} {length}" for source, length in columns)
+    lines = [f"| encoding | lr | seeds | {head} | worst |", "|---" * (len(columns) + 4) + "|"]
     for name in sorted(chosen, key=lambda n: standing[n]):
         found = list(chosen[name].values())
         own = cells(found)
-        shown = " | ".join(f"{own[column]:.4g}" for column in columns)
-        print(f"| {name} | {found[0]['lr']:g} | {len(found)} | {shown} | {standing[name]:.1%} |")
-    print("\n| encoding / flat one | seeds | " + " | ".join(f"{s} {n}" for s, n in columns) + " |")
-    print("|---" * (len(columns) + 2) + "|")
+        shown = " | ".join(f"{own[column]:#.4g}" for column in columns)
+        lines.append(
+            f"| {name} | {found[0]['lr']:g} | {len(found)} | {shown} | {standing[name]:.1%} |"
+        )
+    lines += ["", f"| encoding / flat one | seeds | {head} |", "|---" * (len(columns) + 2) + "|"]
     for name, own in chosen.items():
         for flat, rival in rivals.items():
             seeds = own.keys() & rival.keys()
             if name in BILEVEL and len(seeds) > 1:
                 found = ratios(own, rival)
                 shown = " | ".join(_percent(found[column]) for column in columns)
-                print(f"| {name} / {flat} | {len(seeds)} | {shown} |")
+                lines.append(f"| {name} / {flat} | {len(seeds)} | {shown} |")
+    return lines
+
+
+def _order(cell: Cell) -> tuple[int, int]:
+    return ("prose", "code", "proofs").index(cell[0]), int(cell[1])
 
 
 def _percent(values: Sequence[float]) -> str:
@@ -246,7 +280,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/compositions"))
     given = parser.parse_args(words)
     if given.do == "show":
-        show()
+        print("\n".join(tables()))
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for seed in given.seeds:

@@ -66,7 +66,7 @@ NAMES = {
     "rope": "RoPE",
     "rope_partial": "Partial RoPE",
     "segatron": "Segatron",
-    "fox_segments": "Chain(FoX, ALiBi, Bilevel(NoPE, ALiBi))",
+    "fox_segments": "Chain(FoX, ALiBi, Bilevel(RoPE, FoX))",
     "segatron_xl": "Chain(TransformerXL, Bilevel(NoPE, TransformerXL), "
     "Multilevel(NoPE, NoPE, TransformerXL))",
     "rope_separators": "RoPE + Separators",

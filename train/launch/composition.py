@@ -207,7 +207,7 @@ def going_on(command: str, words: list[str]) -> list[str]:
     """Put the defaults of a command (conf/command) before the user's keys."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
-        raise ConfigError(f"bipe {command}: leave out {own}; the checkpoint decides it")
+        raise ConfigError(f"{command}: leave out {own}; the checkpoint decides it")
     if command == "scrolls":
         words = [f"task.{word}" if word.startswith("path=") else word for word in words]
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
