@@ -35,6 +35,7 @@ from train.evals.rows import FILE, Journal
 RESULTS = Path(__file__).parent / "results" / "compositions_cpu.json"
 CONF = Path(__file__).parents[1] / "conf" / "encoding"
 DOCUMENTS, LENGTHS = 8, [1, 16]
+SEEDS = 3  # for an interval of ratios
 Result = dict[str, Any]
 Cell = tuple[str, str]  # source, length
 
@@ -228,7 +229,7 @@ def worst(own: Mapping[int, Result], rival: Mapping[int, Result]) -> float:
 
 
 def tables() -> list[str]:
-    """Return lines of Markdown: perplexities, the best first, and ratios over several seeds."""
+    """Return lines of Markdown: perplexities, the best first, and ratios of the two best."""
     by_name: dict[str, list[Result]] = {}
     for result in results():
         by_name.setdefault(result["name"], []).append(result)
@@ -250,13 +251,13 @@ def tables() -> list[str]:
             f"| {name} | {found[0]['lr']:g} | {len(found)} | {shown} | {standing[name]:.1%} |"
         )
     lines += ["", f"| encoding / flat one | seeds | {head} |", "|---" * (len(columns) + 2) + "|"]
-    for name, own in chosen.items():
+    best = sorted((name for name in chosen if name in BILEVEL), key=lambda n: standing[n])
+    for name in best[:2]:
         for flat, rival in rivals.items():
-            seeds = own.keys() & rival.keys()
-            if name in BILEVEL and len(seeds) > 1:
-                found = ratios(own, rival)
+            found = ratios(chosen[name], rival)
+            if all(len(values) >= SEEDS for values in found.values()):
                 shown = " | ".join(_percent(found[column]) for column in columns)
-                lines.append(f"| {name} / {flat} | {len(seeds)} | {shown} |")
+                lines.append(f"| {name} / {flat} | {len(found[columns[0]])} | {shown} |")
     return lines
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 
+from benchmarks import compositions
 from segmenters import Segmenter
 from segmenters.registry import SEGMENTERS
 from tests.segmenters.texts import any_text
@@ -38,6 +39,10 @@ def test_the_page_names_what_there_is():
     column = [row.split("|")[2] for row in table.splitlines()[2:] if row.startswith("|")]
     named = re.findall(r"`(\w+)`", " ".join(column))
     assert named and set(named) <= set(SEGMENTERS)
+
+
+def test_the_table_of_compositions_is_that_of_the_results():
+    assert "\n".join(compositions.tables()) in ENCODINGS
 
 
 def test_the_tables_of_the_page_name_encodings_that_are_there_once():
