@@ -2,13 +2,14 @@
 
 import pickle
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmenters import Lines, SegmenterError
+from segmenters import Lines, SegmenterError, places
 from segmenters.base import nested
 from segmenters.code import parsed
 from tests.segmenters.texts import any_text
@@ -30,6 +31,13 @@ def test_a_line_keeps_its_end_and_its_indentation():
 def test_all_three_line_ends_count_once():
     assert pieces("a\r\nb\rc\n\rd") == ["a\r\n", "b\r", "c\n", "\r", "d"]
     assert pieces("\u3042\r\n\u3042\r") == ["\u3042\r\n", "\u3042\r"]
+
+
+@given(text=st.text("\r\na\u00e9\u6f22", max_size=20), block=st.integers(1, 5))
+def test_line_ends_are_the_same_in_blocks(text, block):
+    whole = places.character_ends(text).tolist()
+    with mock.patch.object(places, "_BLOCK", block):
+        assert places.character_ends(text).tolist() == whole
 
 
 @pytest.mark.parametrize("char", list("\f\v\x1c\x1d\x1e\x85\u2028\u2029"))
