@@ -14,7 +14,7 @@ from train.errors import DataError
 LINES = {
     "not JSON": [b"{", b'{"text": "a"', b"{} {}", b'{"text": ' + b"9" * 5000 + b"}", b"[" * 9999],
     "no object": [b"[1]", b"3", b"null", b'"text"'],
-    "no text": [b'{"body": "x"}', b'{"text": 3}', b'{"text": ["x"]}'],
+    "no text": [b'{"body": "x"}', b'{"text": 3}', b'{"text": ["x", 3]}'],
     "not UTF-8": [b'{"text": "\xff"}', b"\xc3\x28"],
 }
 
