@@ -176,15 +176,15 @@ def trained(name: str, seed: int, lr: float, folder: Path) -> Result:
     return {"name": name, "seed": seed, "lr": lr, "perplexity": found, **machine()}
 
 
-def results() -> list[Result]:
+def results(file: Path = RESULTS) -> list[Result]:
     """Return all results so far."""
-    return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
+    return list(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else []
 
 
-def keep(result: Result) -> None:
+def keep(result: Result, file: Path = RESULTS) -> None:
     """Add a result to the file."""
-    lines = ",\n".join(json.dumps(each) for each in [*results(), result])
-    write_whole(RESULTS, f"[\n{lines}\n]\n")
+    lines = ",\n".join(json.dumps(each) for each in [*results(file), result])
+    write_whole(file, f"[\n{lines}\n]\n")
 
 
 def cells(found: Sequence[Result]) -> dict[Cell, float]:
@@ -256,7 +256,7 @@ def tables() -> list[str]:
         for flat, rival in rivals.items():
             found = ratios(chosen[name], rival)
             if all(len(values) >= SEEDS for values in found.values()):
-                shown = " | ".join(_percent(found[column]) for column in columns)
+                shown = " | ".join(percent(found[column]) for column in columns)
                 lines.append(f"| {name} / {flat} | {len(found[columns[0]])} | {shown} |")
     return lines
 
@@ -265,7 +265,8 @@ def _order(cell: Cell) -> tuple[int, int]:
     return ("prose", "code", "proofs").index(cell[0]), int(cell[1])
 
 
-def _percent(values: Sequence[float]) -> str:
+def percent(values: Sequence[float]) -> str:
+    """Return the mean of ratios and half the width of its 95% interval."""
     return f"{100 * fmean(values):.1f} +- {100 * half_width(values):.1f}%"
 
 

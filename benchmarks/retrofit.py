@@ -16,7 +16,6 @@ the end, within 1% of perplexity.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -25,10 +24,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.compositions import _percent
+from benchmarks.compositions import keep, percent, results
 from benchmarks.workers import machine
 from train.cli import main as bipe
-from train.disk.files import read_numbers, write_whole
+from train.disk.files import read_numbers
 from train.evals.rows import FILE, Journal
 
 RESULTS = Path(__file__).parent / "results" / "retrofit_cpu.json"
@@ -74,18 +73,13 @@ def _call(*words: str) -> None:
         raise SystemExit(1)
 
 
-def results() -> list[Result]:
-    """Return all results so far."""
-    return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
-
-
-def show() -> None:
-    """Print Markdown: ratios to the control of the same seed, and tokens until it is reached."""
-    found = {(each["arm"], each["seed"]): each for each in results()}
+def table() -> list[str]:
+    """Return lines of Markdown: ratios to the control of the same seed, and tokens to reach it."""
+    found = {(each["arm"], each["seed"]): each for each in results(RESULTS)}
     cells = list(next(iter(found.values()))["perplexity"])
     cells.sort(key=lambda cell: (cell.split()[0], int(cell.split()[1])))
-    print(f"| way | seeds | {' | '.join(cells)} | tokens to within 1% |")
-    print("|---" * (len(cells) + 3) + "|")
+    lines = [f"| way | seeds | {' | '.join(cells)} | tokens to within 1% |"]
+    lines.append("|---" * (len(cells) + 3) + "|")
     for arm in dict.fromkeys(name for name, _ in found):
         own = [each for (name, _), each in found.items() if name == arm]
         pairs = [(each, found[CONTROL, each["seed"]]) for each in own]
@@ -94,9 +88,10 @@ def show() -> None:
             shown = [f"{fmean(each['perplexity'][cell] for each in own):.4g}" for cell in cells]
         else:
             ratios = [[a["perplexity"][c] / b["perplexity"][c] for a, b in pairs] for c in cells]
-            shown = [_percent(r) if len(r) > 1 else f"{100 * r[0]:.1f}%" for r in ratios]
+            shown = [percent(r) if len(r) > 1 else f"{100 * r[0]:.1f}%" for r in ratios]
         reached = ", ".join(_reached(a, b) for a, b in pairs if a["curve"]) or "-"
-        print(f"| {arm} | {len(own)} | {' | '.join(shown)} | {reached} |")
+        lines.append(f"| {arm} | {len(own)} | {' | '.join(shown)} | {reached} |")
+    return lines
 
 
 def _reached(own: Result, control: Result) -> str:
@@ -117,15 +112,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--study", type=Path, default=Path("runs/segmentation"))
     given = parser.parse_args(words)
     if given.do == "show":
-        show()
+        print("\n".join(table()))
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for seed in given.seeds:
         for arm in given.only:
-            if all((each["arm"], each["seed"]) != (arm, seed) for each in results()):
-                made = measured(arm, seed, given.study.resolve())
-                lines = map(json.dumps, [*results(), made])
-                write_whole(RESULTS, "[\n" + ",\n".join(lines) + "\n]\n")
+            if all((each["arm"], each["seed"]) != (arm, seed) for each in results(RESULTS)):
+                keep(measured(arm, seed, given.study.resolve()), RESULTS)
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 
-from benchmarks import compositions
+from benchmarks import compositions, retrofit
 from segmenters import Segmenter
 from segmenters.registry import SEGMENTERS
 from tests.segmenters.texts import any_text
@@ -41,8 +41,9 @@ def test_the_page_names_what_there_is():
     assert named and set(named) <= set(SEGMENTERS)
 
 
-def test_the_table_of_compositions_is_that_of_the_results():
+def test_the_tables_of_comparisons_are_those_of_the_results():
     assert "\n".join(compositions.tables()) in ENCODINGS
+    assert "\n".join(retrofit.table()) in (ROOT / "docs" / "retrofit.md").read_text()
 
 
 def test_the_tables_of_the_page_name_encodings_that_are_there_once():

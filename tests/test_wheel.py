@@ -11,6 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("bipe", "conf", "segmenters", "train")
+# Runs a command, and says where the packages are that it took.
+RUN = """
+import sys, bipe, conf, segmenters, train, train.cli
+print(*(package.__path__[0] for package in (bipe, conf, segmenters, train)), flush=True)
+sys.exit(train.cli.main(sys.argv[1:]))
+"""
 BUILD = "from setuptools.build_meta import build_wheel; build_wheel('..')"
 
 
@@ -45,12 +51,13 @@ def test_commands_of_a_wheel_run_outside_of_the_checkout(unpacked, tmp_path):
 
     def bipe(*words):
         done = subprocess.run(
-            [sys.executable, "-m", "bipe", *words], cwd=tmp_path, capture_output=True, text=True,
+            [sys.executable, "-c", RUN, *words], cwd=tmp_path, capture_output=True, text=True,
             env=os.environ | {"PYTHONPATH": str(unpacked)},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "One sentence. \u2502And another." in bipe("segment", "a.txt")
-    shown = bipe("prepare", "experiment=smoke", "--cfg", "job")  # conf is found
-    assert "smoke" in shown
+    said = bipe("segment", "a.txt")
+    assert "One sentence. \u2502And another." in said
+    assert said.splitlines()[0].split() == [str(unpacked / name) for name in PACKAGES]
+    assert "out: runs/smoke" in bipe("prepare", "experiment=smoke", "--cfg", "job")

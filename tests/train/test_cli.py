@@ -14,6 +14,8 @@ from safetensors import SafetensorError
 from bipe.__main__ import ROOMS
 from tests.train.studies import curve
 from train.cli import main
+from train.errors import ConfigError
+from train.launch.start import refuse_bare
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["there is no key", "no such key"]
@@ -296,3 +298,10 @@ def test_a_word_without_a_key_is_met_with_the_key(capsys, words, meant):
     said = capsys.readouterr().err
     assert f"did you mean {meant}?" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--cfg", "job"], ["--info", "searchpath"], ["-cd", "conf"]])
+def test_the_value_of_an_option_needs_no_key(words):
+    refuse_bare("pretrain", ["~stretch", *words, "steps=1"])
+    with pytest.raises(ConfigError, match=f"was: {words[1]!r}"):
+        refuse_bare("pretrain", words[1:])

@@ -13,7 +13,7 @@ from tests.train.studies import Crash, crashing, curve, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
-from train.fit.machine import precision_of
+from train.fit.machine import precision_of, product_rates
 from train.fit.record import read_sessions
 
 
@@ -223,4 +223,5 @@ def test_a_cpu_trains_in_the_precision_whose_products_were_faster(
     assert precision_of("auto", resumed=None, alone=alone) == chosen
     rates[torch.bfloat16] = 1e9 / half  # another moment: what was measured stands
     assert precision_of("auto", resumed=None, alone=alone) == chosen
+    assert product_rates(anew=True) == product_rates() == (1e9, 1e9 / half)
     assert precision_of("bf16", resumed=None) == "bf16-mixed"

@@ -49,25 +49,30 @@ def fast_precision(width: int = 768, *, alone: bool = True) -> str:
     return chosen
 
 
-def product_rates(width: int = 768, *, device: str = "cpu") -> tuple[float, float]:
+def product_rates(
+    width: int = 768, *, device: str = "cpu", anew: bool = False
+) -> tuple[float, float]:
     """Return the operations per second of products in float32 and in bfloat16.
 
     They are measured once for each width and kept in the user's folder, so that all runs of a
-    comparison decide alike.
+    comparison decide alike. anew: forget what is kept.
     """
     name = torch.cuda.get_device_name() if device == "cuda" else _cpu_name()
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
-    with suppress(RuntimeError, KeyError, TypeError, ValueError):  # no home; not known yet
-        full, half = map(float, (read_json(user_state() / _RATES) or {})[key])
-        return full, half
+    place = None
+    with suppress(RuntimeError):  # no home: measured each time
+        place = user_state() / _RATES
+    known = {} if anew or place is None else read_json(place) or {}
+    match known.get(key):
+        case [float(full), float(half)]:
+            return full, half
     full, half = (
         product_rate(dtype, width=width, device=device) for dtype in (torch.float32, torch.bfloat16)
     )
-    with suppress(RuntimeError, OSError):  # measured again next time
-        place = user_state() / _RATES
-        place.parent.mkdir(parents=True, exist_ok=True)
-        known = (read_json(place) or {}) | {key: [full, half]}
-        write_whole(place, json.dumps(known, indent=1) + "\n")
+    if place:
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, json.dumps(known | {key: [full, half]}, indent=1) + "\n")
     return full, half
 
 

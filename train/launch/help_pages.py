@@ -40,6 +40,11 @@ class Page:
     leave_out: tuple[str, ...] = ()
 
 
+_EXTENDING: dict[str, Any] = {
+    "sections": (_FILES, "bipe extend", _TRAIN),
+    "groups": ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
+    "leave_out": ("positions", "compile", "clip"),
+}
 PAGES = {
     "prepare": Page(
         "Cut documents into segments, tokenize them, and write tokens and marks as shards.",
@@ -68,9 +73,7 @@ PAGES = {
             "bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training",
             "bipe extend checkpoint=RUN out=OUT row_length=2048              # only longer rows",
         ),
-        (_FILES, "bipe extend", _TRAIN),
-        ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
-        leave_out=("positions", "compile", "clip"),
+        **_EXTENDING,
     ),
     "retrofit": Page(
         "Teach segments to a trained model of flat RoPE.",
@@ -79,9 +82,7 @@ PAGES = {
             "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # beside a control",
             "bipe retrofit checkpoint=RUN out=OUT stretch=split steps=0       # without training",
         ),
-        (_FILES, "bipe extend", _TRAIN),
-        ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
-        leave_out=("positions", "compile", "clip"),
+        **_EXTENDING,
     ),
     "scrolls": Page(
         "Fine-tune a model on a task of long documents, decode the task, and score it.",

@@ -42,7 +42,7 @@ _MANY = ("-m", "--multirun")
 # Options of Hydra and ours that the next word belongs to.
 _VALUED = (
     *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn"),
-    *("--config-dir", "-cd", "--experimental-rerun", "--config-file"),
+    *("--config-dir", "-cd", "--info", "-i", "--experimental-rerun", "--config-file"),
 )
 
 
@@ -60,7 +60,7 @@ def compose_and_run(command: str, words: list[str]) -> int:
         words = prompted(words)
     if command in GO_ON:
         words = going_on(command, words)
-    _refuse_bare(command, words)
+    refuse_bare(command, words)
     log_to_stderr()
     words, plan = without_plan(command, words)
     if words[:1] == ["--config-file"]:
@@ -131,7 +131,7 @@ def _is_override(word: str) -> bool:
     return not word.startswith("-") and ("=" in word or word.startswith("~"))
 
 
-def _refuse_bare(command: str, words: Sequence[str]) -> None:
+def refuse_bare(command: str, words: Sequence[str]) -> None:
     """Refuse a word that is neither an option, nor its value, nor KEY=VALUE."""
     for before, word in zip(["", *words], words, strict=False):
         if not (word.startswith("-") or before in _VALUED or _is_override(word)):
@@ -213,7 +213,7 @@ def _composed(command: str, words: list[str]) -> Any:
     from train.config import Config
 
     register_resolvers()
-    _refuse_bare(command, words)
+    refuse_bare(command, words)
     if command in GO_ON:
         words = going_on(command, words)
     GlobalHydra.instance().clear()

@@ -132,7 +132,7 @@ def _threads() -> Finding:
 def _precision() -> Finding:
     """Return the speed of products in both precisions, and which one trainings take."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    full, half = product_rates(device=device)
+    full, half = product_rates(device=device, anew=True)
     chosen = fast_precision()
     text = (
         f"{full / 1e9:,.0f} GFLOP/s in float32, {half / 1e9:,.0f} in bfloat16; trainings take "
