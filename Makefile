@@ -1,13 +1,14 @@
 # make demo   train four small models on real text and write runs/demo/report.html
 # make arithmetic   train twelve small models on chains of arithmetic and compare them
 # make encodings   train a model for each position encoding and compare them
+# make docs   the documentation site, in build/site/index.html
 # make test   the tests; make check: lint, format, types. Each sets up all it needs in .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo arithmetic segmentation encodings encodings_bilevel test test_hf check format clean
+.PHONY: demo docs arithmetic segmentation encodings encodings_bilevel test test_hf check format clean
 
 demo: .venv/demo.done
 	$(BIPE) prepare experiment=demo
@@ -73,6 +74,9 @@ test: .venv/dev.done
 test_hf: .venv/hf.done
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/bipe/hf tests/test_rooms.py tests/trust/test_names.py
 
+docs: .venv/docs.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 check: .venv/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -96,6 +100,10 @@ format: .venv/dev.done
 .venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing into .venv (a few minutes the first time) ..."
 	@$(INSTALL) -e '.[dev]'
+	@touch $@
+
+.venv/docs.done: .venv/demo.done
+	@$(INSTALL) -e '.[demo,docs]'
 	@touch $@
 
 .venv/hf.done: .venv/dev.done

@@ -143,6 +143,7 @@ def refuse_bare(command: str, words: Sequence[str]) -> None:
 
 
 LENGTHS = (128, 512, 2048, 8192)
+_ROW_LENGTH = 512  # of a plan whose checkpoint is not there yet to tell
 STUDIES = ("prepare", *TRAINS, "evaluate", "generate", "report")
 
 
@@ -276,5 +277,8 @@ def _resolved(command: str, config: DictConfig) -> tuple[dict[str, Any], list[st
     config = config.copy()
     if command in GO_ON and config.get("data") is None:
         OmegaConf.update(config, "data", "${out}/data", merge=False)
+    if config.get("row_length") is None:  # retrofit has the checkpoint's
+        OmegaConf.update(config, "row_length", _ROW_LENGTH, merge=False)
+        note += f", row_length={_ROW_LENGTH}"
     OmegaConf.update(config, "epochs", None, merge=False)
     return dict(OmegaConf.to_container(config, resolve=True)), [note]  # type: ignore[arg-type]

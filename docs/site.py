@@ -1,0 +1,311 @@
+"""What mkdocs.yml shows beside docs/*.md, made from the code whenever the site is built.
+
+`make docs` writes the site into build/site. The home page is README.md; the reference comes from
+help pages, conf/ and docstrings, so no file of it is kept and none goes stale. Python is read, not
+imported, except for the help pages. This is a hook of MkDocs, and plain functions without it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import io
+import os
+import posixpath
+import re
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+# Without `__all__` a module's public classes and functions are shown, with it what it names.
+MODULES = (
+    *("segmenters", "bipe", "bipe.encodings", "bipe.extension", "bipe.generation", "bipe.layouts"),
+    *("bipe.hf", "bipe.bias", "bipe.rotation", "bipe.checkpoint", "train.evals.loop"),
+    *("train.evals.rows",),
+)
+SETTINGS, COMMANDS = "reference/settings.md", "reference/commands.md"
+COPIED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
+COPIED |= {"contributing.md": "CONTRIBUTING.md"}
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
+Node = ast.ClassDef | ast.FunctionDef | ast.Assign
+
+
+def pages() -> dict[str, str]:
+    """Return the pages that are made, by their paths in the site, as Markdown."""
+    made = {page: relinked((ROOT / file).read_text(), page, file) for page, file in COPIED.items()}
+    made[COMMANDS] = _commands()
+    made |= _settings()
+    made |= {f"reference/{name}.md": _module(name) for name in MODULES}
+    made |= {f"reference/encodings/{path.stem}.md": _module(f"bipe.encodings.{path.stem}")
+             for path in sorted((ROOT / "bipe" / "encodings").glob("[a-z]*.py"))}  # fmt: skip
+    made["benchmarks.md"] = _benchmarks()
+    return made
+
+
+# Hooks of MkDocs
+
+
+def on_config(config: Any) -> Any:
+    """Complete the navigation with the pages of the reference."""
+    (reference,) = (each for each in config.nav if "Reference" in each)
+    made = [page for page in pages() if page.startswith("reference/")]
+    encodings = [page for page in made if "/encodings/" in page]
+    settings = [page for page in made if page.startswith("reference/settings")]
+    modules = [f"reference/{name}.md" for name in MODULES]
+    reference["Reference"] = [
+        {"Commands": COMMANDS},
+        {"Settings": settings},
+        {"Python": [*modules, {"Encodings": encodings}]},
+    ]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made to those that are there."""
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Point links out of docs/ to pages of the site."""
+    path = page.file.src_uri
+    return relinked(markdown, path, f"docs/{path}") if (ROOT / "docs" / path).exists() else markdown
+
+
+# Links
+
+
+def relinked(text: str, page: str, file: str) -> str:
+    """Return text of a file of the repository with its links as a page of the site needs them.
+
+    A place that no page shows loses its link and keeps its words.
+    """
+
+    def moved(link: re.Match[str]) -> str:
+        if not link[1]:
+            return link[0]
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(file), link[1]))
+        target = page_of(place)
+        if target is None:
+            return "]"
+        return f"]({posixpath.relpath(target, posixpath.dirname(page) or '.')}{link[2] or ''})"
+
+    return re.sub(r"\[([^][]*)\](?!\()", r"[\1]", _LINK.sub(moved, text))
+
+
+def page_of(place: str) -> str | None:
+    """Return what shows a path of the repository: a page or a picture of the site, or None."""
+    for page, file in COPIED.items():
+        if place == file:
+            return page
+    parts = Path(place).parts
+    if parts[0] == "docs":
+        return posixpath.relpath(place, "docs") if len(parts) > 1 else "index.md"
+    if parts[0] == "conf":
+        group = f"reference/settings/{parts[1]}.md" if len(parts) > 2 else SETTINGS
+        return group
+    if parts[0] == "benchmarks":
+        return "benchmarks.md"
+    name = ".".join(Path(place).with_suffix("").parts)
+    return f"reference/{name}.md" if name in MODULES else None
+
+
+# Commands and settings
+
+
+def _commands() -> str:
+    from train.cli import COMMANDS as commands
+
+    text = ["# Commands", "", "As `bipe COMMAND --help` prints them.", ""]
+    for name, does in commands.items():
+        shown = textwrap.dedent(_help(name)).strip("\n")
+        text += [f"## {name}", "", f"{_escaped(does).capitalize()}.", "", *_block("text", shown)]
+    return "\n".join(text)
+
+
+@cache
+def _help(command: str) -> str:
+    from train.cli import main
+
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "110"
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+            main([command, "--help"])
+    finally:
+        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
+    return out.getvalue()
+
+
+def _settings() -> dict[str, str]:
+    """Return a page of all keys of config.yaml, and one per group with its files as they are."""
+    from train.launch import help_pages
+
+    text = ["# Settings", "", "Every key of `conf/config.yaml`: `bipe COMMAND KEY=VALUE`.", ""]
+    for heading, block in help_pages._sections():
+        keys = help_pages._shown(block)
+        if keys and heading not in help_pages._INTERNAL:
+            text += [f"## {heading}", "", "| key | default | |", "|---|---|---|"]
+            text += [_row(key) for key in keys] + [""]
+    made = {SETTINGS: "\n".join(text)}
+    for group in help_pages.groups():
+        page = [
+            f"# {group}",
+            "",
+            f"`bipe COMMAND {group}=OPTION`: the files of `conf/{group}`.",
+            "",
+        ]
+        for option, lines in help_pages.options(group).items():
+            page += [f"## {option}", "", *_block("yaml", "\n".join(lines))]
+        made[f"reference/settings/{group}.md"] = "\n".join(page)
+    return made
+
+
+def _row(line: str) -> str:
+    key, _, rest = line.partition(": ")
+    default, _, comment = re.sub(r"\s{2,}", "\n", rest, count=1).partition("\n")
+    said = re.sub(r"docs/(\w+)\.md", r"[\1](../\1.md)", _escaped(comment).replace("|", r"\|"))
+    return f"| `{key}` | `{default.strip() or 'null'}` | {said} |"
+
+
+def _benchmarks() -> str:
+    text = [
+        "# Benchmarks",
+        "",
+        "Each states its machine and a peer; from a checkout. Results of ours:",
+    ]
+    results = sorted(path.name for path in (ROOT / "benchmarks" / "results").glob("*.json"))
+    text += [", ".join(f"`benchmarks/results/{name}`" for name in results) + ".", ""]
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        said = ast.get_docstring(ast.parse(path.read_text()))
+        if said and f"python -m benchmarks.{path.stem}" in said:
+            text += [f"## {path.stem}", "", *_block("text", said)]
+    return "\n".join(text)
+
+
+# Python
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def public(module: str) -> list[str]:
+    """Return what a module offers: its `__all__`, or its own classes and functions."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    named = (node for node in _tree(module).body if isinstance(node, kinds))
+    return [node.name for node in named if not node.name.startswith("_")]
+
+
+def definition(module: str, name: str) -> Node:
+    """Return where a name of a module is defined, following imports. KeyError if nowhere."""
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return node
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return node
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+            return definition(str(node.module), name)
+    raise KeyError(f"{module}.{name}")
+
+
+def _module(module: str) -> str:
+    text = [f"# {module}", "", *_block("text", ast.get_docstring(_tree(module)) or "")]
+    for name in public(module):
+        text += [f"## {name}", "", *_object(definition(module, name))]
+    return "\n".join(text)
+
+
+def _object(node: Node) -> Iterator[str]:
+    if isinstance(node, ast.Assign):
+        yield from _block("python", textwrap.shorten(ast.unparse(node), 400, placeholder=" ..."))
+        return
+    yield from _block("python", _signature(node))
+    yield from _said(node)
+    for method in node.body if isinstance(node, ast.ClassDef) else ():
+        shown = isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
+        if shown and ast.get_docstring(method):
+            yield from (f"### {node.name}.{method.name}", "", *_block("python", _signature(method)))
+            yield from _said(method)
+
+
+def _signature(node: ast.ClassDef | ast.FunctionDef) -> str:
+    if isinstance(node, ast.FunctionDef):
+        decorators = [f"@{ast.unparse(each)}\n" for each in node.decorator_list]
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        return "".join(decorators) + _wrapped(f"def {node.name}", _arguments(node), returns)
+    heads = [each for each in node.body if getattr(each, "name", "") == "__init__"]
+    bases = ", ".join(map(ast.unparse, node.bases))
+    if heads and isinstance(heads[0], ast.FunctionDef):
+        arguments = [each for each in _arguments(heads[0]) if each != "self"]
+    else:  # a dataclass
+        fields = (each for each in node.body if isinstance(each, ast.AnnAssign))
+        shown = (each for each in fields if "ClassVar" not in ast.unparse(each.annotation))
+        arguments = [text for each in shown if not (text := ast.unparse(each)).startswith("_")]
+    head = f"class {node.name}({bases})" if bases else f"class {node.name}"
+    return f"{head}\n" + _wrapped(node.name, arguments)
+
+
+def _arguments(node: ast.FunctionDef) -> list[str]:
+    taken, args = [], node.args
+    missing: list[ast.expr | None] = [None] * (len(args.args) - len(args.defaults))
+    for each, default in zip(args.args, missing + list(args.defaults), strict=True):
+        taken.append(_argument(each, default))
+    if args.vararg or args.kwonlyargs:
+        taken.append("*" + (_argument(args.vararg) if args.vararg else ""))
+    taken += map(_argument, args.kwonlyargs, args.kw_defaults)
+    return taken + ([f"**{_argument(args.kwarg)}"] if args.kwarg else [])
+
+
+def _argument(each: ast.arg, default: ast.expr | None = None) -> str:
+    return ast.unparse(each) + (f" = {ast.unparse(default)}" if default else "")
+
+
+def _wrapped(head: str, arguments: list[str], tail: str = "") -> str:
+    line = f"{head}({', '.join(arguments)}){tail}"
+    if len(line) <= 88:
+        return line
+    return f"{head}(\n" + "".join(f"    {each},\n" for each in arguments) + f"){tail}"
+
+
+def _said(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
+    """Yield a docstring as Markdown: indented lines are blocks, `name: text` is an item."""
+    before = ""
+    for line in inspect.cleandoc(ast.get_docstring(node) or "").splitlines():
+        if line.startswith("    "):
+            yield from ([] if before.startswith("    ") or not before else [""])
+            yield line
+        elif parameter := re.match(r"(\w+(?:, \w+)*): (?=\S)", line):
+            yield from ([""] if before else [])
+            yield f"- `{parameter[1]}`: {_escaped(line[parameter.end() :])}"
+        else:
+            yield _escaped(line)
+        before = line
+    yield ""
+
+
+def _escaped(text: str) -> str:
+    """Return text without Markdown but for code between backticks."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([*\[\]_])", r"\\\1", part).replace("<", "&lt;")
+        for part in parts
+    )
+
+
+def _block(language: str, text: str) -> list[str]:
+    return [f"```{language}", text, "```", ""]

@@ -1,0 +1,143 @@
+"""The pages of the site: no link is dead, no name or key missing; MkDocs, if there, builds them."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.test_rooms import COMMANDS, PUBLIC
+
+ROOT = Path(__file__).parents[1]
+CONF = ROOT / "conf"
+LINK = re.compile(r"(?<!\\)\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def loaded():
+    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "docs" / "site.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+site = loaded()
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """All pages of the site by path, as MkDocs gets them."""
+    own = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    shown = {name: site.relinked(text, name, f"docs/{name}") for name, text in own.items()}
+    made = site.pages()
+    assert not shown.keys() & made.keys()
+    return shown | made
+
+
+def anchors(text):
+    """The anchors of the headings of a page, as Markdown makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", h).strip().lower()) for h in headings}
+
+
+def test_every_link_leads_somewhere(pages):
+    dead, count = [], 0
+    for page, text in pages.items():
+        for target, anchor in LINK.findall(FENCED.sub("", text)):
+            path = str((Path("/") / page).parent.joinpath(target).resolve())[1:] if target else page
+            count += 1
+            there = path in pages or (ROOT / "docs" / path).is_file()
+            if not there or (anchor and anchor not in anchors(pages[path])):
+                dead.append(f"{page}: {target}#{anchor}")
+    assert count > 50 and dead == []
+
+
+def test_links_of_the_pages_lead_somewhere_in_the_checkout_too():
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    for path in pages:
+        text = FENCED.sub("", path.read_text(encoding="utf-8"))
+        for target, _ in LINK.findall(text):
+            made = target.startswith("reference/")  # by the site
+            assert made or not target or (path.parent / target).exists(), (path.name, target)
+
+
+@pytest.mark.parametrize("module", [name for name in PUBLIC if PUBLIC[name]])
+def test_every_public_name_is_in_the_reference_and_said(module, pages):
+    page = pages[f"reference/{module}.md"]
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == PUBLIC[module]
+    said = FENCED.sub("", page)
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    for name in PUBLIC[module]:
+        if isinstance(site.definition(module, name), kinds):
+            assert re.search(rf"^## {name}\n+[^#\n]", said, re.MULTILINE), (
+                f"{name} has no docstring"
+            )
+
+
+def test_what_code_of_the_pages_imports_of_ours_is_in_the_reference(pages):
+    missing, seen = [], 0
+    for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for block in re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL):
+            for node in ast.walk(ast.parse(block)):
+                module = node.module if isinstance(node, ast.ImportFrom) else None
+                if module and module.split(".")[0] in ("bipe", "segmenters", "train"):
+                    page = pages.get(f"reference/{module}.md", "")
+                    seen += 1
+                    missing += [
+                        f"{path.name}: {module}.{each.name}"
+                        for each in node.names
+                        if not re.search(rf"^## {each.name}$", page, re.MULTILINE)
+                    ]
+    assert seen and missing == []
+
+
+def flat(value, above=""):
+    """The full names of the leaves of a mapping."""
+    if not isinstance(value, dict) or not value:
+        return [above.removesuffix(".")]
+    return [name for key, inner in value.items() for name in flat(inner, f"{above}{key}.")]
+
+
+def test_every_key_of_the_configuration_is_in_the_settings(pages):
+    config = yaml.safe_load((CONF / "config.yaml").read_text())
+    keys = flat({name: config[name] for name in config.keys() - {"defaults", "hydra"}})
+    shown = re.findall(r"^\| `([\w.]+)` \|", pages[site.SETTINGS], re.MULTILINE)
+    assert len(keys) > 80 and sorted(shown) == sorted(keys)
+
+
+def test_every_file_of_conf_is_in_the_settings(pages):
+    files = list(CONF.glob("*/*.yaml"))
+    assert len(files) > 150
+    for path in files:
+        page = pages[f"reference/settings/{path.parent.name}.md"]
+        assert f"## {path.stem}\n" in page
+        keys = re.findall(r"^ *([\w@/]+):", path.read_text("utf-8"), re.MULTILINE)
+        block = page.partition(f"## {path.stem}\n")[2].partition("\n```\n")[0]
+        assert [key for key in keys if f"{key}:" not in block] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_help(command, pages):
+    section = pages[site.COMMANDS].partition(f"\n## {command}\n")[2].partition("\n```\n")[0]
+    assert f"bipe {command}" in section and len(section.splitlines()) > 5
+
+
+def test_the_navigation_has_every_page():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    listed = re.findall(r"'([\w.]+\.(?:md|ipynb))'", str(config["nav"]))
+    there = {path.name for path in (ROOT / "docs").glob("*.md")}
+    made = {path for path in site.pages() if not path.startswith("reference/")}
+    assert len(listed) == len(set(listed)) and set(listed) == there | made
+
+
+def test_mkdocs_builds_the_site_without_a_warning(tmp_path):
+    pytest.importorskip("material", reason="the extra docs is not installed")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING -" not in done.stderr
+    assert (tmp_path / "reference" / "settings" / "encoding.html").is_file()
