@@ -152,7 +152,7 @@ def _settings() -> dict[str, str]:
     for heading, block in help_pages._sections():
         keys = help_pages._shown(block)
         if keys and heading not in help_pages._INTERNAL:
-            text += [f"## {heading}", "", "| key | default | |", "|---|---|---|"]
+            text += [f"## {_escaped(heading)}", "", "| key | default | |", "|---|---|---|"]
             text += [_row(key) for key in keys] + [""]
     made = {SETTINGS: "\n".join(text)}
     for group in help_pages.groups():
@@ -210,13 +210,13 @@ def public(module: str) -> list[str]:
     return [node.name for node in named if not node.name.startswith("_")]
 
 
-def definition(module: str, name: str) -> Node:
-    """Return where a name of a module is defined, following imports. KeyError if nowhere."""
+def definition(module: str, name: str) -> tuple[str, Node]:
+    """Return the module that defines a name of a module, and its node. KeyError if none does."""
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return node
+            return module, node
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return node
+            return module, node
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
             return definition(str(node.module), name)
@@ -226,38 +226,56 @@ def definition(module: str, name: str) -> Node:
 def _module(module: str) -> str:
     text = [f"# {module}", "", *_block("text", ast.get_docstring(_tree(module)) or "")]
     for name in public(module):
-        text += [f"## {name}", "", *_object(definition(module, name))]
+        text += [f"## {name}", "", *_object(*definition(module, name))]
     return "\n".join(text)
 
 
-def _object(node: Node) -> Iterator[str]:
+def _object(module: str, node: Node) -> Iterator[str]:
     if isinstance(node, ast.Assign):
         yield from _block("python", textwrap.shorten(ast.unparse(node), 400, placeholder=" ..."))
         return
-    yield from _block("python", _signature(node))
+    yield from _block("python", _signature(module, node))
     yield from _said(node)
     for method in node.body if isinstance(node, ast.ClassDef) else ():
         shown = isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
         if shown and ast.get_docstring(method):
-            yield from (f"### {node.name}.{method.name}", "", *_block("python", _signature(method)))
+            yield from (
+                f"### {node.name}.{method.name}",
+                "",
+                *_block("python", _signature(module, method)),
+            )
             yield from _said(method)
 
 
-def _signature(node: ast.ClassDef | ast.FunctionDef) -> str:
+def _signature(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
     if isinstance(node, ast.FunctionDef):
         decorators = [f"@{ast.unparse(each)}\n" for each in node.decorator_list]
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         return "".join(decorators) + _wrapped(f"def {node.name}", _arguments(node), returns)
-    heads = [each for each in node.body if getattr(each, "name", "") == "__init__"]
     bases = ", ".join(map(ast.unparse, node.bases))
-    if heads and isinstance(heads[0], ast.FunctionDef):
-        arguments = [each for each in _arguments(heads[0]) if each != "self"]
-    else:  # a dataclass
-        fields = (each for each in node.body if isinstance(each, ast.AnnAssign))
-        shown = (each for each in fields if "ClassVar" not in ast.unparse(each.annotation))
-        arguments = [text for each in shown if not (text := ast.unparse(each)).startswith("_")]
+    arguments = [*dict.fromkeys(_parameters(module, node))]
+    arguments = [] if arguments == ["*"] else arguments
     head = f"class {node.name}({bases})" if bases else f"class {node.name}"
     return f"{head}\n" + _wrapped(node.name, arguments)
+
+
+def _parameters(module: str, node: ast.ClassDef) -> Iterator[str]:
+    """Yield what a class is built with: of its `__init__`, or the fields of a dataclass."""
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+            yield from _arguments(method)[1:]
+            return
+    for base in map(ast.unparse, node.bases):
+        with contextlib.suppress(KeyError, FileNotFoundError):  # of another package
+            home, above = definition(module, base)
+            if isinstance(above, ast.ClassDef):
+                yield from _parameters(home, above)
+    if any("kw_only=True" in ast.unparse(each) for each in node.decorator_list):
+        yield "*"
+    for field in node.body:
+        shown = isinstance(field, ast.AnnAssign) and "ClassVar" not in ast.unparse(field)
+        if shown and not (text := ast.unparse(field)).startswith("_"):
+            yield text
 
 
 def _arguments(node: ast.FunctionDef) -> list[str]:
@@ -284,14 +302,16 @@ def _wrapped(head: str, arguments: list[str], tail: str = "") -> str:
 
 def _said(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
     """Yield a docstring as Markdown: indented lines are blocks, `name: text` is an item."""
-    before = ""
+    before, item = "", False
     for line in inspect.cleandoc(ast.get_docstring(node) or "").splitlines():
-        if line.startswith("    "):
-            yield from ([] if before.startswith("    ") or not before else [""])
-            yield line
-        elif parameter := re.match(r"(\w+(?:, \w+)*): (?=\S)", line):
+        parameter = re.match(r"(\w+(?:, \w+)*): (?=\S)", line)
+        item = bool(parameter) or (item and line.startswith("    "))
+        if parameter:
             yield from ([""] if before else [])
             yield f"- `{parameter[1]}`: {_escaped(line[parameter.end() :])}"
+        elif line.startswith("    ") and not item:
+            yield from ([] if before.startswith("    ") or not before else [""])
+            yield line
         else:
             yield _escaped(line)
         before = line
