@@ -29,17 +29,23 @@ from bipe.encodings import ALiBi, Bilevel, Learned, RoPE
 SEGMENT = 25  # tokens
 
 
-def measure(run: Callable[[Tensor, Tensor, Tensor], Tensor], qkv: list[Tensor]) -> float:
-    """Seconds of one forward and backward pass."""
+def measure(run: Callable[..., Tensor], qkv: list[Tensor], *, backward: bool = True) -> float:
+    """Seconds of one forward pass, and one backward pass."""
+
+    def once() -> None:
+        total = run(*qkv).sum()
+        if backward:
+            total.backward()
+
     if qkv[0].is_cuda:
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        run(*qkv).sum().backward()
+        once()
         stop.record()
         torch.cuda.synchronize()
         return start.elapsed_time(stop) / 1000
     begin = time.process_time()
-    run(*qkv).sum().backward()
+    once()
     return time.process_time() - begin
 
 

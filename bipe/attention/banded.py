@@ -25,7 +25,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.attention.eager import Keys, Queries, repeat_heads
-from bipe.attention.fused import featured, kernel_backward, kernel_dtype, kernel_forward, merged
+from bipe.attention.fused import (
+    augmented_attention,
+    bias_row_attention,
+    featured,
+    kernel_backward,
+    kernel_dtype,
+    kernel_forward,
+    merged,
+)
 
 # Tokens from which skipping pays for the chunks.
 WORTH_FROM = 1024
@@ -36,6 +44,9 @@ _GROUP_GAP = 96  # keys: neighbouring heads whose first keys differ less run tog
 # Share of pairs to visit above which a single call of the kernel is faster: in bfloat16, whose
 # kernel loses more on small chunks, and in wider dtypes.
 _WORTH_REDUCED, _WORTH_KEYS = 0.6, 0.8
+# Without gradients in float32: keys from which skipping some pays, and what a row may span (in
+# nats of a score) and yet round less than the products of queries and keys do.
+_SKIPS_FROM, _EXACT_SPAN = 512, 32.0
 _TOLERANCE = 1 / 8  # in units of the rounding of the dtype
 _ROUNDING = 1.001  # margin for the rounding of the norms in `least_bias`
 
@@ -66,9 +77,19 @@ def exact_banded_attention(
     A row added to finished scores costs them digits: with slopes of 96 up to 4e-4 of an output at
     700 tokens. As features (fused.py) it costs none, for a tenth more time.
     """
+    query, key = q.shape[2], k.shape[2]
     if q.dtype != torch.float32:  # not worth the time in other dtypes
+        if query == key < WORTH_FROM:
+            return bias_row_attention(q, k, v, row)
         return banded_attention(q, k, v, row, chunk=chunk)
+    if query == key < _SKIPS_FROM:
+        return augmented_attention(q, k, v, row)
     return _exact(q, k, v, row, chunk, default_tolerance(q.dtype))
+
+
+def costs_no_digits(row: Float[Tensor, "batch head key"]) -> bool:
+    """Return whether a row can be added to finished scores as exactly as no bias is."""
+    return bool((row.amax(-1) - row.amin(-1)).amax() <= _EXACT_SPAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +198,7 @@ def _exact(q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: 
     lowest = int(first.min())
     k, v = repeat_heads(k[:, :, lowest:], v[:, :, lowest:], n_head=q.shape[1])
     out, row, scale = _like(q, v), row[..., lowest:], q.shape[-1] ** -0.5
-    for part in _parts(first - lowest, q, k, chunk):
+    for part in _worth(first - lowest, q, k, chunk):
         here, found = part.at(part.queries), []
         q_row = part.bias(row, part.own, torch.float64)
         for keys, causal in part.passes():

@@ -18,7 +18,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from bipe.attention import Path
-from bipe.attention.banded import WORTH_FROM, banded_attention, exact_banded_attention
+from bipe.attention.banded import (
+    WORTH_FROM,
+    banded_attention,
+    costs_no_digits,
+    exact_banded_attention,
+)
 from bipe.attention.eager import (
     Attention,
     Keys,
@@ -71,6 +76,7 @@ _BIASES = {
     "other": "dense bias",
 }
 _LINEAR = {
+    "chunk": exact_banded_attention,
     "banded": banded_attention,
     "exact_banded": exact_banded_attention,
     "bias_row": bias_row_attention,
@@ -169,7 +175,7 @@ def choose_attention(
     if name == "step":
         return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
     if name == "chunk":
-        return chunk_attention if bias is None else _linear("exact_banded", bias)(_ALL, _ALL)
+        return chunk_attention if bias is None else _linear(name, bias)(_ALL, _ALL)
     if name in ("eager", "masked"):
         allowed = allowed_pairs(q_at.document, k_at.document)
         if name == "eager":
@@ -301,7 +307,8 @@ def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
     def at(rows: slice, keys: slice) -> Attention:
         row = bias.row(rows=rows, keys=keys, dtype=torch.float64)
         short = name == "banded" and row.shape[-1] < WORTH_FROM
-        return functools.partial(bias_row_attention if short else _LINEAR[name], row=row)
+        simple = short or (name == "exact_banded" and costs_no_digits(row))
+        return functools.partial(bias_row_attention if simple else _LINEAR[name], row=row)
 
     return at
 

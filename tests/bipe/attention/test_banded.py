@@ -75,17 +75,32 @@ def test_queries_may_be_the_last_of_the_keys(query, kv_head, dtype):
         torch.testing.assert_close(x.double(), y, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("query", [1, 60, 531])
+@pytest.mark.parametrize(("query", "time"), [(1, 531), (60, 531), (531, 531), (300, 300)])
 @pytest.mark.parametrize("kv_head", [12, 3], ids=["all_heads", "grouped"])
 @pytest.mark.parametrize("offset", [0, 10_000])
 @torch.no_grad()
-def test_without_gradients_it_is_as_exact_as_without_a_bias(query, kv_head, offset):
-    qkv, bias, row, at = draw(8, kv_head=kv_head, offset=offset)
+def test_without_gradients_it_is_as_exact_as_without_a_bias(query, time, kv_head, offset):
+    qkv, bias, row, at = draw(8, kv_head=kv_head, offset=offset, time=time)
     late = [qkv[0][:, :, -query:], *qkv[1:]]
     cached = bias.part(rows=EVERYTHING, queries=slice(-query, None), keys=EVERYTHING)
     allowed = allowed_pairs(at.document[:, -query:], at.document)
     exact = eager_attention(*(x.double() for x in late), bias=cached, allowed=allowed)
     ours = exact_banded_attention(*late, row, chunk=64)
+    torch.testing.assert_close(ours.double(), exact, atol=5e-6, rtol=5e-6)
+
+
+@pytest.mark.parametrize("time", [90, 400, 900, 1700])
+@pytest.mark.parametrize("multiplier", [1.0, 8.0, 96.0])
+@torch.no_grad()
+def test_whatever_is_chosen_without_gradients_is_exact(time, multiplier):
+    torch.manual_seed(time)
+    marks = random_marks(2, time, seed=time, documents=0.0)
+    at = Positions.from_marks(marks, packed=False)
+    bias = ALiBi(n_head=4, multiplier=multiplier).bias(at.inter, at.inter)
+    q, k, v = torch.randn(3, 2, 4, time, 32)
+    ours = choose_attention(bias=bias, q_at=at, k_at=at)(q, k, v)
+    doubles = q.double(), k.double(), v.double()
+    exact = choose_attention(bias=bias, q_at=at, k_at=at, path="eager")(*doubles)
     torch.testing.assert_close(ours.double(), exact, atol=5e-6, rtol=5e-6)
 
 
