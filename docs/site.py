@@ -1,8 +1,8 @@
 """What mkdocs.yml shows beside docs/*.md, made from the code whenever the site is built.
 
 `make docs` writes the site into build/site. The home page is README.md; the reference comes from
-help pages, conf/ and docstrings, so no file of it is kept and none goes stale. Python is read, not
-imported, except for the help pages. This is a hook of MkDocs, and plain functions without it.
+help pages, conf/ and, through mkdocstrings, docstrings: no file of it is kept and none goes stale.
+This is a hook of MkDocs, an extension of griffe, and plain functions without them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import griffe
+
 ROOT = Path(__file__).parents[1]
 # Without `__all__` a module's public classes and functions are shown, with it what it names.
 MODULES = (
@@ -31,7 +33,6 @@ SETTINGS, COMMANDS = "reference/settings.md", "reference/commands.md"
 COPIED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
 COPIED |= {"contributing.md": "CONTRIBUTING.md"}
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
-Node = ast.ClassDef | ast.FunctionDef | ast.Assign
 
 
 def pages() -> dict[str, str]:
@@ -193,118 +194,23 @@ def _benchmarks() -> str:
 # Python
 
 
-@cache
-def _tree(module: str) -> ast.Module:
-    path = ROOT.joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-def public(module: str) -> list[str]:
-    """Return what a module offers: its `__all__`, or its own classes and functions."""
-    for node in _tree(module).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return list(ast.literal_eval(node.value))
-    kinds = (ast.ClassDef, ast.FunctionDef)
-    named = (node for node in _tree(module).body if isinstance(node, kinds))
-    return [node.name for node in named if not node.name.startswith("_")]
-
-
-def definition(module: str, name: str) -> tuple[str, Node]:
-    """Return the module that defines a name of a module, and its node. KeyError if none does."""
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return module, node
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return module, node
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
-            return definition(str(node.module), name)
-    raise KeyError(f"{module}.{name}")
-
-
 def _module(module: str) -> str:
-    text = [f"# {module}", "", *_block("text", ast.get_docstring(_tree(module)) or "")]
-    for name in public(module):
-        text += [f"## {name}", "", *_object(*definition(module, name))]
-    return "\n".join(text)
+    return f"# {module}\n\n::: {module}\n"
 
 
-def _object(module: str, node: Node) -> Iterator[str]:
-    if isinstance(node, ast.Assign):
-        yield from _block("python", textwrap.shorten(ast.unparse(node), 400, placeholder=" ..."))
-        return
-    yield from _block("python", _signature(module, node))
-    yield from _said(node)
-    for method in node.body if isinstance(node, ast.ClassDef) else ():
-        shown = isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
-        if shown and ast.get_docstring(method):
-            yield from (
-                f"### {node.name}.{method.name}",
-                "",
-                *_block("python", _signature(module, method)),
-            )
-            yield from _said(method)
+class Docstrings(griffe.Extension):
+    """Turns plain docstrings into Markdown: indented lines are blocks, `name: text` is an item."""
+
+    def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the docstring of each object that is read."""
+        if obj.docstring:
+            obj.docstring.value = "\n".join(_said(obj.docstring.value))
 
 
-def _signature(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
-    if isinstance(node, ast.FunctionDef):
-        decorators = [f"@{ast.unparse(each)}\n" for each in node.decorator_list]
-        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return "".join(decorators) + _wrapped(f"def {node.name}", _arguments(node), returns)
-    bases = ", ".join(map(ast.unparse, node.bases))
-    arguments = [*dict.fromkeys(_parameters(module, node))]
-    arguments = [] if arguments == ["*"] else arguments
-    head = f"class {node.name}({bases})" if bases else f"class {node.name}"
-    return f"{head}\n" + _wrapped(node.name, arguments)
-
-
-def _parameters(module: str, node: ast.ClassDef) -> Iterator[str]:
-    """Yield what a class is built with: of its `__init__`, or the fields of a dataclass."""
-    for method in node.body:
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-            yield from _arguments(method)[1:]
-            return
-    for base in map(ast.unparse, node.bases):
-        with contextlib.suppress(KeyError, FileNotFoundError):  # of another package
-            home, above = definition(module, base)
-            if isinstance(above, ast.ClassDef):
-                yield from _parameters(home, above)
-    if any("kw_only=True" in ast.unparse(each) for each in node.decorator_list):
-        yield "*"
-    for field in node.body:
-        shown = isinstance(field, ast.AnnAssign) and "ClassVar" not in ast.unparse(field)
-        if shown and not (text := ast.unparse(field)).startswith("_"):
-            yield text
-
-
-def _arguments(node: ast.FunctionDef) -> list[str]:
-    taken, args = [], node.args
-    missing: list[ast.expr | None] = [None] * (len(args.args) - len(args.defaults))
-    for each, default in zip(args.args, missing + list(args.defaults), strict=True):
-        taken.append(_argument(each, default))
-    if args.vararg or args.kwonlyargs:
-        taken.append("*" + (_argument(args.vararg) if args.vararg else ""))
-    taken += map(_argument, args.kwonlyargs, args.kw_defaults)
-    return taken + ([f"**{_argument(args.kwarg)}"] if args.kwarg else [])
-
-
-def _argument(each: ast.arg, default: ast.expr | None = None) -> str:
-    return ast.unparse(each) + (f" = {ast.unparse(default)}" if default else "")
-
-
-def _wrapped(head: str, arguments: list[str], tail: str = "") -> str:
-    line = f"{head}({', '.join(arguments)}){tail}"
-    if len(line) <= 88:
-        return line
-    return f"{head}(\n" + "".join(f"    {each},\n" for each in arguments) + f"){tail}"
-
-
-def _said(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
-    """Yield a docstring as Markdown: indented lines are blocks, `name: text` is an item."""
+def _said(docstring: str) -> Iterator[str]:
     before, item = "", False
-    for line in inspect.cleandoc(ast.get_docstring(node) or "").splitlines():
-        parameter = re.match(r"(\w+(?:, \w+)*): (?=\S)", line)
+    for line in inspect.cleandoc(docstring).splitlines():
+        parameter = re.match(r"([a-z]\w*(?:, \w+)*): (?=\S)", line)
         item = bool(parameter) or (item and line.startswith("    "))
         if parameter:
             yield from ([""] if before else [])
@@ -315,7 +221,6 @@ def _said(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
         else:
             yield _escaped(line)
         before = line
-    yield ""
 
 
 def _escaped(text: str) -> str:
