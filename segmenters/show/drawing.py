@@ -4,12 +4,14 @@ Segments alternate between two colours. In a terminal the level above alternates
 of them, dark letters on light grounds, readable on light and dark screens; levels above that are
 bold, then underlined, every other time. Without colours a bar separates segments, a double bar the
 level above, and thicker ones those above that. On the page the level above has a line at its left,
-coarser ones a rule above them, and a segment shows its number and sizes on hover; only the
-beginning of a very long text is drawn, but its numbers are of all of it.
+coarser ones a rule above them, and a segment or token under the pointer (or finger) is described
+at the foot of the window; two segmenters stand side by side, with cuts of only one of them marked.
+Only the beginning of a very long text is drawn, but its numbers are of all of it.
 """
 
 import html
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
 
 from segmenters.show.measures import (
     CutText,
@@ -31,11 +33,14 @@ _DEEPER = "\u2503\u258c\u2588"  # bars of the levels above, the last one of all 
 _WEIGHTS = ("1", "4")  # bold, underlined
 # Browsers become slow with more.
 DRAWN_CHARACTERS = 2_000_000
+DRAWN_TOKENS = 50_000
 _STYLE = """
 :root { color-scheme: light dark; --a: #d8ecff; --b: #fff0c4; --c: #dff5d8; --d: #ffe0ef;
-  --line: #8aa; --quiet: #667; --bar: #3b7dd8 }
+  --line: #8aa; --quiet: #667; --bar: #3b7dd8;
+  --only: #c22; --foot: #223; --paper: #fff }
 @media (prefers-color-scheme: dark) { :root { --a: #153450; --b: #4a3a0e; --c: #1b4420;
-  --d: #4c1c38; --line: #578; --quiet: #9ab; --bar: #6aa5f0 } }
+  --d: #4c1c38; --line: #578; --quiet: #9ab; --bar: #6aa5f0;
+  --only: #f77; --foot: #dde; --paper: #112 } }
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { overflow-wrap: anywhere; line-height: 1.25 }
 pre { font: 14px/1.7 ui-monospace, Consolas, monospace; white-space: pre-wrap;
@@ -48,11 +53,23 @@ i { font-style: normal; border-radius: 3px; background: var(--a);
 i:nth-child(even) { background: var(--b) }
 section.u:nth-child(even) > i { background: var(--c) }
 section.u:nth-child(even) > i:nth-child(even) { background: var(--d) }
-i:hover { outline: 2px solid var(--bar) }
+i:hover, b:hover { outline: 2px solid var(--bar) }
+i.x { box-shadow: inset 3px 0 0 var(--only); padding-left: 4px }
+b { font-weight: inherit; border-bottom: 1px solid transparent }
+b:nth-child(even) { border-bottom-color: var(--line) }
+i:hover::after, b:hover::after { content: attr(title); position: fixed; left: 0; right: 0;
+  bottom: 0; padding: .4rem 1rem; background: var(--foot); color: var(--paper); overflow: hidden;
+  font: 14px/1.4rem system-ui, sans-serif; white-space: nowrap; text-overflow: ellipsis }
+b:hover::after { bottom: 2.2rem }
+.two { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem }
+.two > div { min-width: 0 }
+body:has(.two) { max-width: 100rem }
+div.t { overflow-x: auto }
+@media (max-width: 45rem) { .two { grid-template-columns: 1fr } }
 i.e::before { content: "\\21b5"; color: var(--quiet) }
 table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .1rem .8rem .1rem 0; text-align: right; border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 7rem }
 hr { height: .8rem; margin: 0; border: 0; background: var(--bar) }
 .q { color: var(--quiet) }
 """
@@ -109,14 +126,26 @@ def _document(cut: CutText, *, alone: bool) -> Iterator[str]:
         yield _table(rows_of_lengths(facts, cut.units))
         yield _bars(facts[f"histogram_of_{cut.units[0]}"], cut.units[0])
         yield _table(rows_of_separators(facts))
-    yield "<pre>"
-    yield from _segments(cut)
-    yield "</pre>"
+    if cut.beside is None:
+        yield f"<pre>{''.join(_segments(cut))}</pre>"
+    else:
+        yield from _compared(cut, cut.beside)
     if len(cut.text) > DRAWN_CHARACTERS:
         yield f"<p class=q>The first {DRAWN_CHARACTERS:,} characters of {len(cut.text):,}.</p>"
 
 
-def _segments(cut: CutText) -> Iterator[str]:
+def _compared(one: CutText, other: CutText) -> Iterator[str]:
+    """Yield both drawings, and how many of their cuts are the same."""
+    own, others = (set(cut.cuts[1:-1].tolist()) for cut in (one, other))
+    both = len(own & others)
+    yield f"<p>{counted(both, 'cut')} by both, {len(own) - both} by {_safe(one.note)} alone, "
+    yield f"{len(others) - both} by {_safe(other.note)} alone.</p><div class=two>"
+    for cut, alone in ((one, own - others), (other, others - own)):
+        yield f"<div><h3>{_safe(cut.note)}</h3><pre>{''.join(_segments(cut, alone))}</pre></div>"
+    yield "</div>"
+
+
+def _segments(cut: CutText, alone: Collection[int] = ()) -> Iterator[str]:
     before = -1
     deeper = [set(cuts[1:-1].tolist()) for cuts in cut.deeper]
     for index, (start, end, outer) in enumerate(cut.spans(DRAWN_CHARACTERS)):
@@ -125,21 +154,42 @@ def _segments(cut: CutText) -> Iterator[str]:
             kind = f'"u r{min(rank, 2)}"' if rank else "u"
             yield ("</section>" if before >= 0 else "") + f"<section class={kind}>"
             before = outer
-        segment = cut.text[start : min(end, DRAWN_CHARACTERS)]
+        stop = min(end, DRAWN_CHARACTERS)
         about = f"segment {index}, {cut.level} {outer}: {counted(end - start, 'character')}"
         about += f", {counted(len(cut.text[start:end].split()), 'word')}"
         about += "" if cut.tokens is None else f", {counted(int(cut.tokens[index]), 'token')}"
-        empty = " class=e" if segment.isspace() else ""
+        about = _safe(f"{about}; {cut.reason(index)}")
+        marks = "e" * cut.text[start:stop].isspace() + "x" * (start in alone)
+        kind = f' class="{" ".join(marks)}"' if marks else ""
         # A block ends its line by itself.
-        yield f'<i{empty} title="{about}">{_safe(segment)}</i>'
+        yield f'<i{kind} title="{about}">{"".join(_tokens(cut, start, stop))}</i>'
     if before >= 0:
         yield "</section>"
+
+
+def _tokens(cut: CutText, start: int, stop: int) -> Iterator[str]:
+    """Yield the text of a segment, its tokens as elements; a letter of several tokens has one."""
+    text, done = cut.text, start
+    if cut.spelled is not None:
+        tokens, anchors = cut.spelled, cut.spelled.anchors
+        first, last = (bisect_left(anchors, place) for place in (start, stop))
+        inter = cut.inter(start)
+        for number in range(first, min(last, DRAWN_TOKENS)):
+            begin, end = tokens.spans[number]
+            begin, end = max(begin, done), min(end, stop)
+            if begin < end:
+                said = f"token {number} {tokens.names[number]!r}, id {tokens.ids[number]}: "
+                said += f"inter {inter}, intra {number - first}"
+                yield _safe(text[done:begin])
+                yield f'<b title="{_safe(said)}">{_safe(text[begin:end])}</b>'
+                done = end
+    yield _safe(text[done:stop])
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *body = ["".join(f"<td>{_safe(cell)}</td>" for cell in row) for row in rows]
     lines = "".join(f"<tr>{row}</tr>" for row in body)
-    return f"<table><tr>{head.replace('td>', 'th>')}</tr>{lines}</table>"
+    return f"<div class=t><table><tr>{head.replace('td>', 'th>')}</tr>{lines}</table></div>"
 
 
 def _bars(histogram: dict[str, int], unit: str) -> str:

@@ -103,6 +103,16 @@ class Distribution:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Tokens:
+    """The tokens of a text, as a tokenizer names and places them."""
+
+    names: Sequence[str]
+    ids: Sequence[int]
+    spans: Sequence[tuple[int, int]]  # in characters
+    anchors: Integers  # [tokens], in characters: what decides to which segment a token belongs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CutText:
     """One document as it is shown: its text and its cuts on two levels."""
 
@@ -114,6 +124,8 @@ class CutText:
     note: str = ""  # who cut it, and why
     tokens: Integers | None = None  # int64 [segments], None without a tokenizer
     levels: Mapping[str, Cuts] = field(default_factory=dict)  # all of the segmenter, by name
+    spelled: Tokens | None = None
+    beside: CutText | None = None  # the same text cut by another segmenter, to be compared
 
     @classmethod
     def by(
@@ -177,6 +189,20 @@ class CutText:
     def deeper(self) -> tuple[Cuts, ...]:
         """Return the cuts of the levels above `outer`, those that cut at all."""
         return tuple(cuts for cuts in [*self.levels.values()][2:] if len(cuts) > 2)
+
+    def inter(self, start: int) -> int:
+        """Return how many segments with tokens are before the one that starts at a character."""
+        index = int(np.searchsorted(self.cuts, start))
+        return index if self.tokens is None else int((self.tokens[:index] > 0).sum())
+
+    def reason(self, index: int) -> str:
+        """Return what is before a segment, and the names of the levels that start with it."""
+        start = int(self.cuts[index])
+        starts = " and ".join(name for name, cuts in self.levels.items() if start in cuts)
+        if not index:
+            return f"starts {starts}"
+        before = _separator(self.text[int(self.cuts[index - 1]) : start])
+        return f"starts {starts} behind {before if len(before) > 1 else repr(before)}"
 
     def spans(self, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
         """Yield start, end and outer segment's number of each segment that starts before `stop`."""

@@ -120,9 +120,9 @@ def test_tokens_of_segments_are_those_that_a_loop_counts(text, data, tmp_path_fa
     fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     path = tmp_path_factory.getbasetemp() / "tokenizer.json"
     fast.save(str(path))
-    from train.commands.segment import _anchors
+    from train.commands.segment import _tokens
 
-    anchors = _anchors(str(path))(text)
+    anchors = _tokens(str(path))(text).anchors
     cut = CutText.by(Sentences(backend="rules"), text, name="a", anchors=anchors)
     found = cut.tokens
     offsets = fast.encode(text).offsets
@@ -159,9 +159,38 @@ def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
     made = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "a &lt; b &amp; &quot;c&quot;. </i>" in made and "<script" not in made
     assert not re.search(r"(src|href)=", made) and "<hr" in made
-    assert 'title="segment 1, paragraph 0: 5 characters, 1 word"' in made
+    said = "segment 1, paragraph 0: 5 characters, 1 word; starts sentence behind &#x27;.&#x27;"
+    assert f'<i title="{said}">Then.</i>' in made
     assert "1 document\n" in capfd.readouterr().err
     assert "&lt;/title&gt;" in page([cut_of("")], title="</title>")
+
+
+def test_a_token_on_the_page_has_its_ids(file, tmp_path):
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<": 1}, unk_token="a"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast.save(str(tmp_path / "tokenizer.json"))
+    file.write_text("It left. He < a\n", encoding="utf-8")
+    words = ["segment", str(file), "--tokenizer", str(tmp_path), "--html", str(tmp_path / "o.html")]
+    assert main(words) == 0
+    made = (tmp_path / "o.html").read_text(encoding="utf-8")
+    found = re.findall(r'<b title="token (\d+) (.*?), id (\d): inter (\d), intra (\d)">', made)
+    assert [(int(inter), int(intra)) for *_, inter, intra in found] == [
+        (0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2),
+    ]  # fmt: skip
+    assert found[4][1:3] == ("&#x27;&lt;&#x27;", "1")
+    drawn = re.sub(r"<[^>]*>", "", made[made.index("<pre>") : made.index("</pre>")])
+    assert drawn == "It left. He &lt; a\n"
+
+
+def test_two_segmenters_stand_side_by_side(file, tmp_path, capfd):
+    page = tmp_path / "o.html"
+    words = ["segment", str(file), "--beside", "lines"]
+    assert main([*words, "--html", str(page)]) == 0
+    made = page.read_text(encoding="utf-8")
+    assert made.count("<pre>") == 2 and "1 cut by both, 1 by prose, by default alone, " in made
+    assert re.findall(r'<i class="(\w+)"[^>]*>([^<]*)', made) == [("x", "He left!\n\n")]
+    assert main(words) == 2
+    assert "--beside lines: needs --html OUT" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

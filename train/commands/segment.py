@@ -27,7 +27,7 @@ from segmenters.base import Meta, SegmenterError, tallied
 from segmenters.code.parsed import cure
 from segmenters.documents.router import decide
 from segmenters.show import CutText, counted, page, plural, shown, statistics, visible
-from segmenters.show.measures import Integers, rows_of_lengths, rows_of_separators
+from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
 from train.data.rows.source_segmenter import built
@@ -70,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(registry.SEGMENTERS)
     asked = f"one of {names}, or a class of yours: MODULE.CLASS"
     add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=asked)
+    beside = "draw a second segmenter beside the first, and mark where they differ (with --html)"
+    add("--beside", metavar="NAME[:KEY=VALUE,...]", help=beside)
     add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
     add("--language", metavar="NAME", help="the programming language of the documents")
     add("--levels", metavar="N or NAMES", help="levels to show: 2, or as in sentence,paragraph")
@@ -155,8 +157,11 @@ class _Run:
         self.choice = Choice(
             options.segmenter, options.kind, options.language, options.levels, options.longest
         )
-        self.anchors = _anchors(options.tokenizer) if options.tokenizer else None
-        if self.choice.bound_in_tokens and not self.anchors:
+        if options.beside and not options.html:
+            raise UserError(f"--beside {options.beside}: needs --html OUT, to draw both")
+        self.beside = options.beside and dataclasses.replace(self.choice, segmenter=options.beside)
+        self.tokenize = _tokens(options.tokenizer) if options.tokenizer else None
+        if self.choice.bound_in_tokens and not self.tokenize:
             raise UserError(f"--longest {options.longest}: needs --tokenizer PATH, to count them")
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
@@ -193,10 +198,12 @@ class _Run:
 
     def one(self, document: Document, in_folder: bool) -> None:
         text, name = document.text, document.id
-        label, why, segmenter = self.choice.of(text, name, document.meta)
-        anchors = None if self.anchors is None else self.anchors(text)
+        tokens = None if self.tokenize is None else self.tokenize(text)
         with tallied() as rules:
-            cut = CutText.by(segmenter, text, name=name, note=f"{label}, {why}", anchors=anchors)
+            label, why, segmenter, cut = _cut(self.choice, document, tokens)
+        if self.beside:
+            other = dataclasses.replace(_cut(self.beside, document, tokens)[-1], spelled=tokens)
+            cut = dataclasses.replace(cut, beside=other)
         self.rules.update(rules)
         told = "".join(
             f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule) is not None
@@ -207,7 +214,7 @@ class _Run:
         count = len(cut.cuts) - 1
         self.rows.append(_Row(name, label, cut.note, count, cut.length, cut.units[0]))
         if self.options.html:
-            self.pages.append(cut)
+            self.pages.append(dataclasses.replace(cut, spelled=tokens))
         if self.options.json:
             facts = {"file": name, "segmenter": label, "why": why, **statistics(cut)}
             facts |= {"fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist()}
@@ -237,8 +244,18 @@ def colours_of(wish: str, *, is_terminal: bool) -> int:
     return 256 if console.color_system in ("256", "truecolor") else 16
 
 
-def _anchors(path: str) -> Callable[[str], Integers]:
-    """Return a function that gives the anchors of the tokens of a text."""
+def _cut(
+    choice: Choice, document: Document, tokens: Tokens | None
+) -> tuple[str, str, Segmenter, CutText]:
+    label, why, segmenter = choice.of(document.text, document.id, document.meta)
+    anchors = None if tokens is None else tokens.anchors
+    note = f"{label}, {why}"
+    cut = CutText.by(segmenter, document.text, name=document.id, note=note, anchors=anchors)
+    return label, why, segmenter, cut
+
+
+def _tokens(path: str) -> Callable[[str], Tokens]:
+    """Return a function that gives the tokens of a text."""
     import tokenizers
 
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
@@ -250,9 +267,13 @@ def _anchors(path: str) -> Callable[[str], Integers]:
         raise UserError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
     fast.no_truncation()
     fast.no_padding()
-    return lambda text: anchors_from_offsets(
-        text, fast.encode(text, add_special_tokens=False).offsets
-    )
+
+    def tokens_of(text: str) -> Tokens:
+        found = fast.encode(text, add_special_tokens=False)
+        anchors = anchors_from_offsets(text, found.offsets)
+        return Tokens(names=found.tokens, ids=found.ids, spans=found.offsets, anchors=anchors)
+
+    return tokens_of
 
 
 def _tables(cut: CutText) -> Iterator[Any]:
