@@ -107,7 +107,7 @@ format: .venv/dev.done
 	@touch $@
 
 .venv/hf.done: .venv/dev.done
-	@$(INSTALL) -e '.[dev,hf]'
+	@$(INSTALL) -e '.[dev,hf,trl]'
 	@touch $@
 
 clean:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, no_type_check
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, GenerationMixin, PreTrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from bipe.cache import Cache
 from bipe.decoder import Decoder, DecoderConfig
@@ -114,7 +114,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
 
     def __init__(self, config: BipeConfig) -> None:
         super().__init__(config)
-        self.model = Decoder(config.decoder_config())
+        self._hold(Decoder(config.decoder_config()))
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -123,9 +123,63 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         """Return a decoder in transformers' clothes; it is not copied. others: of the config."""
         with torch.device("meta"):
             made = cls(BipeConfig.of(decoder.config, **others))
-        made.model = decoder
+        made._hold(decoder)
         made.config.dtype = decoder.tokens.weight.dtype
         return made.train(decoder.training)
+
+    def _hold(self, decoder: Decoder) -> None:
+        # On the decoder itself: TRL calls it past the forward of this class.
+        self.model = decoder
+        decoder.register_forward_pre_hook(self._enter, with_kwargs=True)
+        decoder.register_forward_hook(self._leave, with_kwargs=True)
+
+    def _enter(self, _: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Let the decoder take what this class takes, when it is called by itself."""
+        if not any(isinstance(each, Positions) for each in (*args, *kwargs.values())):
+            return (), self._inputs(*args, **kwargs)
+        return args or (kwargs.pop("tokens"), kwargs.pop("at")), kwargs
+
+    def _leave(self, _: Any, args: Any, kwargs: dict[str, Any], hidden: Tensor) -> Any:
+        if args:
+            return hidden
+        past = getattr(kwargs["cache"], "layers", None)
+        return BaseModelOutputWithPast(last_hidden_state=hidden, past_key_values=past)
+
+    def _inputs(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        segment_marks: Tensor | None = None,
+        output_attentions: bool | None = None,
+        **_: Any,
+    ) -> dict[str, Any]:
+        """Return the decoder's tokens, positions and cache."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        if output_attentions:
+            raise ValueError("output_attentions must be False: attention is never in one tensor")
+        given = input_ids if input_ids is not None else inputs_embeds
+        assert given is not None
+        past = cached(past_key_values)
+        at = self.positions(
+            (given.shape[0], given.shape[1]),
+            past=past,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            segment_marks=segment_marks,
+        )
+        use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
+        if past_key_values is None and use_cache and not counts_length(self.model.scheme):
+            past_key_values = DynamicCache(config=self.config)
+        cache = None if past_key_values is None else _Layers(past_key_values, at)
+        self.model.attention = _PATHS[self.config._attn_implementation or "sdpa"]  # type: ignore[assignment]
+        self.model.recompute = self.gradient_checkpointing and self.training
+        return {"tokens": given, "at": at[slice(past, None)], "cache": cache}
 
     @property
     def segmented(self) -> bool:
@@ -183,29 +237,18 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         **kwargs: Any,
     ) -> Any:
         """Return logits and the loss on labels; segment_marks: of all tokens so far (marks.py)."""
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("give either input_ids or inputs_embeds")
-        if output_attentions:
-            raise ValueError("output_attentions must be False: attention is never in one tensor")
-        given = input_ids if input_ids is not None else inputs_embeds
-        assert given is not None
-        past = cached(past_key_values)
-        at = self.positions(
-            (given.shape[0], given.shape[1]),
-            past=past,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            segment_marks=segment_marks,
-        )
-        use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
-        if past_key_values is None and use_cache and not counts_length(self.model.scheme):
-            past_key_values = DynamicCache(config=self.config)
-        cache = None if past_key_values is None else _Layers(past_key_values, at)
-        self.model.attention = _PATHS[self.config._attn_implementation or "sdpa"]  # type: ignore[assignment]
-        self.model.recompute = self.gradient_checkpointing and self.training
         with _Seen(self.model, bool(output_hidden_states)) as seen:
-            hidden = self.model(given, at[slice(past, None)], cache=cache)
+            base = self.model(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                position_ids=position_ids,
+                past_key_values=past_key_values,
+                inputs_embeds=inputs_embeds,
+                use_cache=use_cache,
+                segment_marks=segment_marks,
+                output_attentions=output_attentions,
+            )
+        hidden = base.last_hidden_state
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.model.head(hidden[:, kept])
         loss = None
@@ -216,7 +259,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         made = CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
-            past_key_values=past_key_values,
+            past_key_values=base.past_key_values,
             hidden_states=(*seen, hidden) if output_hidden_states else None,
         )
         return made if return_dict is not False else made.to_tuple()

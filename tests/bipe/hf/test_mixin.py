@@ -164,12 +164,14 @@ def test_a_class_without_one_rotation_is_refused():
 
 
 @torch.no_grad()
-def test_the_base_model_called_by_itself_reads_segments():
+@pytest.mark.parametrize("kind", ["llama_bipe_rope", "bipe_rope", "bipe_alibi"])
+def test_the_base_model_called_by_itself_reads_segments(kind):
     """As TRL does, which computes the loss from its hidden states."""
-    model = model_of("llama_bipe_rope")
+    model = model_of(kind)
     ids = torch.randint(1, 64, (2, 20), generator=torch.Generator().manual_seed(0))
     marks = (torch.arange(20) % 7 == 0).byte().expand(2, 20) * 2
     for given in ({}, {"segment_marks": marks}):
         hidden = model.base_model(input_ids=ids, **given).last_hidden_state
-        assert torch.equal(model.lm_head(hidden), model(input_ids=ids, **given).logits)
+        head = model.get_output_embeddings()
+        assert torch.equal(head(hidden), model(input_ids=ids, **given).logits)
     assert not torch.equal(model(ids).logits, model(ids, segment_marks=marks).logits)
