@@ -107,7 +107,7 @@ format: .venv/dev.done
 	@touch $@
 
 .venv/hf.done: .venv/dev.done
-	@$(INSTALL) -e '.[dev,hf,trl]'
+	@$(INSTALL) -e '.[dev,hf,lm_eval,trl]'
 	@touch $@
 
 clean:

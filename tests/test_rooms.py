@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("segmenters", "bipe", "train")
 HEAVY = {"lightning", "hydra", "omegaconf", "wandb", "datasets", "tensorboard", "train", "conf"}
-HF, HF_ROOM = {"transformers", "accelerate", "peft"}, "bipe/hf"
+HF, HF_ROOM = {"transformers", "accelerate", "peft", "lm_eval"}, "bipe/hf"
 FORBIDDEN = {
     "segmenters": HEAVY | HF | {"torch", "bipe", "tokenizers"},
     "bipe": HEAVY | HF | {"segmenters"},  # marks come as tensors: not even segmenters is needed
@@ -116,6 +116,7 @@ REASONS = {
     "bipe/__main__.py": "the console script",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
+    "bipe/hf/harness.py": "the only file that imports lm-eval",
     "train/commands/after/words.py": "the words of two commands, without Hydra",
     "train/commands/export.py": "one file a command",
     "train/commands/report.py": "one file a command",
@@ -125,7 +126,17 @@ MOST_FLAT = 12
 # The own files that a command loads, lazily or not.
 LOADED = {"train.commands.evaluate": 130, "train.commands.pretrain": 85}
 COMMANDS = ["prepare", "pretrain", "extend", "retrofit", "scrolls", "evaluate", "generate"]
-COMMANDS += ["report", "verify", "export", "convert", "tokenizer", "doctor", "status", "explain"]
+COMMANDS += [
+    "report",
+    "verify",
+    "export",
+    "convert",
+    "lm-eval",
+    "tokenizer",
+    "doctor",
+    "status",
+    "explain",
+]
 COMMANDS += ["completion", "segment"]
 
 

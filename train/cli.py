@@ -28,6 +28,7 @@ COMMANDS = {
     "verify": "check every byte of prepared data; names the file and the bytes of each fault",
     "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
     "convert": "a run as a folder of transformers, or such a folder as a run",
+    "lm-eval": "the tasks of lm-evaluation-harness; results into our rows",
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "doctor": "what this machine has, and whether a study can run on it; the cure for each",
     "status": "what runs and prepared data are doing, and what the same command would do; --json",
@@ -38,6 +39,7 @@ COMMANDS = {
 # Commands with options of their own and no configuration, and their modules.
 _PLAIN = {name: name for name in ("verify", "export", "segment")}
 _PLAIN |= {"status": "during.status", "convert": "after.convert"}
+_PLAIN["lm-eval"] = "after.lm_eval"
 EXIT_FAULT = 2
 _HELP = {"-h", "--help"}
 
@@ -148,6 +150,7 @@ def _usage() -> str:
   bipe verify DIR                exit status 1 if there are faults
   bipe export DIR format=megatron out=FOLDER
   bipe convert RUN to=hf out=FOLDER    and to=bipe the other way
+  bipe lm-eval RUN --tasks hellaswag,piqa --batch_size 8
   bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml
 
 HYDRA_FULL_ERROR=1 shows whole tracebacks."""

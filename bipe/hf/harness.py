@@ -1,0 +1,52 @@
+"""Our models in lm-evaluation-harness (the extra `lm_eval`), as its model type `bipe`.
+
+    bipe lm-eval FOLDER --tasks hellaswag --batch_size 8
+
+Contexts and continuations are joined and marked as one text, by the segmenter of the tokenizer; by
+the id table of the config if that segmenter must read further than to the next token.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from lm_eval.__main__ import cli_evaluate
+from lm_eval.api.registry import register_model
+from lm_eval.models.huggingface import HFLM
+
+from bipe.hf.tokenizer import SegmentingTokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@register_model("bipe")
+class BipeLM(HFLM):
+    """lm-eval's model of transformers, with the segments that our tokenizer finds.
+
+    Other models, and tokenizers without a segmenter, are as under `hf`.
+    """
+
+    def __init__(self, pretrained: Any, **kwargs: Any) -> None:
+        super().__init__(pretrained, **kwargs)
+        tokenizer, model = self.tokenizer, self.model
+        known = isinstance(tokenizer, SegmentingTokenizer) and tokenizer.segmenter is not None
+        if not known or not getattr(model, "segmented", False):
+            return
+        try:
+            model.follow(tokenizer)
+        except ValueError as reason:
+            logger.warning("segments come from the id table, not from the segmenter: %s", reason)
+        else:
+            model.config.segmentation = "exact"
+
+
+def run(words: Sequence[str]) -> None:
+    """Run lm-eval's command line on its words; our classes and the model type are registered."""
+    before, sys.argv = sys.argv, ["bipe lm-eval", *words]
+    try:
+        cli_evaluate()
+    finally:
+        sys.argv = before

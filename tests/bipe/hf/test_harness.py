@@ -1,0 +1,180 @@
+"""lm-evaluation-harness with our models: its numbers are those of our own decoder and marks."""
+
+import json
+
+import pytest
+import torch
+
+from bipe import Positions
+from bipe.checkpoint import load_model
+from bipe.generation import generate
+from bipe.hf import SegmentingTokenizer
+from segmenters import Sentences
+from tests.bipe.hf.test_convert import run  # noqa: F401 (a fixture)
+from tests.bipe.hf.test_tokenizer import trained
+from train.cli import main
+from train.commands.after.converting import to_hf
+from train.evals.rows import FILE, Journal
+from train.evals.scoring.metrics import postprocessed, string_match_all
+
+pytest.importorskip("lm_eval")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:.*unclosed.*:ResourceWarning"),
+]
+# Questions as PIQA has them; sentences end in contexts, continuations, and between the two.
+GOALS = [
+    "He left. She",
+    "Why? Nobody",
+    "def f(x):",
+    "It rained. Then (Mr. Smith",
+    "Dr.",
+    "A! B? C.",
+]
+QUESTIONS = [
+    {
+        "goal": goal,
+        "sol1": "stayed! Then it rained.",
+        "sol2": "knew. " * at + "a x",
+        "label": at % 2,
+    }
+    for at, goal in enumerate(GOALS)
+]
+TASK = """task: short_questions
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    validation: {file}
+output_type: multiple_choice
+validation_split: validation
+doc_to_text: "Question: {{{{goal}}}}\\nAnswer:"
+doc_to_target: label
+doc_to_choice: "{{{{[sol1, sol2]}}}}"
+metric_list:
+  - metric: acc
+  - metric: acc_norm
+metadata:
+  version: 2.0
+"""
+
+
+def tokenizer():
+    return SegmentingTokenizer(tokenizer_object=trained("bytes"), segmenter=Sentences())
+
+
+def asked():
+    return [
+        (f"Question: {each['goal']}\nAnswer:", f" {each[choice]}")
+        for each in QUESTIONS
+        for choice in ("sol1", "sol2")
+    ]
+
+
+@torch.no_grad()
+def our_loglikelihood(decoder, context, continuation):
+    """The log-probability by the Decoder, with marks of the whole text."""
+    made = tokenizer()(context + continuation)
+    ids = torch.tensor([made["input_ids"]])
+    at = Positions.from_marks(torch.tensor([made["segment_marks"]]).byte())
+    kept = len(tokenizer()(context)["input_ids"])
+    logs = decoder.logits(ids, at).log_softmax(-1)[0, kept - 1 : -1]
+    return float(logs.gather(-1, ids[0, kept:, None]).sum())
+
+
+@pytest.fixture
+def folder(run, tmp_path):  # noqa: F811
+    to_hf(str(run), tmp_path / "hf")
+    return tmp_path / "hf"
+
+
+def harness_of(folder, **options):
+    from bipe.hf.harness import BipeLM
+
+    return BipeLM(pretrained=str(folder), device="cpu", **options)
+
+
+def loglikelihoods(model, pairs):
+    from lm_eval.api.instance import Instance
+
+    kind = {"request_type": "loglikelihood", "doc": {}}
+    wanted = [Instance(**kind, arguments=pair, idx=at) for at, pair in enumerate(pairs)]
+    return [value for value, _ in model.loglikelihood(wanted, disable_tqdm=True)]
+
+
+def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):  # noqa: F811
+    decoder, _ = load_model(run / "model")
+    expected = [our_loglikelihood(decoder, *pair) for pair in asked()]
+    found = [loglikelihoods(harness_of(folder, batch_size=size), asked()) for size in (1, 8)]
+    assert found[0] == pytest.approx(expected, abs=1e-4)
+    assert found[1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_needles_are_found_as_our_probe_finds_them(run, folder):  # noqa: F811
+    """RULER's needles: the same text is written, and scored the same by its rules and by ours."""
+    from lm_eval.api.instance import Instance
+    from lm_eval.tasks.ruler.common_utils import process_results
+
+    hay = "The grass is green. The sky is blue. "
+    needle = "One of the special magic numbers for empty-currency is: 3654836. "
+    prompts = [hay * 3 + needle + hay * at + "What is the special magic number?" for at in (1, 2)]
+    given = {"until": [], "max_gen_toks": 12, "do_sample": False}
+    kind = {"request_type": "generate_until", "doc": {}}
+    asked = [Instance(**kind, arguments=(text, dict(given)), idx=0) for text in prompts]
+    model = harness_of(folder, batch_size=2, max_length=1024)
+    theirs = model.generate_until(asked, disable_tqdm=True)
+
+    decoder, _ = load_model(run / "model")
+    known = tokenizer()
+    ids = [known(text)["input_ids"] for text in prompts]
+    marker, stop = known.marker(), [model.tokenizer.eos_token_id]
+    written = generate(decoder, ids, max_new=12, marker=marker, stop_ids=stop)
+    ours = [model.tokenizer.decode(row.tokens, skip_special_tokens=True) for row in written]
+    assert theirs == ours and any(ours)
+    for text in (*ours, "\x07It is 3654836.", "3654837"):
+        answers = ["3654836", postprocessed(text)[:2]]
+        found = string_match_all([postprocessed(text)], [answers]) / 100
+        doc = {"max_length": 4096, "outputs": answers}
+        assert process_results(doc, [text])["4096"] == pytest.approx(found)
+        assert found >= 0.5
+
+
+def test_segments_count(run, folder):  # noqa: F811
+    """The bar above could not be passed with the marks of another rule."""
+    model = harness_of(folder)
+    exact = loglikelihoods(model, asked())
+    model.model.marks_of = lambda ids, *_, **__: torch.zeros_like(ids).byte()
+    assert loglikelihoods(model, asked()) != pytest.approx(exact, abs=1e-2)
+
+
+def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys):  # noqa: F811
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text("".join(f"{json.dumps(each)}\n" for each in QUESTIONS))
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "short.yaml").write_text(TASK.format(file=questions))
+    words = ["lm-eval", str(run), "--tasks", "short_questions", "--batch_size", "8"]
+    words += ["--device", "cpu", "--include_path", str(tmp_path / "tasks")]
+    assert main(words) == 0
+    assert "short_questions" in capsys.readouterr().out
+    rows = {row.measure: row for row in Journal(run / FILE).rows()}
+    assert {"lm_eval_acc", "lm_eval_acc_norm"} <= rows.keys()
+
+    decoder, _ = load_model(run / "model")
+    values = [our_loglikelihood(decoder, *pair) for pair in asked()]
+    chosen = [int(second > first) for first, second in zip(values[::2], values[1::2], strict=True)]
+    right = [pick == each["label"] for pick, each in zip(chosen, QUESTIONS, strict=True)]
+    row = rows["lm_eval_acc"]
+    assert row.value == pytest.approx(sum(right) / len(right))
+    assert (row.task, row.unit) == ("short_questions", "share")
+    assert row.low < row.value < row.high
+    assert "6 questions" in row.note and "version 2.0" in row.note
+    assert main(["report", f"out={tmp_path}", f"report.runs=[{run}]"]) == 0
+    assert "short questions, lm eval acc" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["nowhere", "--tasks", "x"], "nowhere is no folder"), ([], "usage: bipe")]
+)
+def test_a_place_that_is_none_is_one_line(words, said, capsys):
+    assert main(["lm-eval", *words]) == (2 if words else 0)
+    made = capsys.readouterr()
+    assert said in made.out + made.err

@@ -1,0 +1,153 @@
+"""`bipe lm-eval [PLACE] ...`: lm-evaluation-harness with our models; its results into our rows.
+
+The harness itself is imported by name, since only bipe.hf may know of transformers.
+"""
+
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from train.errors import ConfigError, is_mendable
+
+USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
+       bipe lm-eval [run | ls | validate] [option of lm-eval ...]
+
+Measure a model on the tasks of lm-evaluation-harness, whose own command line this is (pip install
+'bipe[lm_eval]'); its model type `bipe` reads segments as the model was trained to.
+  PLACE         a run, whose results also enter its evaluation.jsonl and so `bipe report`, or a
+                folder of transformers, as bipe convert makes it
+  options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE
+
+  bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
+  bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
+  bipe lm-eval ls tasks"""
+EXIT_FAULT = 2
+_OWN = ("run", "ls", "validate")
+_OUT = "--output_path"
+_SIGMAS = 1.96  # of a 95% interval
+
+
+def main(words: list[str]) -> int:
+    """Run the command on its arguments; return the exit status."""
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
+    try:
+        if words[0].startswith("-") or words[0] in _OWN:
+            _harness().run(words)
+        else:
+            _measure(words[0], words[1:])
+    except Exception as fault:
+        if not is_mendable(fault):
+            raise
+        print(f"bipe: lm-eval: {fault}", file=sys.stderr)
+        return EXIT_FAULT
+    return 0
+
+
+def _harness() -> Any:
+    """Return bipe.hf.harness; ConfigError says how to install what it needs."""
+    try:
+        return import_module("bipe.hf.harness")
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"{missing.name} is not installed: pip install 'bipe[lm_eval]'") from None
+
+
+def _measure(place: str, words: Sequence[str]) -> None:
+    from train.fit.runs import MODEL
+
+    folder = Path(place)
+    if not folder.is_dir():
+        raise ConfigError(f"{place} is no folder: name a run, or a folder of transformers")
+    harness = _harness()
+    if not (folder / MODEL).is_dir():
+        harness.run(_command(folder, words))
+        return
+    from train.commands.after.converting import to_hf
+    from train.fit.runs import in_use
+
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / folder.resolve().name
+        to_hf(place, made)
+        results = _option(words, _OUT) or str(Path(scratch) / "results")
+        before = {*Path(results).rglob("results_*.json")}
+        with in_use(folder, command="lm-eval"):
+            harness.run(_command(made, [*words, _OUT, results]))
+            for file in {*Path(results).rglob("results_*.json")} - before:
+                _keep(folder, json.loads(file.read_text(encoding="utf-8")))
+
+
+def _command(folder: Path, words: Sequence[str]) -> list[str]:
+    model = json.dumps({"pretrained": str(folder)})
+    return ["run", "--model", "bipe", *words, "--model_args", model]
+
+
+def _option(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option, as `NAME VALUE` or `NAME=VALUE`."""
+    for word, after in zip(words, [*words[1:], None], strict=True):
+        if word == name:
+            return after
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _keep(folder: Path, results: Mapping[str, Any]) -> None:
+    """Write the results of the harness into the journal of a run, a cell per task."""
+    from dataclasses import replace
+
+    from train.evals.rows import FILE, Journal, key_of
+    from train.fit.trained_run import read_run
+
+    run, journal = read_run(folder), Journal(folder / FILE)
+    journal.forget_others(run.weights)
+    for task, measured in results["results"].items():
+        rows = [
+            replace(row, run=run.name, arm=run.arm, seed=run.seed)
+            for row in _rows(task, measured, _protocol(task, results))
+        ]
+        key = key_of([run.weights, task, results["config"], [row.note for row in rows]])
+        journal.append(key, rows, name=f"lm-eval {task}", weights=run.weights)
+
+
+def _rows(task: str, measured: Mapping[str, Any], note: str) -> Iterator[Any]:
+    """Yield a row per metric; metrics that are numbers are those of one length (RULER)."""
+    from train.evals.rows import Row
+
+    for name, value in measured.items():
+        metric, comma, filtered = name.partition(",")
+        if not comma or metric.endswith("_stderr") or not isinstance(value, int | float):
+            continue
+        length = int(metric) if metric.isdecimal() else None
+        if length is not None and value < 0:  # no text of this length
+            continue
+        error = measured.get(f"{metric}_stderr,{filtered}")
+        spread = _SIGMAS * error if isinstance(error, int | float) else math.nan
+        known = math.isfinite(spread)
+        yield Row(
+            task=task,
+            measure="lm_eval_score" if length is not None else f"lm_eval_{metric}",
+            unit="" if "perplexity" in metric or metric.startswith("bits") else "share",
+            source="" if filtered == "none" else filtered,
+            length=length,
+            value=float(value),
+            low=value - spread if known else None,
+            high=value + spread if known else None,
+            note=note,
+        )
+
+
+def _protocol(task: str, results: Mapping[str, Any]) -> str:
+    """Return how a task was measured, in words."""
+    shots = results.get("n-shot", {}).get(task)
+    samples = (results.get("n-samples", {}).get(task) or {}).get("effective")
+    parts = [f"lm-eval {results.get('lm_eval_version', '')}".rstrip()]
+    parts += [f"version {results.get('versions', {}).get(task)} of the task"]
+    parts += [] if shots is None else [f"{shots} examples before each question"]
+    parts += [] if samples is None else [f"{samples} questions"]
+    return ", ".join(parts) + "."
