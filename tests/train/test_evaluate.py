@@ -10,6 +10,7 @@ import pytest
 
 from tests.train.studies import composed, pretrain
 from train.cli import main
+from train.errors import ConfigError
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
 from train.launch.composition import run_command
@@ -60,6 +61,23 @@ def test_probes_are_rows_with_their_trials(study):
         for unit in ("tokens", "segments")
     }
     assert most["segments"] < most["tokens"] <= 320
+
+
+def test_long_ppl_over_all_tokens_is_perplexity(study):
+    """By whichever run decides which tokens are key, if that is so of all."""
+    own = f"{{alpha: -99, beta: -99, evaluator: {study.out}/alibi}}"
+    rows = evaluated(study, f"evaluate.long_ppl={own}", "evaluate.probes=[]")["bipe_rope"]
+    found, plain = values(rows, "long_ppl"), values(rows, "perplexity")
+    # Longer windows score the beginnings of training rows as well, which perplexity leaves out.
+    assert found.keys() == plain.keys() and found[64] == pytest.approx(plain[64], rel=1e-5)
+    assert {*values(rows, "key_tokens").values()} == {1.0}
+    rows = evaluated(study, "evaluate.long_ppl={}", "evaluate.probes=[]")["bipe_rope"]
+    assert max(values(rows, "key_tokens").values()) < 0.1
+
+
+def test_who_decides_which_tokens_are_key_is_one_run(study):
+    with pytest.raises(ConfigError, match=r"evaluator must name one run, was: .* with 2"):
+        evaluated(study, f"evaluate.long_ppl={{evaluator: {study.out}}}")
 
 
 @pytest.fixture(scope="module")

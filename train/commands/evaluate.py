@@ -6,13 +6,16 @@ bipe evaluate out=RUNS sweep=stretch        also measures each way of stretching
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
 
+from bipe import Decoder
 from bipe.build import build
+from bipe.checkpoint import load_model
 from train.config import Config
 from train.config.sections import Count, SplitName
 from train.data.rows.sets import DataSets, read_by
@@ -24,7 +27,7 @@ from train.errors import ConfigError, DataError, nearest
 from train.evals.arithmetic import Arithmetic, task_of
 from train.evals.live import LiveEvaluation
 from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
-from train.evals.perplexity import Choice, Perplexity
+from train.evals.perplexity import Choice, Evaluator, LongPPL, Perplexity
 from train.evals.probes import NAMES, Haystack, Plan, Probe, Texts
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
@@ -143,6 +146,10 @@ def _measurements(
     options = config.evaluate
     if held_out.splits:
         yield "perplexity", _filled(Perplexity, options, choice=_filled(Choice, options))
+    if options.long_ppl is not None and held_out.splits:
+        asked, other = options.long_ppl, _evaluator(config, sets)
+        given = {"documents": options.documents, "tokens_per_batch": options.tokens_per_batch}
+        yield "long_ppl", _filled(LongPPL, asked, evaluator=other, **given)
     for name in options.probes:
         if name not in NAMES:
             raise ConfigError(f"evaluate.probes: {name!r} is no probe; {nearest(name, NAMES)}")
@@ -158,9 +165,29 @@ def _measurements(
         yield "arithmetic", _arithmetic(config, sets, held_out.tokenizer)
     for name, description in options.measurements.items():
         own = f"evaluate.measurements.{name}"
-        if name in ("perplexity", "arithmetic", *NAMES):
+        if name in ("perplexity", "long_ppl", "arithmetic", *NAMES):
             raise ConfigError(f"{own}: bipe has a measurement of this name; choose another")
         yield name, build(description, Measurement, allowed=config.allowed, path=own)
+
+
+def _evaluator(config: Config, sets: DataSets) -> Evaluator | None:
+    """Return the run that decides which tokens are key; None: each model for itself."""
+    key = "evaluate.long_ppl.evaluator"
+    asked = config.evaluate.long_ppl
+    if asked is None or (place := asked.evaluator) is None:
+        return None
+    found = runs.find_runs(place, key=key)
+    if len(found) > 1:
+        raise ConfigError(f"{key} must name one run, was: {place} with {len(found)}")
+    folder, run = found[0], read_run(found[0])
+    if run.model["vocab_size"] < sets.vocab_size or run.notes.get("tokenizer") != sets.tokenizer:
+        raise ConfigError(f"{key}: {folder} was trained with another tokenizer than {config.data}")
+
+    @cache
+    def load() -> Decoder:
+        return load_model(folder / runs.MODEL, allowed=config.allowed)[0].eval()
+
+    return Evaluator(name=run.name, sha256=run.weights, load=load)
 
 
 def _filled(kind: Callable[..., T], options: Any, **given: Any) -> T:

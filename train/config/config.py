@@ -215,6 +215,8 @@ def slug(name: str) -> str:
 def _from_mapping(kind: Any, values: Mapping[str, Any]) -> Any:
     hints, made = typing.get_type_hints(kind), {}
     for field in fields(kind):
+        if field.name not in values:  # it has a default
+            continue
         value, section = values[field.name], section_of(hints[field.name])
         if section is not None and isinstance(value, Mapping):
             value = _from_mapping(section, value)

@@ -116,6 +116,16 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LongPPL:
+    """Which tokens are key (evals/perplexity/key_tokens.py); evaluator: a run that decides."""
+
+    context: Count | None = None
+    alpha: float = 2.0
+    beta: float = -2.0
+    evaluator: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """The ways of stretching to compare; conf/sweep/stretch.yaml explains each key."""
 
@@ -148,6 +158,7 @@ class Evaluate:
     stride: Count | None
     last: Count | None
     start_token: int | None
+    long_ppl: LongPPL | None
     probes: list[str]
     probing: Probing
     arithmetic: Arithmetic | None
