@@ -88,6 +88,12 @@ def test_an_unknown_choice_of_a_group(refused):
     assert "pile_151m_bipe_rope" in told
 
 
+def test_a_choice_at_a_path_that_is_not_there(refused):
+    told = refused("prepare", "corpus=text", "segmenter@corpus.sources.X.segmenter=auto")
+    assert told.startswith("there is no segmenter@corpus.sources.X.segmenter: GROUP@PATH=NAME ")
+    assert "optimizer" not in told
+
+
 def test_a_flat_learned_table_shorter_than_the_row(refused):
     words = ("encoding=learned", "encoding.length=10")
     assert refused("pretrain", *words) == (

@@ -89,12 +89,22 @@ def test_the_speed_of_this_machine_comes_from_a_run_of_the_study(bipe):
 def test_a_plan_goes_on_from_a_checkpoint_too(bipe, tmp_path):
     assert bipe("pretrain")[0] == 0
     words = ("experiment=smoke", f"checkpoint={tmp_path}/bipe_rope", f"out={tmp_path}")
-    words += ("stretch=yarn", "stretch.factor=2", "row_length=128")
+    words += ("stretch=yarn", "stretch.factor=2.0", "row_length=128")
     status, out, _ = bipe("extend", "--plan", "--json", *words, study=False)
     found = json.loads(out)
     assert status == 0 and found["schedule"]["row_length"] == 128
     assert found["notes"] == []
     assert len(found["data"]["sources"]) == 1
+    shown = bipe("extend", "--plan", *words, study=False)[1]
+    assert shown.startswith("extend: BiPE-RoPE + YaRN, ")
+
+
+def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path):
+    assert bipe("pretrain", "encoding=rope")[0] == 0
+    words = ("experiment=smoke", f"checkpoint={tmp_path}/rope", f"out={tmp_path}")
+    words += ("stretch=homotopy", "stretch.length=64")
+    plan = bipe("retrofit", "--plan", *words, study=False)[1]
+    assert plan.startswith("retrofit: AnnealedBiPE, ") and "\nencoding " in plan
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,9 @@ class HeldOut:
                 size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
                 return Excerpts(tokens, marks, size)
         raise DataError(
-            f"{data.folder}: no document has {min(lengths)} tokens (row_length); evaluate on "
-            "longer documents, or train and evaluate with a smaller row_length"
+            f"{data.folder}: no document has {min(lengths)} tokens, the shortest length asked "
+            "for (row_length times evaluate.lengths); set smaller evaluate.lengths, as [1, 2], "
+            "evaluate on longer documents, or train with a smaller row_length"
         )
 
 

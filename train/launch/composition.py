@@ -300,6 +300,12 @@ def explained(error: Exception) -> str:
     """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
     text = str(error)
     if unknown := _UNKNOWN.search(text):
+        if "@" in unknown[1]:
+            return (
+                f"there is no {unknown[1]}: GROUP@PATH=NAME needs the path of a key that a YAML "
+                "file chooses, such as segmenter@corpus.sources.SOURCE.segmenter of a source of "
+                "the corpus; --cfg job shows the sources"
+            )
         from train.config import Config
 
         known = [*Config.__slots__, "experiment"]

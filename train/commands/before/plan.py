@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import torch
 from bipe.build import TARGET
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.decoder import DecoderConfig
+from train.commands.extend import stretched
 from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.datamodule import LMDataModule, RowStatistics
 from train.disk.files import read_numbers
-from train.errors import ConfigError, DataError
+from train.errors import ConfigError, DataError, RunError
 from train.fit import runs
+from train.fit.base_run import find_base_run
 from train.fit.flops import step_flops
 from train.fit.machine import fast_precision
 from train.fit.optim import optimizer_of
@@ -41,9 +44,7 @@ def show(config: Config, *, command: str, notes: Sequence[str], as_json: bool) -
         return
     from rich.console import Console
 
-    title = (
-        f"{command}: {encoding_name(decoder.encoding)}, {plan.weights.total / 1e6:,.1f}M parameters"
-    )
+    title = f"{command}: {encoding_name(decoder.encoding)}, {plan.weights.total:,} parameters"
     wide = Console(highlight=False)
     if not wide.is_terminal:
         wide.width = _WIDTH
@@ -61,6 +62,11 @@ def plan_of(
     data = _NO_DATA if rows is None else _data(rows, config)
     vocabulary = _vocabulary(config, notes) if rows is None else rows.vocab_size
     decoder = decoder_of(config, vocab_size=vocabulary)
+    if config.stretch and config.checkpoint:
+        with suppress(RunError):  # no checkpoint yet, as a note says
+            base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
+            done = stretched(base, config)
+            decoder = decoder if done is None else done.config
     placing = _placing(config, notes)
     name = config.name or (default_name(config) if command == "pretrain" else "")
     plan = make_plan(
