@@ -207,3 +207,12 @@ def test_memory_is_what_a_step_takes(encoding, recompute, half, packed):
         )
     )
     assert planned.peak - planned.counts == pytest.approx(measured, rel=0.05)
+
+
+def test_a_chain_is_named_after_its_yaml_while_it_is_as_it_stands(bipe, tmp_path):
+    for words, name in (
+        ((), "fox_segments"),
+        (("encoding.links.2.intra.theta=5.0",), "chain_fox_alibi_bilevel_rope_fox"),
+    ):
+        out = bipe("pretrain", "--plan", "encoding=fox_segments", *words)[1]
+        assert f"{tmp_path}/{name} needs up to" in out.replace("\n", " ")
