@@ -98,7 +98,7 @@ PUBLIC = {
 FLOORS = {
     "segmenters": """
         places fields random_numbers base align registry levels controls prose code proofs
-        records documents turns streaming show
+        records documents turns streaming show token_files
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions
