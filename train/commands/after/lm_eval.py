@@ -12,13 +12,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from train.errors import ConfigError, is_mendable
+from train.errors import ConfigError, install_command, is_mendable
 
 USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
        bipe lm-eval [run | ls | validate] [option of lm-eval ...]
 
-Measure a model on the tasks of lm-evaluation-harness, whose own command line this is (pip install
-'bipe[lm_eval]'); its model type `bipe` reads segments as the model was trained to.
+Measure a model on the tasks of lm-evaluation-harness, whose own command line this is (extra
+`lm_eval`); its model type `bipe` reads segments as the model was trained to.
   PLACE         a run, whose results also enter its evaluation.jsonl and so `bipe report`, or a
                 folder of transformers, as bipe convert makes it
   options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE
@@ -55,7 +55,8 @@ def _harness() -> Any:
     try:
         return import_module("bipe.hf.harness")
     except ModuleNotFoundError as missing:
-        raise ConfigError(f"{missing.name} is not installed: pip install 'bipe[lm_eval]'") from None
+        needed = f"bipe lm-eval needs {missing.name}: {install_command('lm_eval')}"
+        raise ConfigError(needed) from None
 
 
 def _measure(place: str, words: Sequence[str]) -> None:
