@@ -111,7 +111,9 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
     except (ImportError, AttributeError) as error:
         package = name.partition(".")[0]
         lost = isinstance(error, ModuleNotFoundError) and error.name == package
-        cure = f"; run bipe in the folder of {package}.py, or put that on PYTHONPATH" * lost
+        cure = (
+            f"; run bipe in the folder of {package}.py, or put it into that of --config-dir" * lost
+        )
         raise ValueError(
             f"{TARGET} names nothing that can be imported: {name!r} ({error}){cure}"
         ) from error

@@ -34,6 +34,40 @@ def explain(tmp_path, monkeypatch, capsys):
     return run
 
 
+OWN = """
+from bipe.encodings import RoPE
+
+
+class Turned(RoPE):
+    \"\"\"Turns as RoPE does.\"\"\"
+"""
+
+
+@pytest.mark.parametrize("option", [["--config-dir", "../own"], ["--config-dir=../own"]])
+def test_a_module_is_found_beside_its_yaml(option, explain, tmp_path, monkeypatch):
+    name = f"beside_yaml_{len(option)}"
+    (tmp_path / "own" / "encoding").mkdir(parents=True)
+    (tmp_path / "own" / f"{name}.py").write_text(OWN)
+    yaml = (
+        f"_target_: {name}.Turned\nhead_width: ${{head_width:${{model.width}},${{model.n_head}}}}\n"
+    )
+    (tmp_path / "own" / "encoding" / "turned.yaml").write_text(yaml)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    words = ("encoding=turned", *option)
+    told = explain(*words, status=2)
+    assert f"add allowed_targets=[{name}]" in told
+    assert str(tmp_path / "own") not in sys.path
+    said = explain(*words, f"allowed_targets=[{name}]")
+    assert said.startswith("Turned, for") and "Turns as RoPE does" in said
+
+
+def test_a_config_dir_that_is_no_folder_is_refused(explain):
+    told = explain("encoding=rope", "--config-dir", "nowhere", status=2)
+    assert "--config-dir must name a folder, was: nowhere" in told
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_encoding_is_explained_without_data(name, explain, tmp_path):
     said = explain(f"encoding={name}")

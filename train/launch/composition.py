@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module, resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError, RunError, nearest
@@ -90,6 +91,19 @@ def run_composed(command: str, config: DictConfig, words: Sequence[str]) -> Any:
     """Run a command on what Hydra composed of the words."""
     config = of_command_line(command, config, words)
     return run_command(command, resolved(command, config))
+
+
+def reach_own(config: DictConfig, words: Sequence[str], folder: str) -> None:
+    """Let Python find the packages that the words allow in the folder of --config-dir too."""
+    from bipe.build import reach
+
+    typed = any(_ALLOWS.match(word) for word in words)
+    for package in config.get("allowed_targets") or () if typed else ():
+        name = str(package).partition(".")[0]
+        home = Path(folder) / name
+        if name.isidentifier() and (home.is_dir() or home.with_suffix(".py").is_file()):
+            reach(name)  # the working directory comes first
+            reach(name, folder)
 
 
 def asks_for_job(command: str, config: Mapping[str, Any]) -> bool:

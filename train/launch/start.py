@@ -28,6 +28,7 @@ from train.launch.composition import (
     of_command_line,
     opened,
     prompted,
+    reach_own,
     register_resolvers,
     resolved,
     run_command,
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _MANY = ("-m", "--multirun")
+_CONFIG_FOLDER = ("--config-dir", "-cd")
 # Options of Hydra and ours that the next word belongs to.
 _VALUED = (
     *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn"),
-    *("--config-dir", "-cd", "--info", "-i", "--experimental-rerun", "--config-file"),
+    *(*_CONFIG_FOLDER, "--info", "-i", "--experimental-rerun", "--config-file"),
 )
 
 
@@ -90,8 +92,12 @@ def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
     faults: list[BaseException] = []
     statuses: list[int] = []
 
+    folder, _ = _config_folder(words)
+
     def task(config: DictConfig) -> None:
         try:
+            if folder is not None:
+                reach_own(config, words, folder)
             statuses.append(run(config) or 0)
         except BaseException as fault:  # raised below, since Hydra would print its own lines first
             faults.append(fault)
@@ -108,6 +114,17 @@ def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
     if faults:
         raise faults[0]
     return statuses[0] if statuses else 0
+
+
+def _config_folder(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the folder of --config-dir, and the words without it."""
+    for at, (option, given, value) in enumerate(word.partition("=") for word in words):
+        if option in _CONFIG_FOLDER:
+            value, *rest = [value, *words[at + 1 :]] if given else [*words[at + 1 :], ""]
+            if not value or not Path(value).is_dir():
+                raise ConfigError(f"{option} must name a folder, was: {value or 'nothing'}")
+            return str(Path(value).resolve()), [*words[:at], *filter(None, rest)]
+    return None, list(words)
 
 
 def _submit_or_run(
@@ -162,7 +179,9 @@ def doctor(words: list[str]) -> int:
 def explain(words: list[str]) -> int:
     """Explain the encoding that the words compose; return the exit status."""
     given, rest = _explaining().parse_known_args(words)
-    if (option := next((word for word in rest if word.startswith("-")), None)) is not None:
+    if (
+        option := next((word for word in _config_folder(rest)[1] if word.startswith("-")), None)
+    ) is not None:
         raise ConfigError(f"explain: there is no option {option}; {_OPTIONS}")
     for name in ("svg", "pdf"):
         file = getattr(given, name)
@@ -176,7 +195,7 @@ def explain(words: list[str]) -> int:
     return 0
 
 
-_OPTIONS = "there are: --lengths N,N, --svg FILE, --pdf FILE"
+_OPTIONS = "there are: --config-dir FOLDER, --lengths N,N, --svg FILE, --pdf FILE"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -214,15 +233,20 @@ def _composed(command: str, words: list[str]) -> Any:
     from train.config import Config
 
     register_resolvers()
+    folder, words = _config_folder(words)
     refuse_bare(command, words)
     if command in GO_ON:
         words = going_on(command, words)
+    if folder is not None:
+        words = [*words, f"hydra.searchpath=['file://{folder}']"]
     GlobalHydra.instance().clear()
     try:
         with initialize_config_module("conf", version_base="1.3"):
             config = compose("config", overrides=[*map(opened, words)])
     finally:
         GlobalHydra.instance().clear()
+    if folder is not None:
+        reach_own(config, words, folder)
     if config.get("data") is None:  # that of the checkpoint
         OmegaConf.update(config, "data", "${out}/data", merge=False)
     plain: Any = OmegaConf.to_container(config, resolve=True)
