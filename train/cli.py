@@ -32,7 +32,7 @@ COMMANDS = {
     "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
     "doctor": "what this machine has, and whether a study can run on it; the cure for each",
     "status": "what runs and prepared data are doing, and what the same command would do; --json",
-    "explain": "an encoding: formula, hooks, cost, attention path, curves; --svg, --pdf",
+    "explain": "an encoding: formula, hooks, cost, attention path, curves; --svg, --page",
     "completion": "bash, zsh or fish: a script that lets Tab complete commands and keys",
     "segment": "show a file with its segments, in colours; --html, --json, --stats",
 }
@@ -144,7 +144,7 @@ def _usage() -> str:
   bipe status [FOLDER ...]       runs and data in a folder, or in runs/
   bipe COMMAND --help            its examples and keys; --help KEY, --help GROUP, --help all
   bipe doctor pretrain key=value ...    can this study run on this machine?
-  bipe explain encoding=bipe_alibi --lengths 512,8192 --svg FILE
+  bipe explain encoding=bipe_alibi --lengths 512,8192 --page FILE.html
   bipe segment FILE --stats      takes options instead of keys
   bipe evaluate statistics out=DIR     segments against length, without a model
   bipe verify DIR                exit status 1 if there are faults

@@ -183,19 +183,26 @@ def explain(words: list[str]) -> int:
         option := next((word for word in _config_folder(rest)[1] if word.startswith("-")), None)
     ) is not None:
         raise ConfigError(f"explain: there is no option {option}; {_OPTIONS}")
-    for name in ("svg", "pdf"):
+    for name, suffix in (("svg", ".svg"), ("pdf", ".pdf"), ("page", ".html")):
         file = getattr(given, name)
-        if file is not None and file.suffix != f".{name}":
-            raise ConfigError(f"--{name} must name a file that ends in .{name}, was: {file}")
+        if file is not None and file.suffix != suffix:
+            raise ConfigError(f"--{name} must name a file that ends in {suffix}, was: {file}")
         if file is not None and not file.absolute().parent.is_dir():
             raise ConfigError(f"--{name} {file}: there is no folder {file.parent}")
+    if given.file is not None and given.page is None:
+        raise ConfigError(f"--file {given.file}: needs --page FILE, which begins with its text")
+    if given.file is not None and not given.file.is_file():
+        raise ConfigError(f"--file {given.file}: there is no such file")
     config = _composed("explain", rest)
     module: Any = import_module("train.commands.explain")
-    module.explain(config, lengths=given.lengths, svg=given.svg, pdf=given.pdf)
+    module.explain(config, **vars(given))
     return 0
 
 
-_OPTIONS = "there are: --config-dir FOLDER, --lengths N,N, --svg FILE, --pdf FILE"
+_OPTIONS = (
+    "there are: --config-dir FOLDER, --lengths N,N, --svg FILE, --pdf FILE, --page FILE.html, "
+    "--file FILE"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -214,6 +221,8 @@ def _explaining() -> argparse.ArgumentParser:
     add("--lengths", type=_lengths, default=LENGTHS, metavar="N,N", help="of rows, in tokens")
     add("--svg", type=Path, metavar="FILE", help="write the picture")
     add("--pdf", type=Path, metavar="FILE", help="write the picture")
+    add("--page", type=Path, metavar="FILE", help="write a page (.html) to type texts in")
+    add("--file", type=Path, metavar="FILE", help="the text that the page begins with")
     return parser
 
 

@@ -2,6 +2,7 @@
 
     bipe explain encoding=bipe_alibi model=tiny
     bipe explain encoding=bilevel encoding@encoding.inter=kerple --lengths 512,8192 --svg kerple.svg
+    bipe explain encoding=bipe_rope --page positions.html --file README.md
 
 Everything is read off the composed encoding itself: formulas and sources from the docstrings of its
 modules, numbers from the objects that a training of this configuration would build.
@@ -25,15 +26,25 @@ from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves
 from train.commands.explain.parts import Part, about_far, parts_of, together
 from train.config import Config, encoding_name
+from train.disk.files import write_whole
 from train.errors import as_config_error
 
 _VOCABULARY = 256  # where the model does not say: nothing here depends on it
 
 
 def explain(
-    config: Config, *, lengths: Sequence[int], svg: Path | None = None, pdf: Path | None = None
+    config: Config,
+    *,
+    lengths: Sequence[int],
+    svg: Path | None = None,
+    pdf: Path | None = None,
+    page: Path | None = None,
+    file: Path | None = None,
 ) -> None:
-    """Print what there is to know of the configured encoding; draw it into files if asked."""
+    """Print what there is to know of the configured encoding; draw it into files if asked.
+
+    file: a text for the page to begin with.
+    """
     decoder = _decoder(config)
     name = encoding_name(decoder.encoding)
     with torch.no_grad():
@@ -51,10 +62,16 @@ def explain(
         from train.commands.explain.picture import picture
 
         made = picture(name, parts, drawn)
-        for file in (svg, pdf):
-            if file is not None:
-                made.save(file)
-                print(f"picture: {file}")
+        for path in (svg, pdf):
+            if path is not None:
+                made.save(path)
+                print(f"picture: {path}")
+    if page is not None:
+        from train.commands.explain.page import explorer
+
+        far = [" ".join(text.far(*each)) for each in about_far(scheme)]
+        write_whole(page, explorer(name, parts, far, decoder.head_width, file))
+        print(f"page: {page}")
 
 
 def _described(scheme: Any, parts: Sequence[Part]) -> Iterator[str]:

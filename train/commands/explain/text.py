@@ -15,7 +15,7 @@ from train.commands.explain.curves import Curve
 from train.commands.explain.parts import ALL_IDS, Part, ids_read, settings, source_of
 from train.report.formats import short
 
-_SAMPLES: tuple[tuple[str, Segmenter, str], ...] = (
+SAMPLES: tuple[tuple[str, Segmenter, str], ...] = (
     (
         "sentences",
         Sentences(),
@@ -65,7 +65,7 @@ def far(where: str, method: Any) -> Iterator[str]:
 def samples(names: Sequence[str] = ALL_IDS) -> Iterator[Cut]:
     """Yield short texts with the ids of these names; each word is a token."""
     levels = max(1, len(names) - len(ALL_IDS))
-    for level, segmenter, text in _SAMPLES:
+    for level, segmenter, text in SAMPLES:
         words, ends, place = text.split(), [], 0
         for word in words:
             place = text.index(word, place)

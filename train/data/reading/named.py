@@ -75,5 +75,5 @@ def read(name: str) -> str:
     if replaced > _SHARE_OF_TEXT * len(text):
         raise UserError(f"{name}: a binary file ({replaced / len(text):.0%} of it is not UTF-8)")
     told = f"{name}: not UTF-8 at byte {first_bad}; {replaced} characters are shown as U+FFFD"
-    print(f"bipe: segment: {clean(told)[0]}", file=sys.stderr)
+    print(f"bipe: {clean(told)[0]}", file=sys.stderr)
     return text
