@@ -1,0 +1,52 @@
+"""Containerfile fits pyproject.toml and .dockerignore.
+
+No image is built here: only what can be read off the files is tested.
+"""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LINES = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+
+
+def said(instruction):
+    return [line.split()[1:] for line in LINES if line.startswith(f"{instruction} ")]
+
+
+def test_the_container_has_the_python_of_the_project():
+    ((image,),) = said("FROM")
+    version = re.fullmatch(r"python:(3\.\d+)-slim", image)[1]
+    assert version in SpecifierSet(PROJECT["project"]["requires-python"])
+    assert f"py{version.replace('.', '')}" == PROJECT["tool"]["ruff"]["target-version"]
+
+
+def test_what_the_container_copies_is_there_is_sent_to_it_and_is_enough():
+    copied = {name for *names, _ in said("COPY") for name in names}
+    known = subprocess.run(["git", "ls-files", *copied], cwd=ROOT, capture_output=True, text=True)
+    assert {line.split("/")[0] for line in known.stdout.splitlines()} == copied
+    sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert sent[0] == "*" and {line[1:] for line in sent if line[0] == "!"} == copied
+    packages = PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
+    wanted = {*(name.rstrip("*") for name in packages), PROJECT["project"]["readme"]}
+    assert copied == wanted | {*PROJECT["project"]["license-files"], "pyproject.toml",
+                               "constraints.txt"}  # fmt: skip
+    for *names, target in said("COPY"):
+        assert target == "./" or [target] == names  # a folder keeps its name
+
+
+def test_the_container_installs_extras_that_there_are_and_runs_as_a_user():
+    (command,) = (line for line in LINES if "pip install" in line)
+    (extras,) = re.findall(r"'\.\[(.*?)\]'", command)
+    assert {*extras.split(",")} <= {*PROJECT["project"]["optional-dependencies"]}
+    assert command.count("-c constraints.txt") == command.count("pip install")
+    last = [line.split()[0] for line in LINES if line and line[0].isupper()]
+    assert said("USER") == [["bipe"]] and last.index("USER") > max(
+        place for place, word in enumerate(last) if word in ("RUN", "COPY")
+    )
+    assert said("ENTRYPOINT") == [['["bipe"]']] and "bipe" in PROJECT["project"]["scripts"]
