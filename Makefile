@@ -2,13 +2,14 @@
 # make arithmetic   train twelve small models on chains of arithmetic and compare them
 # make encodings   train a model for each position encoding and compare them
 # make docs   the documentation site, in build/site/index.html
+# make lock   requirements.lock: constraints.txt with the hashes of PyPI
 # make test   the tests; make check: lint, format, types. Each sets up all it needs in .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo docs arithmetic segmentation encodings encodings_bilevel test test_hf check format clean
+.PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test test_hf check format clean
 
 demo: .venv/demo.done
 	$(BIPE) prepare experiment=demo
@@ -76,6 +77,14 @@ test_hf: .venv/hf.done
 
 docs: .venv/docs.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# From PyPI alone, whatever this machine is set up to use: hashes of its files for every system.
+lock: .venv/bin/python
+	$(INSTALL) uv
+	env -u PIP_FIND_LINKS -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header \
+		-c constraints.txt --extra code --extra demo --extra hf --extra scrolls \
+		--output-file requirements.lock pyproject.toml
 
 check: .venv/dev.done
 	$(BIN)/ruff check .

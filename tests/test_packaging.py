@@ -1,6 +1,6 @@
-"""Containerfile fits pyproject.toml and .dockerignore.
+"""Containerfile and requirements.lock fit pyproject.toml, constraints.txt and .dockerignore.
 
-No image is built here: only what can be read off the files is tested.
+No image is built here and nothing is fetched: only what can be read off the files is tested.
 """
 
 import re
@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -50,3 +51,20 @@ def test_the_container_installs_extras_that_there_are_and_runs_as_a_user():
         place for place, word in enumerate(last) if word in ("RUN", "COPY")
     )
     assert said("ENTRYPOINT") == [['["bipe"]']] and "bipe" in PROJECT["project"]["scripts"]
+
+
+def test_the_lock_has_the_versions_of_the_constraints_and_hashes_of_all():
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = re.findall(
+        r"^([\w.-]+)==([^ ;]+)(.*(?:\n    --hash=sha256:[0-9a-f]{64}.*)+)", text, re.M
+    )
+    assert len(locked) == len(re.findall(r"^\S", text, re.MULTILINE)) > 100
+    tested = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in tested if "==" in line)
+    pins = {canonicalize_name(name): version for name, version in pins.items()}
+    versions = {canonicalize_name(name): version for name, version, _ in locked}
+    assert [each for each in versions.items() if pins.get(each[0], each[1]) != each[1]] == []
+    project = PROJECT["project"]
+    groups = (project["optional-dependencies"][name] for name in ("code", "demo", "hf", "scrolls"))
+    asked = {re.match(r"[\w.-]+", each)[0] for each in sum(groups, project["dependencies"])}
+    assert {canonicalize_name(name) for name in asked} <= versions.keys()
