@@ -116,7 +116,7 @@ format: .venv/dev.done
 	@touch $@
 
 .venv/hf.done: .venv/dev.done
-	@$(INSTALL) -e '.[dev,hf,lm_eval,trl]'
+	@$(INSTALL) -e '.[dev,hf,lm-eval,trl]'
 	@touch $@
 
 clean:

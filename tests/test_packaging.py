@@ -53,6 +53,18 @@ def test_the_container_installs_extras_that_there_are_and_runs_as_a_user():
     assert said("ENTRYPOINT") == [['["bipe"]']] and "bipe" in PROJECT["project"]["scripts"]
 
 
+def test_extras_have_names_that_every_pip_finds_and_the_makefile_asks_for_no_other():
+    extras = PROJECT["project"]["optional-dependencies"]
+    # The metadata has the canonical name, and pip before 23.3 passes over any other with a warning.
+    assert [name for name in extras if name != canonicalize_name(name)] == []
+    named = re.findall(r"(?:'\.|bipe)\[([^]]+)\]", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    named += [
+        each for wanted in extras.values() for each in re.findall(r"bipe\[(.+?)\]", "".join(wanted))
+    ]
+    assert len(named) > 5
+    assert {name for each in named for name in each.split(",")} <= {*extras}
+
+
 def test_the_lock_has_the_versions_of_the_constraints_and_hashes_of_all():
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     locked = re.findall(

@@ -1,4 +1,4 @@
-"""Our models in lm-evaluation-harness (the extra `lm_eval`), as its model type `bipe`.
+"""Our models in lm-evaluation-harness (the extra `lm-eval`), as its model type `bipe`.
 
     bipe lm-eval FOLDER --tasks hellaswag --batch_size 8
 

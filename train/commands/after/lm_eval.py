@@ -18,7 +18,7 @@ USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
        bipe lm-eval [run | ls | validate] [option of lm-eval ...]
 
 Measure a model on the tasks of lm-evaluation-harness, whose own command line this is (extra
-`lm_eval`); its model type `bipe` reads segments as the model was trained to.
+`lm-eval`); its model type `bipe` reads segments as the model was trained to.
   PLACE         a run, whose results also enter its evaluation.jsonl and so `bipe report`, or a
                 folder of transformers, as bipe convert makes it
   options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE
@@ -55,7 +55,7 @@ def _harness() -> Any:
     try:
         return import_module("bipe.hf.harness")
     except ModuleNotFoundError as missing:
-        needed = f"bipe lm-eval needs {missing.name}: {install_command('lm_eval')}"
+        needed = f"bipe lm-eval needs {missing.name}: {install_command('lm-eval')}"
         raise ConfigError(needed) from None
 
 
