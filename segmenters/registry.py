@@ -118,7 +118,9 @@ _LANGUAGES: Final = {
     "powershell": _Row(suffixes=".ps1 .psm1 .psd1", names="pwsh posh"),
     "python": _Row(suffixes=".py .pyi .pyw", files="sconstruct sconscript", names="py python3"),
     "ruby": _Row(
-        suffixes=".rb .rake .gemspec .ru", files="gemfile rakefile vagrantfile podfile", names="rb"
+        suffixes=".rb .rake .gemspec .podspec .ru",
+        files="gemfile rakefile vagrantfile podfile fastfile",
+        names="rb",
     ),
     "rust": _Row(suffixes=".rs", names="rs"),
     "scala": _Row(suffixes=".scala .sc .sbt"),

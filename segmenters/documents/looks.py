@@ -32,8 +32,9 @@ _MOST_TIMES, _LEAST_POINTS, _CERTAIN_POINTS = 3, 3, 8
 
 def looks_like(text: str) -> str | None:
     """Return the kind that the text looks like, or None."""
-    head = text[:_HEAD]
-    seen = _seen(head)
+    head = text.removeprefix("\ufeff")[:_HEAD]
+    plain = signs.FENCED.sub("", head)
+    seen = _seen(plain)
     best, points = _best(head)
     # What stands in comments is no evidence against code.
     certain = points >= _CERTAIN_POINTS and _best(seen.said)[1] >= _CERTAIN_POINTS
@@ -41,12 +42,16 @@ def looks_like(text: str) -> str | None:
         return "transcript"
     solution = _is_solution(head)
     for kind, times, sign in signs.SIGNS:
+        # What is fenced is an example; and many pages of Markdown hold some tags.
+        place = head if kind == "markdown" else plain
+        if kind == "html" and times > 1 and certain and best == "markdown":
+            continue
         if kind in signs.UNLIKE_CODE and times > 1 and seen.is_dense() and not certain:
             return "code"
         if solution and (times > 1 or kind == "coq") and kind not in signs.BEFORE_SOLUTIONS:
             return "chain_of_thought"
         # Most texts lack most signs, and a search alone is the cheapest.
-        if sign.search(head) and (times == 1 or _count(sign, head, times) == times):
+        if sign.search(place) and (times == 1 or _count(sign, place, times) == times):
             return kind
     is_code = seen.is_code() or head.startswith(("#!", "/*", "//"))
     if points >= _LEAST_POINTS and not seen.is_dense() and (certain or not is_code):

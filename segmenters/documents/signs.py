@@ -66,12 +66,12 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
         ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
         ("email", 1, _EMAIL),
         ("code", 1, _JSON_OR_XML),
-        *RECORD_SIGNS,
         (
             "html",
             1,
             r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?(?:<!--[^>]*+>\s*+)?<(?:!doctype html|html\b)",
         ),
+        *RECORD_SIGNS,
         ("latex", 1, r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}"),
         ("tptp", 1, TPTP.pattern),
         ("agda", 1, r"^open import [A-Z]|^\{-# OPTIONS --"),
@@ -175,14 +175,21 @@ FORMATS: Final[tuple[Sign, ...]] = tuple(
             "asciidoc",
             3,
             r"https?://[^\s\[\]]{1,200}\[[^\]\n]{1,80}\](?!\()|^(?:NOTE|TIP|WARNING): "
-            r"|^\w[^\n:]{0,60}::+$",
+            # Else a block of reStructuredText, which has a blank line below it.
+            r"|^[^\s#>|*:/][^\n:]{0,60}::+[ \t]*\r?\n[ \t]*[^\s:]",
+        ),
+        (
+            "asciidoc",
+            2,
+            r"^\+[ \t]*\r?$|(?<![\w/.])[a-z]{3,12}:[\w.-]{1,40}\[[^\]\n]{0,40}\](?![(\[])",
         ),
         ("asciidoc", 1, r"^[^\s][^\n]{1,60}\n[~^-]{4,80}\r?$|^(?:----|\.\.\.\.|====)\r?$"),
         ("mediawiki", 2, r"^={2,6}[^=\n]{1,80}={2,6}[ \t]*\r?$"),
         (
             "mediawiki",
             2,
-            r"\[\[[^\]\n|]{1,80}(?:\|[^\]\n]{1,80})?\]\]|\{\{[^{}\n]{1,200}|<ref[ >/]",
+            r"(?<!^)\[\[(?! )[^\]\n|]{1,80}(?:\|[^\]\n]{1,80})?\]\]|(?<!\{)\{\{[^{}\n]{1,200}"
+            r"|</ref>|<ref name ?=",
         ),
         (
             "mediawiki",
@@ -196,9 +203,9 @@ FORMATS: Final[tuple[Sign, ...]] = tuple(
             "typst",
             4,
             r"^[ \t]*+#(?:let \w[\w-]{0,30} ?[(=]|set \w+\(|show[: ]|figure\("
-            r"|import \"[^\"\n]{1,80}\"[:;])",
+            r"|import \"[^\"\n]{1,80}\"[:;])|(?<=[)$\]]) <[\w:-]{2,30}>\s*$",
         ),
-        ("typst", 1, r"^={1,4} \S[^\n]*[^=\s]\s*$|(?<=\s)<[\w:-]{2,30}>\s*$|\B@[a-z][\w:-]{2,30}"),
+        ("typst", 1, r"^={1,4} \S[^\n]*[^=\s]\s*$"),
     )
 )
 
@@ -211,6 +218,12 @@ RUNNING: Final = re.compile(
     rf"(?<!\S){_WORD}(?:[ \t]++{_WORD}){{3,}}+"
     # Scripts without spaces between words.
     r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
+)
+# A block of any language in Markdown.
+FENCED: Final = re.compile(
+    r"^ {0,3}(?:```[^`\n]*+\n(?:(?! {0,3}```)[^\n]*+\n){0,2000}+ {0,3}```"
+    r"|~~~[^\n]*+\n(?:(?! {0,3}~~~)[^\n]*+\n){0,2000}+ {0,3}~~~)[`~]*+[ \t\r]*$",
+    _LINES,
 )
 # What these begin is no text of the document if it is code, and a heading or an item if it is not.
 COMMENT: Final = re.compile(

@@ -70,20 +70,28 @@ _MARK = (
     r"|(?P<open>\(?)(?:(?P<number>\d{1,3})|(?P<letter>[a-y]))(?:\.\)|[.)])))[ \t]{1,8}+\S"
 )
 _FIRST_ITEM, _ITEM = re.compile(_MARK), re.compile(r"\n" + _MARK)
+# A line of signs between two parts of a text, and where the next part starts.
+_SIGNS = "*=~_#\u2013\u2014\u2022\u2500\u2550\u25a0-\u25ff\u2605\u2606-"
+_RULE = re.compile(
+    r"\n[ \t]{0,80}+(?:[%\u203b\u2042\u2766]|"
+    rf"(?:[{_SIGNS}][ \t]{{0,3}}+){{3,70}}+)[ \t\r]{{0,9}}+"
+    r"(?=\n\s*+(?P<first>\S))"
+)
 _LINE_START = re.compile(r"\n[ \t]{0,16}+(?P<first>\S)|\n[ \t\r]*+(?P<blank>\n)")
 _AFTER_COLON = re.compile(r":[ \t]{0,8}\n[ \t]{0,16}(?=[*+\u2022\u2023\u2043-])")
 _ITEM_REACH = 400
 
 
 def list_starts(text: str, first: int) -> Iterator[int]:
-    """Yield the places from `first` on of lines that count on from an item of a list above them.
+    """Yield the places from `first` on of lines that start an item of a list or follow a rule.
 
-    They have the same bullet, or begin as the next number does; the next letter counts only below
-    lines too short to be wrapped. A bullet below a colon starts a list. Only the first character of
-    a line and what is above it are read.
+    An item counts on from one above it: it has the same bullet, or begins as the next number does;
+    the next letter counts only below lines too short to be wrapped. A bullet below a colon starts a
+    list. Only the first character of a line and what is above it are read.
     """
     before = max(0, first - _ITEM_REACH)
     yield from (match.end() for match in _AFTER_COLON.finditer(text, before))
+    yield from (match.start("first") for match in _RULE.finditer(text, before))
     first_item = _FIRST_ITEM.match(text) if before == 0 else None
     items = chain(filter(None, [first_item]), _ITEM.finditer(text, before), [None])
     for item, below in pairwise(items):

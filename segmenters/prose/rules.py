@@ -40,6 +40,7 @@ _CLOSING_QUOTES = "\"'\u2019\u201d"
 _ALIKE = ('"', "\u201d", "''")
 _MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
+_MENTIONS = frozenset("\"'`\u2018\u201c\u201e\u00ab")
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
 
 # How far back an open quote and an open bracket are searched, in characters.
@@ -276,6 +277,8 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         return ends_before_lower(text, start, run)
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
+    if len(run) > 1 and not following.isalnum() and text[start - 1 : start] in _MENTIONS:
+        return following in _QUOTES  # press "?" (or "h")
     if following < "\u0590" and _is_inserted(text, start, place, last):
         return False
     if run[0] != "." or run[1:2] in _PLAIN_SET:

@@ -94,7 +94,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     def __post_init__(self) -> None:
         require_type("backend", self.backend, str)

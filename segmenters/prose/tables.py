@@ -31,6 +31,7 @@ BEFORE_NUMBER, BEFORE_ORDINAL = _list("number"), _list("ordinal")
 AFTER = {word: _list(word) for word in ("sig", "es", "med")}
 # Firms and states, and the capitals after them that rather start a sentence ("The", "It").
 NAMED, STARTING = _list("named"), frozenset("BHITWY")
+LABELS = _list("label")
 SYMBOLS, BETWEEN = _list("symbol"), _list("between")
 SHORT_WORDS, STARTERS = _list("short"), _list("starters")
 
@@ -70,6 +71,8 @@ CLOSERS = (
     "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
     "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02"
     "\u00b9\u00b2\u00b3\u2070\u2074\u2075\u2076\u2077\u2078\u2079"
+    # Without width: spaces, and marks that tell a direction of writing.
+    "\u200b\u200e\u200f\u2060\ufeff"
 )
 # What may close a quotation with white space before it, as in tokenised text.
 APART = '\u00bb"\u201d\u201c'

@@ -20,6 +20,8 @@ _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 _SECTION = re.compile(r"\d+(?:\.\d+)+")
 _COUNTED = re.compile(r".*\d|[IVXLC]+")
 _ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
+# A period with more text behind it on its line.
+_ON_LINE = re.compile(r"\.[ \t\u00a0]{1,8}+(?!\s)")
 # Signs next to which a capital is a symbol.
 _SYMBOLIC = re.compile(r"[=<>\u2264\u2265\u2208\u2282\u2286+*/\u222a\u2229\u00d7\u2192|\\^$]")
 # Articles that lose their vowel in French and Italian: "l'art. 5".
@@ -124,6 +126,8 @@ def period_ends(
     listed = len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word)
     if (listed or _SECTION.fullmatch(word)) and _starts_line(text, start - len(word), last):
         return False
+    if before.lower() in lists.LABELS and _labels(text, start, before, word, last):
+        return False
     if bracketed and word.islower() and len(word) <= _LONGEST_IN_BRACKETS:
         return word[-1] in ")]"
     enough = start - last > WINDOW or len(text[last:start].split()) > 3
@@ -149,6 +153,14 @@ def _starts_line(text: str, place: int, last: int) -> bool:
         return True
     before = text[max(last, place - WINDOW) : place].rstrip(" \t>*#-" + lists.BULLETS)
     return not before or before[-1] in lists.LINE_ENDS
+
+
+def _labels(text: str, start: int, name: str, number: str, last: int) -> bool:
+    """Return whether name and number, with the period at `start`, label the rest of their line."""
+    if not (number[-1].isdigit() or _ORDINAL.fullmatch(number)) or not _ON_LINE.match(text, start):
+        return False
+    place = text.rfind(name, last, start)
+    return place >= 0 and _starts_line(text, place, last)
 
 
 def _letter_ends(letter: str, earlier: list[str], upper: bool) -> bool:

@@ -31,6 +31,7 @@ from tests.segmenters.texts import any_text
         ("index.html", "html"),
         ("Untitled.ipynb", "notebook"),
         ("src/lib.rs", "code"),
+        ("Fastfile", "code"),
         ("a\\Makefile", "makefile"),
         ("notes.txt", "prose"),
         ("Genesis", "prose"),
@@ -99,6 +100,25 @@ def test_a_text_is_known_by_its_looks(expected):
     assert Auto().cut(LOOKS[expected]).tolist() == (
         Auto().choose(text="", kind=expected).cut(LOOKS[expected]).tolist()
     )
+
+
+# Each holds signs of another kind, which are examples or chance.
+MIXTURES = [
+    ("# A\n\nRun it:\n\n```html\n<div>\n<p>One.</p>\n</div>\n```\n\n## B\n\nText.\n", "markdown"),
+    ("# A\n\nCite it:\n\n```bibtex\n@article{a,\n  title={B},\n}\n```\n\nDone.\n", "markdown"),
+    ("\ufeff<!DOCTYPE html>\n<html><p>INSERT INTO a VALUES (1);</p></html>", "html"),
+    (
+        "NAME\n----\ngit - a\n\nSee linkgit:git[1] or linkgit:git-log[1].\n\nOPTIONS\n-------\n",
+        "asciidoc",
+    ),
+    ("One is told ::\n\n  a b\n\nTwo is told ::\n\n  c d\n\nThree is told ::\n\n  e f\n", "rst"),
+    ("He wrote <to-me>\nand she <to-him>\nso it went <for-us>\nand on <to-all>\n", "prose"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), MIXTURES)
+def test_examples_and_chance_do_not_decide(text, expected):
+    assert route(text=text) == expected
 
 
 SOLUTIONS = [

@@ -15,6 +15,7 @@ _PIECES = [
     *(" .", ". ", ".\n\n", "\r\n", "==", "<= ", " = ", "...", "Mr. ", "e.g. ", "U.S. ", "5 p.m. "),
     *(":)", " :-( ", "------", "------ A", "<a@b.c> ", " ''", "..", "\u0561:", "\u03b1; "),
     *("Yes", "no", "I. ", "1. ", " [1]", "am 3. ", "\u3002\u300d", "\u2022 x", "    "),
+    *("\n***\n", "\n%\n", "\n- - -", '"?" (', "Chapter 7. ", "\u2060"),
 ]
 soup = st.lists(st.sampled_from(_PIECES), max_size=40).map("".join)
 # A few pieces that come back: what follows what is met far more often.
