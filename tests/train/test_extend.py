@@ -1,6 +1,5 @@
-"""`bipe extend`, `bipe retrofit`: what comes of a checkpoint is trained exactly, and used."""
+"""`bipe extend`: what comes of a checkpoint is trained exactly, and used."""
 
-import functools
 import json
 import shutil
 
@@ -163,67 +162,6 @@ def test_an_extension_that_is_stopped_goes_on_exactly(bipe, extended_run, tmp_pa
     curriculum = "rows.curriculum" in words[0]
     assert [row["tokens"] for row in curve(whole)] == [512, 1024, 1536, 2048]
     assert (notes_of(whole)["positions"]["token"]["maximum"] > 64) or not curriculum
-
-
-@pytest.fixture
-def taught(extended_run):
-    """Retrofit RoPE, which must succeed; the run's folder."""
-    return functools.partial(extended_run, "rope", short=("steps=4",), command="retrofit")
-
-
-def test_a_retrofit_begins_with_the_loss_of_its_base_and_learns_something_else(taught):
-    control, *others = (
-        taught(f"stretch={way}", name=way) for way in ("none", "gated", "homotopy", "swap")
-    )
-    first, last = losses(control)[[0, -1]]
-    starts, ends = zip(*(losses(run)[[0, -1]] for run in others), strict=True)
-    assert [start == first for start in starts] == [True, True, False]
-    assert last not in ends
-    assert weights(others[0])["scheme.gate"].any()
-    found = notes_of(others[0])
-    assert found["stretch"][0]["strategy"]["step"] == pytest.approx(64 / 15, abs=3)
-    assert (found["row_length"], found["training"]["command"]) == (64, "retrofit")
-
-
-@pytest.mark.parametrize("words", [("stretch=gated", "extend.distill=1.0"), ("stretch=homotopy",)])
-def test_a_retrofit_that_is_stopped_goes_on_exactly(bipe, taught, words):
-    whole = taught(*words, name="whole")
-    with crashing(at=3):
-        bipe("rope", *words, "steps=4", "name=stopped", command="retrofit")
-    resumed = taught(*words, name="stopped")
-    assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
-
-
-def test_a_teacher_holds_the_model_near_its_base(taught, parents):
-    runs = [taught("extend.distill=" + str(w), "optimizer.lr=0.03", name=f"w{w}") for w in (0, 9)]
-    assert weights(runs[0]).keys() == weights(runs[1]).keys()
-    assert losses(runs[0])[0] == losses(runs[1])[0]
-    tokens = torch.arange(60)[None] % 50
-    at = Positions.from_marks(torch.zeros(1, 60, dtype=torch.uint8))
-    base, *others = (
-        load_model(run / "model")[0].logits(tokens, at).log_softmax(-1).detach()
-        for run in (parents / "rope", *runs)
-    )
-    free, held = (float((base.exp() * (base - each)).sum(-1).mean()) for each in others)
-    assert held < free
-
-
-def test_a_model_from_elsewhere_is_retrofitted_with_data_and_a_step(
-    bipe, parents, data, tmp_path, capsys
-):
-    folder, run = tmp_path / "hf", tmp_path / "run"
-    assert main(["convert", str(parents / "rope"), "to=hf", f"out={folder}"]) == 0
-    (folder / "bipe.json").unlink()  # what only we write
-    assert main(["convert", str(folder), "to=bipe", f"out={run}"]) == 0
-    capsys.readouterr()
-    words = (f"checkpoint={run}", "name=taught", "steps=2")
-    status, told = bipe("rope", *words, command="retrofit")
-    assert status == 2 and "does not say what it was trained on; set data=FOLDER" in told
-    status, told = bipe("rope", *words, f"data={data}", command="retrofit")
-    assert status == 2 and "set stretch.step, the tokens per segment" in told
-    words = (*words, f"data={data}", "stretch.step=9.0")
-    assert bipe("rope", *words, command="retrofit")[0] == 0
-    assert encoding_of(tmp_path / "taught")["step"] == 9
 
 
 def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_path):

@@ -30,11 +30,13 @@ from bipe.build import TARGET, find
 from bipe.extension import STRATEGY, Extension, Retrofit, extend_config
 from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
+from train.config.sections import Extend
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
 from train.fit.handover import read_files
+from train.fit.module import Adaptation
 from train.fit.training import Start, train_model, write_untrained
 
 log = logging.getLogger("bipe")
@@ -161,7 +163,20 @@ def start_of(
     weights = _weights(base, decoder, config.allowed)
     weight = float(config.extend.distill)
     teacher = (base.model.requires_grad_(False), weight) if weight else None
-    return Start(decoder=decoder, weights=weights, notes=held, teacher=teacher)
+    return Start(
+        decoder=decoder,
+        weights=weights,
+        notes=held,
+        teacher=teacher,
+        adaptation=_adaptation(config.extend, new={*weights} - {*base.weights}),
+    )
+
+
+def _adaptation(options: Extend, *, new: set[str]) -> Adaptation:
+    lora = None if options.lora is None else dataclasses.asdict(options.lora)
+    if lora is not None:
+        lora["alpha"] = float(lora["alpha"])
+    return Adaptation(new=new, new_lr=float(options.new_lr), lora=lora)
 
 
 def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
 """The sections of the configuration of single commands; conf/config.yaml explains each key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal, get_args
 
 from train.config.check import MeasurementCall, Rule, StretchCall
 from train.data.rows.choices import Mixture, Packing
@@ -11,6 +11,7 @@ from train.errors import ConfigError
 
 NONE = "none"  # the sweep's method that leaves a model as it is
 SCORINGS = ("rank", "write")
+LayerName = Literal["query", "key", "value", "output", "gate", "up", "down"]
 SplitName = Literal["train", "validation", "test"]
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
@@ -51,14 +52,23 @@ class Rows:
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of LMDataModule that these keys decide, without `coarser`."""
-        rest = {field.name: getattr(self, field.name) for field in fields(self)}
+        rest = {each.name: getattr(self, each.name) for each in fields(self)}
         del rest["coarser"]  # depends on the encoding
         packing = {name: rest.pop(name) for name in ("split_documents", "prompt_level")}
         return rest | {
             "packing": Packing(strategy=rest["packing"], **packing),
-            "mixture": Mixture(**{field.name: rest.pop(field.name) for field in fields(Mixture)}),
+            "mixture": Mixture(**{each.name: rest.pop(each.name) for each in fields(Mixture)}),
             "curriculum": Curriculum(stages=self.curriculum or (), budget=rest.pop("budget")),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoRA:
+    """Low ranks that are trained in place of all weights (bipe/extension/lora.py)."""
+
+    rank: Count = 16
+    alpha: Annotated[float, Rule("above 0", lambda value: 0 < value < float("inf"))] = 32.0
+    layers: Annotated[list[LayerName], Once] = field(default_factory=lambda: [*get_args(LayerName)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +77,8 @@ class Extend:
 
     unit: Literal["segments", "tokens"] | Count | None
     distill: Annotated[float, Rule("0 or more", lambda value: 0 <= value < float("inf"))]
+    new_lr: Annotated[float, Rule("above 0", lambda value: 0 < value < float("inf"))]
+    lora: LoRA | None
     sha256: str | None
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bipe import Decoder
+from bipe.extension.lora import merged
 from train.evals.loop import Measurement, Subject
 from train.evals.rows import FILE, Journal, Row, key_of
 from train.evals.texts import HeldOut
@@ -91,7 +92,7 @@ class LiveEvaluation(lightning.Callback):
         """Return a model that shares the weights, unless they had to be gathered."""
         with torch.device("meta"):
             model = Decoder(trained.config, allowed=self.allowed)
-        model.load_state_dict(state, assign=True)
+        model.load_state_dict(merged(state), assign=True)
         return model.eval().to(device)
 
     def _send(self, logger: Any, rows: list[Row], step: int) -> None:

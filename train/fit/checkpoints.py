@@ -22,6 +22,7 @@ from lightning.pytorch.loops.fit_loop import _FitLoop
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
+from bipe.extension.lora import merged
 from train.disk.files import Output, sha256, write_whole
 from train.errors import DataError, RunError
 from train.fit.parallel import shards
@@ -233,7 +234,7 @@ def weights_of(path: Path) -> dict[str, Tensor]:
         state = shards.load_whole(path, weights_only=True)["state_dict"]
     else:
         state = _read(path, "cpu")["state_dict"]
-    return {name.removeprefix("model."): value for name, value in state.items()}
+    return merged({name.removeprefix("model."): value for name, value in state.items()})
 
 
 def _read(path: Path, map_location: Any) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import logging
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +20,10 @@ from train.disk.files import read_json, user_state, write_whole
 from train.errors import ConfigError, UserError
 from train.fit.flops import product_rate
 from train.fit.runs import CONFIG, read_config
-from train.ranks import World
+from train.ranks import World, in_slurm, world
+
+if TYPE_CHECKING:
+    from lightning.fabric.plugins.environments import ClusterEnvironment
 
 log = logging.getLogger("bipe")
 _GAIN = 1.1  # of bfloat16 products, so that they pay for the casts of autocast
@@ -172,3 +175,20 @@ def _cpu_name() -> str:
         return platform.processor()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+def cluster() -> Iterator["ClusterEnvironment"]:
+    """Yield how processes of a Slurm job find each other; Lightning must not requeue the job.
+
+    One task starts the processes of its devices by itself. Lightning requires
+    SLURM_NTASKS_PER_NODE, which `srun --ntasks 2` does not set.
+    """
+    from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
+
+    started = world()
+    if started is not None and started.by == "srun":
+        os.environ["SLURM_NTASKS_PER_NODE"] = str(started.local)
+        os.environ["SLURM_NNODES"] = str(started.nodes)
+        yield SLURMEnvironment(auto_requeue=False)
+    elif started is None and in_slurm():
+        yield LightningEnvironment()

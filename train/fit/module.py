@@ -12,7 +12,7 @@ whose kernels do not accept a plain tensor, need the wait; their gradients are d
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,11 +28,12 @@ from bipe.build import ALLOWED
 from bipe.encodings import Learned
 from bipe.encodings.base import Fed
 from bipe.encodings.retrofit import anneal
+from bipe.extension.lora import add_lora
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch
 from train.errors import RunError
-from train.fit.optim import Schedule, optimizer_of
+from train.fit.optim import Schedule, optimizer_of, with_rate
 from train.fit.parallel.sharded import Sharded
 from train.fit.watching.index_counts import IndexCounts
 from train.fit.watching.losses import StepLosses
@@ -66,6 +67,19 @@ class Training:
     allowed: tuple[str, ...] = ALLOWED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptation:
+    """What is trained of a model that was trained before, and how fast.
+
+    new: names of parameters that the checkpoint lacks. new_lr: factor on their learning rate.
+    lora: the keys of `add_lora`, beside which new parameters are trained whole; None: all weights.
+    """
+
+    new: Collection[str] = ()
+    new_lr: float = 1.0
+    lora: Mapping[str, Any] | None = None
+
+
 class TrainingDiverged(RunError):
     """The loss was not finite for too many steps in a row."""
 
@@ -74,8 +88,9 @@ class LMModule(lightning.LightningModule):
     """Trains a `Decoder` to predict the next token.
 
     weights: to start from; None: fresh ones. teacher: a model whose predictions are learned too,
-    and the weight of the divergence from them. sharded: leave the model without memory until the
-    devices are known; each then fills its own part (`Sharded`).
+    and the weight of the divergence from them. adaptation: what of the model is trained. sharded:
+    leave the model without memory until the devices are known; each then fills its own part
+    (`Sharded`).
     """
 
     def __init__(
@@ -85,6 +100,7 @@ class LMModule(lightning.LightningModule):
         *,
         weights: Mapping[str, Tensor] | None = None,
         teacher: tuple[Decoder, float] | None = None,
+        adaptation: Adaptation = Adaptation(),
         sharded: bool = False,
     ) -> None:
         super().__init__()
@@ -101,6 +117,9 @@ class LMModule(lightning.LightningModule):
             self.model.load_state_dict(weights)
         elif not sharded:
             self.model.init_weights(seed=training.seed)
+        self._adaptation = adaptation
+        if adaptation.lora is not None:
+            add_lora(self.model, **adaptation.lora, whole=adaptation.new, seed=training.seed)
         self.options = training
         self.indices = IndexCounts()
         self.skipped = SkippedSteps(patience=training.patience)
@@ -124,7 +143,11 @@ class LMModule(lightning.LightningModule):
                 block.compile()
 
     def configure_optimizers(self) -> Any:
-        optimizer = optimizer_of(self.options.optimizer, self.model.named_parameters())
+        named = [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
+        new = [p for name, p in named if name in self._adaptation.new]
+        optimizer = with_rate(
+            optimizer_of(self.options.optimizer, named), new, factor=self._adaptation.new_lr
+        )
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.options.schedule)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 

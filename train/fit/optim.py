@@ -6,7 +6,7 @@ A schedule is a factor on the learning rate: warm-up from 0, then its own shape,
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 import torch
@@ -91,14 +91,14 @@ class Together(torch.optim.Optimizer):
     """Several optimizers with different parameters, as one: their groups, state and steps."""
 
     def __init__(self, parts: list[torch.optim.Optimizer]) -> None:
-        self._parts: list[torch.optim.Optimizer] = []
+        self.parts: list[torch.optim.Optimizer] = []
         super().__init__([group for part in parts for group in part.param_groups], {})
-        self._parts = parts
+        self.parts = parts
         self._share()
 
     def _share(self) -> None:
         groups = iter(self.param_groups)
-        for part in self._parts:
+        for part in self.parts:
             part.param_groups = list(itertools.islice(groups, len(part.param_groups)))
             part.state = self.state
 
@@ -111,7 +111,7 @@ class Together(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for part in self._parts:
+        for part in self.parts:
             part.step()
         return loss
 
@@ -123,6 +123,29 @@ def optimizer_of(
     if "named" in inspect.signature(factory).parameters:
         return factory(named)
     return factory(parameter for _, parameter in named)
+
+
+def with_rate(
+    optimizer: torch.optim.Optimizer, parameters: Collection[nn.Parameter], *, factor: float
+) -> torch.optim.Optimizer:
+    """Return the optimizer with a factor on the learning rate of some parameters.
+
+    Their groups come behind the others: it is the first one's rate that is logged.
+    """
+    own = {id(parameter) for parameter in parameters}
+    if factor == 1 or not own:
+        return optimizer
+    if isinstance(optimizer, Together):
+        return Together([with_rate(part, parameters, factor=factor) for part in optimizer.parts])
+    moved = []
+    for group in optimizer.param_groups:
+        mine = [p for p in group["params"] if id(p) in own]
+        if mine:
+            group["params"] = [p for p in group["params"] if id(p) not in own]
+            moved.append({**group, "params": mine, "lr": factor * group["lr"]})
+    kept = [group for group in optimizer.param_groups if group["params"]]
+    optimizer.param_groups = kept + moved
+    return optimizer
 
 
 def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:

@@ -13,11 +13,6 @@ from typing import Any, Literal
 
 import lightning
 import torch
-from lightning.fabric.plugins.environments import (
-    ClusterEnvironment,
-    LightningEnvironment,
-    SLURMEnvironment,
-)
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger
@@ -26,6 +21,7 @@ from torch import Tensor
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.attention.context import refuse_shared
 from bipe.encodings import Flat, Learned
+from bipe.extension.lora import merged
 from train import stop
 from train.config import IfExists
 from train.data.rows.datamodule import LMDataModule
@@ -34,14 +30,14 @@ from train.fit import runs
 from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints
 from train.fit.entry import Entry, entered, find_entry, recorded_on_rank_0, starting_ranks
 from train.fit.handover import files_of_data, notes_of_data, notes_of_training, write_model
-from train.fit.machine import environment
-from train.fit.module import LMModule, Training
+from train.fit.machine import cluster, environment
+from train.fit.module import Adaptation, LMModule, Training
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.shards import Background
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.watching.tracking import Tracking
 from train.fit.watching.watch import Watch
-from train.ranks import in_slurm, world
+from train.ranks import world
 
 _LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (
@@ -61,13 +57,14 @@ _NOT_HERE = (
 class Start:
     """The model at the first step. weights: None for fresh ones. notes: for the written model.
 
-    teacher: see LMModule.
+    teacher, adaptation: see LMModule.
     """
 
     decoder: DecoderConfig
     weights: Mapping[str, Tensor] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     teacher: tuple[Decoder, float] | None = None
+    adaptation: Adaptation = field(default_factory=Adaptation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +106,9 @@ def train_model(
     watch = _watch(fit, folder=folder, config=config)
     trainer = make_trainer(fit, folder=folder, logger=watch.tracking)
     sharded = isinstance(trainer.strategy, Sharded)
-    if start.teacher is not None and (sharded or rows.context_parallel > 1):
-        raise ConfigError(
-            "extend.distill needs a whole second model on each device, and whole rows: set "
-            "trainer=ddp context_parallel=1, or extend.distill=0"
-        )
-    given: dict[str, Any] = {"weights": start.weights, "teacher": start.teacher}
+    _refuse_sharded(start, sharded=sharded, shared=rows.context_parallel > 1)
+    names = ("weights", "teacher", "adaptation")
+    given: dict[str, Any] = {name: getattr(start, name) for name in names}
     with as_config_error("model: "):
         module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
     _refuse_unfit(module, row_length=rows.row_length)
@@ -214,6 +208,16 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
         module.configure_optimizers()
 
 
+def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
+    if start.teacher is not None and (sharded or shared):
+        raise ConfigError(
+            "extend.distill needs a whole second model on each device, and whole rows: set "
+            "trainer=ddp context_parallel=1, or extend.distill=0"
+        )
+    if start.adaptation.lora is not None and sharded:
+        raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")
+
+
 def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
     """Raise ConfigError if devices cannot share rows as context_parallel says."""
     size, chunks = rows.context_parallel, 2 * rows.context_parallel
@@ -256,7 +260,7 @@ def _trained(
     trainer: lightning.Trainer, module: LMModule, rows: LMDataModule
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the trained weights and the notes of the training; every rank has to call it."""
-    return full_state(module.model), {
+    return merged(full_state(module.model)), {
         "row_length": rows.row_length,
         "positions": module.indices.summary(trainer.strategy.root_device),
         "tokens": rows.consumed_rows * rows.row_length,
@@ -292,7 +296,7 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
             ],
             logger=logger,
             log_every_n_steps=fit.log_every,
-            plugins=[AtomicCheckpointIO(background=background), *_cluster()],
+            plugins=[AtomicCheckpointIO(background=background), *cluster()],
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -307,21 +311,6 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
             "checkpoints=null"
         )
     return trainer
-
-
-def _cluster() -> Iterator[ClusterEnvironment]:
-    """Yield how processes of a Slurm job find each other; Lightning must not requeue the job.
-
-    One task starts the processes of its devices by itself. Lightning requires
-    SLURM_NTASKS_PER_NODE, which `srun --ntasks 2` does not set.
-    """
-    started = world()
-    if started is not None and started.by == "srun":
-        os.environ["SLURM_NTASKS_PER_NODE"] = str(started.local)
-        os.environ["SLURM_NNODES"] = str(started.nodes)
-        yield SLURMEnvironment(auto_requeue=False)
-    elif started is None and in_slurm():
-        yield LightningEnvironment()
 
 
 def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
