@@ -151,7 +151,7 @@ def _settings() -> dict[str, str]:
 
     text = ["# Settings", "", "Every key of `conf/config.yaml`: `bipe COMMAND KEY=VALUE`.", ""]
     for heading, block in help_pages._sections():
-        keys = help_pages._shown(block)
+        keys = help_pages.shown(block)
         if keys and heading not in help_pages._INTERNAL:
             text += [f"## {_escaped(heading)}", "", "| key | default | |", "|---|---|---|"]
             text += [_row(key) for key in keys] + [""]

@@ -22,7 +22,7 @@ from hydra.core.global_hydra import GlobalHydra
 from tests.test_rooms import COMMANDS
 from train.commands import segment
 from train.config import Config
-from train.launch import composition, start, sweeps
+from train.launch import composition, start, sweeps, typed
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -160,14 +160,14 @@ def composed(command, words):
     words = [
         word for word in words if word not in ("-m", "--plan", "--json", "statistics", "train")
     ]
-    words = composition.without_options(words)
+    words = typed.without_options(words)
     if command == "generate":
-        words = composition.prompted(words)
-    if command in composition.GO_ON:
+        words = typed.prompted(words)
+    if command in typed.GO_ON:
         words = composition.going_on(command, words)
     composition.register_resolvers()
-    start.refuse_bare(command, words)
-    words = [composition.opened(word) for word in words]
+    typed.refuse_bare(command, words)
+    words = [typed.opened(word) for word in words]
     trials = [tuple(words)]
     if many:
         with sweeps.composed_sweep(command, words) as made:

@@ -21,7 +21,8 @@ from train.data.rows.loader import RowLoader
 from train.disk.files import read_numbers
 from train.fit import runs
 from train.fit.module import LMModule
-from train.launch.composition import opened, register_resolvers, resolved, run_command
+from train.launch.composition import register_resolvers, resolved, run_command
+from train.launch.typed import opened
 
 TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 from safetensors import SafetensorError
 
 from bipe.__main__ import ROOMS
 from tests.train.studies import curve
 from train.cli import main
 from train.errors import ConfigError
-from train.launch.start import refuse_bare
+from train.launch.typed import opened, refuse_bare
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["there is no key", "no such key"]
@@ -297,7 +299,9 @@ def test_the_command_itself_fails_with_a_message_and_a_status(tmp_path):
     ("words", "meant"),
     [(["evaluate", "runs/mine"], "out=runs/mine"), (["extend", "steps=1", "runs/mine"],
       "checkpoint=runs/mine"), (["explain", "rope"], "encoding=rope"),
-     (["pretrain", "-m", "x"], "out=x"), (["doctor", "pretrain", "x"], "out=x")],
+     (["pretrain", "-m", "a/x"], "out=a/x"), (["doctor", "pretrain", "a/x"], "out=a/x"),
+     (["prepare", __file__], f"corpus=text corpus.sources.text.documents.path={__file__}"),
+     (["evaluate", "statistic"], "bipe evaluate statistics")],
 )  # fmt: skip
 def test_a_word_without_a_key_is_met_with_the_key(capsys, words, meant):
     assert main(words) == 2
@@ -311,3 +315,47 @@ def test_the_value_of_an_option_needs_no_key(words):
     refuse_bare("pretrain", ["~stretch", *words, "steps=1"])
     with pytest.raises(ConfigError, match=f"was: {words[1]!r}"):
         refuse_bare("pretrain", words[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["steps", "=", "3"], "KEY=VALUE has no spaces around =, was: 'steps'"),
+        (["steps=", "3"], "KEY=VALUE has no spaces around =, was: '3'"),
+        (["steps", "=3"], "KEY=VALUE has no spaces around =, was: 'steps'"),
+        (["-m", "encoding=rope,", "alibi"], "a list of values has no spaces: encoding=rope,alibi"),
+        (["--pln"], "pretrain: there is no option --pln; did you mean '--plan'?"),
+        (["--zzz"], "pretrain: there is no option --zzz; bipe pretrain --help lists the keys"),
+        (["lr=1"], "there is no key 'lr'; did you mean optimizer.lr?"),
+        (["encoding=rope,alibi"], "encoding=rope,alibi are several values: bipe COMMAND -m runs"),
+        (["optimizer.lr=0.1,1"], "one list is 'optimizer.lr=[0.1,1]'"),
+    ],
+)
+def test_a_word_that_is_mistyped_is_met_with_the_cure(refused, words, told):
+    assert told in refused("pretrain", *words, study=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.txt", "l'\xe9t\xe9, 1.txt", "x=y (2).txt", "[1] #&;~.txt", "$.txt"]
+)
+def test_a_path_is_read_as_it_is_typed(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / name).touch()
+    parser = OverridesParser.create()
+    for typed in (f"{tmp_path}/{name}", f"~/{name}"):
+        parsed = parser.parse_override(opened(f"evaluate.runs={typed}"))
+        assert OmegaConf.create({"x": parsed.value()}).x == f"{tmp_path}/{name}"
+
+
+@pytest.mark.parametrize(
+    "word", ["x.y=[a,b]", "x.y={a: 1}", "x.y=choice(a,b)", "x.y='a b'", "x=a,b"]
+)
+def test_what_hydra_reads_is_left_to_it(word):
+    assert opened(word).lstrip("+") == word
+
+
+@pytest.mark.parametrize(("value", "read"), [("a(b", ["a(b"]), ("\xe9,a=b", ["\xe9", "a=b"])])
+def test_a_value_that_hydra_cannot_read_is_quoted(value, read):
+    parsed = OverridesParser.create().parse_override(opened(f"x.y={value}"))
+    values = parsed.value().list if parsed.is_sweep_override() else [parsed.value()]
+    assert [str(getattr(each, "text", each)) for each in values] == read

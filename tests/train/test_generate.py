@@ -23,7 +23,7 @@ from train.cli import main
 from train.commands.generate import Screen, Stream, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.launch.composition import prompted, verbatim
+from train.launch.typed import prompted, verbatim
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 

@@ -6,7 +6,7 @@ import pytest
 
 from segmenters.code import parsed
 from train.cli import main
-from train.launch.composition import without_options
+from train.launch.typed import without_options
 
 
 @pytest.fixture

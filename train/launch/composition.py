@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError, RunError, nearest
+from train.launch.typed import GO_ON, full_names
 from train.ranks import rank
 
 if TYPE_CHECKING:
@@ -29,19 +30,15 @@ TRAINS = ("pretrain", "extend", "retrofit", "scrolls")  # write a run, with thei
 LAUNCHED = (*TRAINS, "evaluate")  # may be jobs of Slurm
 # The key of the runs that a command reads, if it is not checkpoint.
 _READS = {"evaluate": "evaluate.runs", "generate": "generate.run"}
-GO_ON = ("extend", "retrofit", "scrolls")  # start from a checkpoint, which decides the model
 # Set where HYDRA_FULL_ERROR=1 is ours and not the user's.
 SHORT_ERRORS = "BIPE_SHORT_ERRORS"
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
+_SEVERAL = re.compile(r"Ambiguous value for argument '([^']+)'")
 _MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
 _RESOLVES = re.compile(r"\$\{(?![\w.]+\})")
-# Options of Hydra that take the next word.
-_VALUED = ("--config-dir", "--config-name", "--config-path", "--cfg", "--package")
-_WITH_VALUE = [[option] for option in (*_VALUED, "-cd", "-cn", "-cp", "-c", "-p")]
-_NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 
 
 def run_command(command: str, config: Mapping[str, Any]) -> Any:
@@ -142,20 +139,6 @@ def resolved(command: str, config: DictConfig) -> dict[str, Any]:
     return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
 
 
-def opened(word: str) -> str:
-    """Return an override that sets a nested key whether or not the YAML contains it.
-
-    Hydra needs "++" for a key that the YAML lacks (check.py checks that it exists), and ~stretch
-    for stretch=null.
-    """
-    name, _, value = word.partition("=")
-    if value == "null":
-        defaults = resources.files("conf").joinpath("config.yaml").read_text()
-        if name in re.findall(r"^  - (\w+): null\b", defaults, re.MULTILINE):
-            return f"~{name}"
-    return f"++{word}" if _NESTED.match(word) else word
-
-
 def register_resolvers() -> None:
     """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
     from omegaconf import OmegaConf
@@ -174,47 +157,6 @@ def register_resolvers() -> None:
 
     for resolver in (head_width, half, run_name):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
-
-
-def without_options(words: list[str]) -> list[str]:
-    """Rewrite the options of `bipe prepare`, --dry-run and --limit N, as keys."""
-    made, rest = [], iter(words)
-    for word in rest:
-        name, given, value = word.partition("=")
-        if name == "--limit":
-            word = f"limit={value if given else next(rest, '')}"
-        made.append("dry_run=true" if word == "--dry-run" else word)
-    return made
-
-
-def prompted(words: list[str]) -> list[str]:
-    """Rewrite the words of `bipe generate`, RUN, --prompt TEXT and --file FILE, as keys.
-
-    A prompt is taken as it is typed, whatever Hydra's grammar would make of it.
-    """
-    if words[:1] == ["--config-file"]:  # whose overrides are of another grammar
-        return words
-    made: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, given, value = word.partition("=")
-        if name in ("--prompt", "--file"):
-            value = value if given else next(rest, "")
-            if not value:
-                raise ConfigError(f"{name} needs {'a text' if name == '--prompt' else 'a file'}")
-            word = f"generate.{name[2:]}={verbatim(value)}"
-        elif name == "generate.prompt" and not re.fullmatch(r"null|'.*'|\".*\"", value, re.DOTALL):
-            word = f"{name}={verbatim(value)}"
-        elif not given and not word.startswith(("-", "~")) and made[-1:] not in _WITH_VALUE:
-            word = f"generate.run={verbatim(word)}"
-        made.append(word)
-    return made
-
-
-def verbatim(text: str) -> str:
-    """Quote a text so that Hydra and OmegaConf read back just that text."""
-    text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
 
 
 def going_on(command: str, words: list[str]) -> list[str]:
@@ -322,8 +264,14 @@ def explained(error: Exception) -> str:
             )
         from train.config import Config
 
-        known = [*Config.__slots__, "experiment"]
-        return f"there is no key {unknown[1]!r}; {nearest(unknown[1], known)}"
+        said = nearest(unknown[1], [*Config.__slots__, "experiment"])
+        if not said.startswith("did") and (full := full_names(unknown[1])):
+            said = f"did you mean {' or '.join(full)}?"
+        return f"there is no key {unknown[1]!r}; {said}"
+    if several := _SEVERAL.match(text):
+        key, values = several[1].lstrip("+").split("=", 1)
+        listed = f"one list is '{key}=[{values}]'"
+        return f"{key}={values} are several values: bipe COMMAND -m runs each; {listed}"
     text = text.partition("\nConfig search path")[0].strip()
     if missing := _MISSING.search(text):
         known = sorted(text.partition("Available options")[2].split()[2:])

@@ -161,12 +161,12 @@ def help_page(command: str, words: Sequence[str]) -> str:
 
 
 def _page(command: str, page: Page) -> str:
-    shown = "evaluate statistics" if command == "statistics" else command
-    lines = [f"bipe {shown}: {page.does}", "", *(f"  {line}" for line in page.examples), ""]
+    title = "evaluate statistics" if command == "statistics" else command
+    lines = [f"bipe {title}: {page.does}", "", *(f"  {line}" for line in page.examples), ""]
     lines.append("Keys (KEY=VALUE) and their defaults:")
     for heading, block in _sections():
         if heading.startswith(page.sections):
-            shown_keys = (key for key in _shown(block) if key.split(":")[0] not in page.leave_out)
+            shown_keys = (key for key in shown(block) if key.split(":")[0] not in page.leave_out)
             lines += [f"  {_cut(key, 2)}" for key in shown_keys]
     if page.groups:
         listed = ", ".join(f"{name} ({len(options(name))})" for name in page.groups)
@@ -183,7 +183,7 @@ def _group(name: str) -> str:
         comments = (line[2:] for line in text if line.startswith("# ") and "@package" not in line)
         lines.append(_cut(f"  {option:<18}  {next(comments, '')}".rstrip()))
     default = dict(_DEFAULT.findall("\n".join(_config()))).get(name, "")
-    own = [key for key in _shown(options(name).get(default, [])) if not key.startswith("_")]
+    own = [key for key in shown(options(name).get(default, [])) if not key.startswith("_")]
     if own:
         lines += ["", f"Keys of {name}={default}:", *(_cut(f"  {name}.{key}") for key in own)]
     return "\n".join(lines)
@@ -195,7 +195,7 @@ def keys() -> list[str]:
 
 
 def _lines() -> list[str]:
-    return [line for _, block in _sections() for line in _shown(block)]
+    return [line for _, block in _sections() for line in shown(block)]
 
 
 def _config() -> list[str]:
@@ -212,7 +212,7 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
             yield lines[0].partition(":")[0], lines
 
 
-def _shown(lines: Sequence[str]) -> list[str]:
+def shown(lines: Sequence[str]) -> list[str]:
     """Return keys with full names, one per line, from lines of YAML."""
     made: list[str] = []
     path: list[str] = []

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from train.errors import ConfigError, RunError, UserError, nearest
 from train.launch.composition import (
-    GO_ON,
     LAUNCHED,
     TRAINS,
     asks_for_job,
@@ -26,26 +25,26 @@ from train.launch.composition import (
     going_on,
     log_to_stderr,
     of_command_line,
-    opened,
-    prompted,
     reach_own,
     register_resolvers,
     resolved,
     run_command,
     run_composed,
+)
+from train.launch.typed import (
+    CONFIG_FOLDER,
+    GO_ON,
+    MANY,
+    PLANS,
+    is_override,
+    opened,
+    prompted,
+    refuse_bare,
     without_options,
 )
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-_MANY = ("-m", "--multirun")
-_CONFIG_FOLDER = ("--config-dir", "-cd")
-# Options of Hydra and ours that the next word belongs to.
-_VALUED = (
-    *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn"),
-    *(*_CONFIG_FOLDER, "--info", "-i", "--experimental-rerun", "--config-file"),
-)
 
 
 def compose_and_run(command: str, words: list[str]) -> int:
@@ -74,12 +73,12 @@ def compose_and_run(command: str, words: list[str]) -> int:
         return 0
     if plan is not None:
         return _run_one(words, plan)
-    options = [word for word in words if not _is_override(word)]
-    if options and set(options) <= set(_MANY):
+    options = [word for word in words if not is_override(word)]
+    if options and set(options) <= set(MANY):
         from train.launch.sweeps import sweep
 
         try:
-            return sweep(command, [opened(word) for word in words if word not in _MANY])
+            return sweep(command, [opened(word) for word in words if word not in MANY])
         except ValueError as error:  # from Hydra
             raise _as_config_error(error) from error
     return _run_one(words, lambda config: _submit_or_run(command, config, words, typed))
@@ -104,7 +103,7 @@ def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
 
     before = sys.argv
     # Options first: argparse does not accept overrides on both sides of an option.
-    sys.argv = [before[0], *map(opened, sorted(words, key=_is_override))]
+    sys.argv = [before[0], *map(opened, sorted(words, key=is_override))]
     try:
         hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
     except ValueError as error:  # from Hydra: errors of a command are in `faults`
@@ -119,7 +118,7 @@ def _run_one(words: Sequence[str], run: Callable[[DictConfig], Any]) -> int:
 def _config_folder(words: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the folder of --config-dir, and the words without it."""
     for at, (option, given, value) in enumerate(word.partition("=") for word in words):
-        if option in _CONFIG_FOLDER:
+        if option in CONFIG_FOLDER:
             value, *rest = [value, *words[at + 1 :]] if given else [*words[at + 1 :], ""]
             if not value or not Path(value).is_dir():
                 raise ConfigError(f"{option} must name a folder, was: {value or 'nothing'}")
@@ -142,21 +141,6 @@ def _as_config_error(error: ValueError) -> ValueError:
     """Return Hydra's ValueErrors as what they are, faults of the words."""
     ours = type(error) is not ValueError
     return error if ours else ConfigError(str(error))
-
-
-def _is_override(word: str) -> bool:
-    return not word.startswith("-") and ("=" in word or word.startswith("~"))
-
-
-def refuse_bare(command: str, words: Sequence[str]) -> None:
-    """Refuse a word that is neither an option, nor its value, nor KEY=VALUE."""
-    for before, word in zip(["", *words], words, strict=False):
-        if not (word.startswith("-") or before in _VALUED or _is_override(word)):
-            keys = dict.fromkeys(GO_ON, "checkpoint") | {"explain": "encoding"}
-            raise ConfigError(
-                f"{command} takes KEY=VALUE, was: {word!r}; did you mean "
-                f"{keys.get(command, 'out')}={word}? bipe {command} --help lists the keys"
-            )
 
 
 LENGTHS = (128, 512, 2048, 8192)
@@ -264,7 +248,7 @@ def _composed(command: str, words: list[str]) -> Any:
     return Config.from_config(plain)
 
 
-OPTION, AS_JSON = "--plan", "--json"
+OPTION, AS_JSON = PLANS
 
 
 def without_plan(

@@ -12,7 +12,8 @@ from tests.train.test_entry import content
 from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
-from train.launch.composition import opened, register_resolvers, resolved, run_command
+from train.launch.composition import register_resolvers, resolved, run_command
+from train.launch.typed import opened
 from train.tasks.scrolls.decoding import Prediction, PredictionJournal
 
 TASK = (
