@@ -34,6 +34,7 @@ from train.evals.rows import FILE, Journal
 
 RESULTS = Path(__file__).parent / "results" / "compositions_cpu.json"
 CONF = Path(__file__).parents[1] / "conf" / "encoding"
+PRECISION = "bf16-mixed"
 DOCUMENTS, LENGTHS = 8, [1, 16]
 SEEDS = 3  # for an interval of ratios
 Result = dict[str, Any]
@@ -43,6 +44,11 @@ Cell = tuple[str, str]  # source, length
 def one(name: str, **options: Any) -> DictConfig | ListConfig:
     """Return an encoding of conf/encoding with other options."""
     return OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), options)
+
+
+def named(name: str) -> dict[str, Any]:
+    """Return an encoding of conf/encoding as it is, with what it takes from others."""
+    return {"defaults": [name, "_self_"]}
 
 
 def flat(encoding: Any) -> dict[str, Any]:
@@ -84,9 +90,34 @@ FLAT: Mapping[str, Any] = {
     "FoX + partial RoPE": chain(flat(FOX), flat(PARTIAL)),
     "FoX + ALiBi + partial RoPE": chain(flat(FOX), flat(ALIBI), flat(PARTIAL)),
     "FoX + KERPLE": chain(flat(FOX), flat(KERPLE)),
+    "T5": named("t5"),
+    "FIRE": named("fire"),
+    "Sandwich": named("sandwich"),
+    "KERPLE, power": named("kerple_power"),
+    "XPOS": named("xpos"),
+    "PoPE": named("pope"),
+    "TUPE": named("tupe"),
+    "p-RoPE": named("p_rope"),
+    "RoPE, a quarter of the head": named("rope_partial"),
+    "RoPE, none in every fourth layer": named("rnope"),
+    "SWAN": named("swan"),
+    "PermuteFormer": named("permuteformer"),
+    "no encoding": named("nope"),
+    "learned table": named("learned"),
+    "sinusoidal": named("sinusoidal"),
+    "complex-order": named("complex_order"),
+    "CoPE": named("cope"),
+    "Shaw": named("shaw"),
+    "Transformer-XL": named("transformer_xl"),
+    "TENER": named("tener"),
+    "XLNet": named("xlnet"),
+    "DeBERTa": named("deberta"),
 }
 BILEVEL: Mapping[str, Any] = {
     "BiPE-RoPE": segments(ROPE, LEARNED),
+    "RoPE below, BiPE-RoPE above": named("flat_below"),
+    "RoPE on both levels": named("bilevel_rope"),
+    "HiRoPE": named("hirope"),
     "BiPE-ALiBi": segments(one("alibi", multiplier=96.0), LEARNED),
     "segments ALiBi x8": segments(ALIBI_8),
     "ALiBi + segments ALiBi x2": chain(flat(ALIBI), segments(one("alibi", multiplier=2.0))),
@@ -164,7 +195,8 @@ def trained(name: str, seed: int, lr: float, folder: Path) -> Result:
     if not (folder / "data").exists():
         call("prepare", *study)
     call("pretrain", "--config-dir", str(folder / "conf"), *study, f"encoding={run}",
-         f"name={run}", f"seed={seed}", f"optimizer.lr={lr}")  # fmt: skip
+         f"name={run}", f"seed={seed}", f"optimizer.lr={lr}",
+         f"trainer.precision={PRECISION}")  # fmt: skip
     at = folder / run
     call("evaluate", *study, f"evaluate.runs={at}", "evaluate.probes=[]",
          f"evaluate.lengths={LENGTHS}", f"evaluate.documents={DOCUMENTS}")  # fmt: skip
@@ -173,7 +205,14 @@ def trained(name: str, seed: int, lr: float, folder: Path) -> Result:
         if row.measure == "perplexity" and row.value is not None:
             found.setdefault(row.source, {})[str(row.length)] = round(row.value, 4)
     shutil.rmtree(at)
-    return {"name": name, "seed": seed, "lr": lr, "perplexity": found, **machine()}
+    return {
+        "name": name,
+        "seed": seed,
+        "lr": lr,
+        "perplexity": found,
+        "precision": PRECISION,
+        **machine(),
+    }
 
 
 def results(file: Path = RESULTS) -> list[Result]:
