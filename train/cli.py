@@ -17,24 +17,24 @@ from train.launch.composition import SHORT_ERRORS, explained
 from train.ranks import rank
 
 COMMANDS = {
-    "prepare": "documents -> segments -> tokens and marks on disk, once",
+    "prepare": "segment and tokenize documents, and write tokens and marks to disk",
     "pretrain": "train a model on prepared data; resumes exactly",
-    "extend": "stretch a trained model, and train it on longer rows; resumes exactly",
-    "retrofit": "teach segments to a trained model of RoPE; resumes exactly",
-    "scrolls": "fine-tune on a task of long documents, decode, and score",
-    "evaluate": "perplexity against length, and passkey retrieval",
-    "generate": "write on behind a prompt, as it comes; segments are followed",
-    "report": "one HTML page of curves, with the numbers as CSV and JSON",
-    "verify": "check every byte of prepared data; names the file and the bytes of each fault",
-    "export": "prepared data as Megatron's .bin and .idx, or as Parquet",
-    "convert": "a run as a folder of transformers, or such a folder as a run",
-    "lm-eval": "the tasks of lm-evaluation-harness; results into our rows",
-    "tokenizer": "train: make a tokenizer of a corpus, to be used elsewhere",
-    "doctor": "what this machine has, and whether a study can run on it; the cure for each",
-    "status": "what runs and prepared data are doing, and what the same command would do; --json",
-    "explain": "an encoding: formula, hooks, cost, attention path, curves; --svg, --page",
-    "completion": "bash, zsh or fish: a script that lets Tab complete commands and keys",
-    "segment": "show a file with its segments, in colours; --html, --json, --stats",
+    "extend": "extend the context of a trained model; resumes exactly",
+    "retrofit": "add segments to a trained RoPE model; resumes exactly",
+    "scrolls": "fine-tune on a long-document task, decode, and score",
+    "evaluate": "measure perplexity at several lengths, and passkey retrieval",
+    "generate": "continue a prompt with a trained model",
+    "report": "write an HTML report with curves and tables, and the numbers as CSV and JSON",
+    "verify": "check every byte of prepared data",
+    "export": "convert prepared data to Megatron or Parquet",
+    "convert": "convert a run to Hugging Face transformers, or back",
+    "lm-eval": "run tasks of lm-evaluation-harness",
+    "tokenizer": "train a tokenizer on a corpus",
+    "doctor": "check whether this machine can run a study, and how to fix what is missing",
+    "status": "show the state of runs and prepared data",
+    "explain": "describe an encoding: formula, hooks, cost, attention path, curves",
+    "completion": "print a script for Tab completion in bash, zsh or fish",
+    "segment": "show a file with its segments in colour",
 }
 # Commands with options of their own and no configuration, and their modules.
 _PLAIN = {name: name for name in ("verify", "export", "segment")}
@@ -132,28 +132,31 @@ def _usage() -> str:
 
 {commands}
 
-  bipe COMMAND key=value ...     set anything in conf/ (encoding=bipe_rope steps=500)
-  bipe COMMAND --cfg job         show the composed configuration and stop
-  bipe prepare --dry-run         what would be done; --limit N: documents per source
-  bipe pretrain -m encoding=rope,bipe_rope    one run for each
+Options of most commands:
+  bipe COMMAND --help            its examples and keys; --help KEY, --help GROUP, --help all
+  bipe COMMAND key=value ...     set any key of conf/ (encoding=bipe_rope steps=500)
+  bipe COMMAND --cfg job         print the composed configuration and exit
+  bipe COMMAND --config-file FILE [key=value ...]    start from the config.yaml of a run
+
+Examples:
+  bipe prepare --dry-run         show what would be done; --limit N: documents per source
+  bipe pretrain --plan           memory, work, days and disk space of a run, before it starts
+  bipe pretrain -m encoding=rope,bipe_rope    one run per value
   bipe extend checkpoint=RUN stretch=yarn stretch.factor=16 row_length=4096
   bipe retrofit checkpoint=RUN stretch=gated    or homotopy, swap, split
   bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN    or validate=FILE
-  bipe generate RUN --prompt TEXT    or --file FILE, or the prompt on the standard input
-  bipe pretrain --plan           memory, work, days and disk of a run, before it runs
-  bipe status [FOLDER ...]       runs and data in a folder, or in runs/
-  bipe COMMAND --help            its examples and keys; --help KEY, --help GROUP, --help all
-  bipe doctor pretrain key=value ...    can this study run on this machine?
-  bipe explain encoding=bipe_alibi --lengths 512,8192 --page FILE.html
-  bipe segment FILE --stats      takes options instead of keys
-  bipe evaluate statistics out=DIR     segments against length, without a model
+  bipe evaluate statistics out=DIR     segment statistics, without a model
+  bipe generate RUN --prompt TEXT    or --file FILE, or the prompt on standard input
   bipe verify DIR                exit status 1 if there are faults
   bipe export DIR format=megatron out=FOLDER
-  bipe convert RUN to=hf out=FOLDER    and to=bipe the other way
+  bipe convert RUN to=hf out=FOLDER    or back, with to=bipe
   bipe lm-eval RUN --tasks hellaswag,piqa --batch_size 8
-  bipe COMMAND --config-file FILE [key=value ...]    a run's own config.yaml
+  bipe doctor pretrain key=value ...    can this machine run this study?
+  bipe status [FOLDER ...]       runs and data in a folder; default: runs
+  bipe explain encoding=bipe_alibi --lengths 512,8192 --page FILE.html
+  bipe segment FILE --stats
 
-HYDRA_FULL_ERROR=1 shows whole tracebacks."""
+Set HYDRA_FULL_ERROR=1 to show full tracebacks."""
 
 
 if __name__ == "__main__":

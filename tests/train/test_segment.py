@@ -308,7 +308,7 @@ def test_folders_are_tables(file, capfd):
     assert rows[0] == ["document", "segments", "words/segment", "by"]
     assert [row[-1] for row in rows[1:3]] == ["default", "c.py"]
     assert ["all", "2", "4", "2.2"] in rows and "hidden" not in shown.out
-    assert "1 file is no text" in shown.err
+    assert "1 file is not text" in shown.err
     assert main(["segment", str(file.parent), "--json"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert [json.loads(line)["segmenter"] for line in lines] == ["prose", "code (python)"]

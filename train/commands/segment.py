@@ -1,12 +1,13 @@
-"""`bipe segment FILE...`: documents with their segments, in colours, as HTML, JSON or statistics.
+"""`bipe segment FILE...`: show documents with their segments, in colour, as HTML, JSON or numbers.
 
 A segmenter is named by its file in conf/segmenter, by its class in words, or as `yours.Pauses`, a
-class of one's own that Python finds here, with parameters after a colon: `stride:length=100`,
-`lines:granularity=logical,language=python`, `matched:of=lines`. Rows of JSON lines and Parquet, and
-with --text-key of tables, are documents.
-Without a name it depends on the kind of each document, as in `bipe prepare segmenter=auto`; what
-decided is printed. A file that cannot be shown (missing, binary) gives one line, and the next is
-read. Needs neither a model nor a configuration, and imports no torch, Hydra or spaCy.
+class of your own that Python can import, with parameters after a colon: `stride:length=100`,
+`lines:granularity=logical,language=python`, `matched:of=lines`. Each row of JSON lines, Parquet
+and, with --text-key, CSV is a document.
+By default the segmenter depends on the kind of each document, as in `bipe prepare segmenter=auto`;
+the reason is printed. A file that cannot be shown (missing, binary) is reported in one line, and
+the next one is read. Needs neither a model nor a configuration, and imports no torch, Hydra or
+spaCy.
 """
 
 from __future__ import annotations
@@ -63,25 +64,33 @@ def main(words: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="bipe segment", description="Show documents with their segments.")
+    parser = _Parser(prog="bipe segment", description="Show the segments of documents.")
     add = parser.add_argument
-    add("files", metavar="FILE", nargs="+", help="text in UTF-8, a folder, or - (standard input)")
-    add("--text-key", metavar="FIELD", help="of the rows of .jsonl, .parquet, .csv with the text")
+    add("files", metavar="FILE", nargs="+", help="UTF-8 text, a folder, or - (standard input)")
+    add(
+        "--text-key",
+        metavar="FIELD",
+        help="field with the text, for rows of .jsonl, .parquet, .csv",
+    )
     names = ", ".join(registry.SEGMENTERS)
-    asked = f"one of {names}, or a class of yours: MODULE.CLASS"
+    asked = f"one of {names}, or a class of your own: MODULE.CLASS"
     add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=asked)
-    beside = "draw a second segmenter beside the first, and mark where they differ (with --html)"
+    beside = "compare with a second segmenter, and mark where they differ (with --html)"
     add("--beside", metavar="NAME[:KEY=VALUE,...]", help=beside)
-    add("--kind", metavar="KIND", help="what the documents are: prose, code, proof, markdown, ...")
-    add("--language", metavar="NAME", help="the programming language of the documents")
-    add("--levels", metavar="N or NAMES", help="levels to show: 2, or as in sentence,paragraph")
-    longest = "split segments of more characters, or as in '128 tokens', at the next lower level"
+    add("--kind", metavar="KIND", help="kind of the documents: prose, code, proof, markdown, ...")
+    add("--language", metavar="NAME", help="programming language of the documents")
+    add(
+        "--levels",
+        metavar="N or NAMES",
+        help="levels to show, by number (2) or name (sentence,paragraph)",
+    )
+    longest = "split longer segments at the next lower level: characters, or '128 tokens'"
     add("--longest", metavar="N", help=longest)
-    add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens by")
-    add("--html", metavar="OUT", type=Path, help="write a page of HTML")
+    add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens with")
+    add("--html", metavar="OUT", type=Path, help="write an HTML page")
     add("--json", action="store_true", help="print cuts and statistics, one document per line")
     add("--stats", action="store_true", help="print lengths, a histogram and separators")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="of the terminal")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="use colours")
     return parser
 
 
@@ -193,7 +202,7 @@ class _Run:
                 _warn(f"{counted(self.rules[rule], 'character')}: {rule}; {help}")
         if skipped:
             verb = "is" if skipped == 1 else "are"
-            print(f"bipe: segment: {counted(skipped, 'file')} {verb} no text", file=sys.stderr)
+            print(f"bipe: segment: {counted(skipped, 'file')} {verb} not text", file=sys.stderr)
         return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, document: Document, in_folder: bool) -> None:

@@ -22,7 +22,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="bipe verify", description="Check every byte of prepared data and list all faults."
     )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what bipe prepare wrote")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="prepared data")
     folder: Path = parser.parse_args(words).folder
     if not folder.is_dir():
         print(f"bipe: verify: {folder}: there is no such folder", file=sys.stderr)

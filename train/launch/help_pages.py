@@ -1,7 +1,7 @@
-"""The help page of a command, made of conf/ as it is: `bipe pretrain --help`, `--help rows`.
+"""The help page of a command, generated from conf/: `bipe pretrain --help`, `--help rows`.
 
-Keys and what is said of them are the lines of conf/config.yaml, section by section; groups are
-the folders of conf. No YAML is parsed and nothing heavy imported, so that help is instant.
+Keys and their descriptions are the lines of conf/config.yaml, section by section; groups are the
+folders of conf. No YAML is parsed and nothing heavy is imported, so that help is instant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WIDTH = 110  # columns, where the terminal has them
 _KEY = re.compile(r"( *)(\w+):(?: +(.*?))?(?: +# (.*))?")
 _DEFAULT = re.compile(r"^  - (\w+): (\w+)", re.MULTILINE)
 _INTERNAL = ("defaults", "hydra")
-_FILES, _PREPARE, _TRAIN = "Where files go", "How data is prepared", "Training"
+_FILES, _PREPARE, _TRAIN = "Output folders", "Preparing data", "Training"
 # Groups that train a model, whichever command does it.
 _TRAINING = ("model", "encoding", "rows", "optimizer", "schedule", "positions")
 _RUNNING = ("trainer", "logger", "callbacks", "launch", "experiment")
@@ -28,9 +28,9 @@ _RUNNING = ("trainer", "logger", "callbacks", "launch", "experiment")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is known of a command beside conf/: sections of config.yaml by how their comments start.
+    """The part of a help page that is not in conf/; sections are named by how their comments start.
 
-    leave_out: keys of these sections for which there is no room; `--help all` has them.
+    leave_out: keys of these sections that the page has no room for; `--help all` has them.
     """
 
     does: str
@@ -47,7 +47,7 @@ _EXTENDING: dict[str, Any] = {
 }
 PAGES = {
     "prepare": Page(
-        "Cut documents into segments, tokenize them, and write tokens and marks as shards.",
+        "Segment and tokenize documents, and write tokens and marks as shards.",
         (
             "bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine",
             "bipe prepare corpus=jsonl corpus.sources.text.documents.path=FILE --dry-run",
@@ -57,45 +57,45 @@ PAGES = {
         ("corpus", "segmenter", "tokenizer", "engine", "experiment"),
     ),
     "pretrain": Page(
-        "Train a model on prepared data. The same command resumes where it was interrupted.",
+        "Train a model on prepared data. Repeat the command to resume an interrupted run.",
         (
             "bipe pretrain out=runs/mine encoding=bipe_rope steps=2000",
-            "bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # a run for each",
+            "bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # one run each",
             "bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, disk",
         ),
         (_FILES, _TRAIN),
         (*_TRAINING, *_RUNNING),
     ),
     "extend": Page(
-        "Stretch a trained model beyond its length, and train it on longer rows.",
+        "Extend the context of a trained model: stretch its encoding, train on longer rows.",
         (
             "bipe extend checkpoint=runs/mine/bipe_rope out=runs/mine stretch=yarn row_length=4096",
             "bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training",
-            "bipe extend checkpoint=RUN out=OUT row_length=2048              # only longer rows",
+            "bipe extend checkpoint=RUN out=OUT row_length=2048              # longer rows alone",
         ),
         **_EXTENDING,
     ),
     "retrofit": Page(
-        "Teach segments to a trained model of flat RoPE.",
+        "Add segments to a trained RoPE model, and train it further.",
         (
             "bipe retrofit checkpoint=runs/mine/rope out=runs/mine stretch=gated",
-            "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # beside a control",
+            "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # with a control",
             "bipe retrofit checkpoint=RUN out=OUT stretch=split steps=0       # without training",
         ),
         **_EXTENDING,
     ),
     "scrolls": Page(
-        "Fine-tune a model on a task of long documents, decode the task, and score it.",
+        "Fine-tune a model on a long-document task, decode, and score the outputs.",
         (
             "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls",
-            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # decode as it is",
+            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # without training",
             "bipe scrolls validate=predictions.json task=qmsum path=qmsum.zip",
         ),
         (_FILES, "bipe scrolls"),
         ("task", "stretch", "rows", "optimizer", "schedule", *_RUNNING),
     ),
     "evaluate": Page(
-        "Measure perplexity against length, and retrieval; measurements that exist are kept.",
+        "Measure perplexity at several lengths, and retrieval. Earlier results are kept.",
         (
             "bipe evaluate out=runs/mine",
             "bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]",
@@ -105,12 +105,12 @@ PAGES = {
         ("sweep", "trainer", "launch", "experiment"),
     ),
     "statistics": Page(
-        "Count segments against the length of documents; needs no model.",
+        "Measure how segments relate to document length; needs no model.",
         ("bipe evaluate statistics out=runs/mine",),
         (_FILES, "bipe evaluate statistics"),
     ),
     "generate": Page(
-        "Continue a prompt. The prompt may be any text; without one, standard input is read.",
+        "Continue a prompt with a trained model. The default prompt is standard input.",
         (
             "bipe generate runs/mine/bipe_rope --prompt 'It was'",
             "bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0",
@@ -120,7 +120,7 @@ PAGES = {
         leave_out=("name", "if_exists"),
     ),
     "report": Page(
-        "Write one HTML page of curves and tables, with the numbers as CSV and JSON.",
+        "Write an HTML report with curves and tables, and the numbers as CSV and JSON.",
         (
             "bipe report out=runs/mine",
             "bipe report report.runs=[runs/a,runs/b] report.out=runs/both",
@@ -129,7 +129,7 @@ PAGES = {
         leave_out=("data", "name", "if_exists"),
     ),
     "tokenizer": Page(
-        "Train a tokenizer on a corpus, to be used elsewhere: bipe tokenizer train.",
+        "Train a tokenizer on a corpus, for use elsewhere.",
         ("bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER",),
         (_FILES, _PREPARE),
         ("corpus", "tokenizer"),
@@ -155,7 +155,7 @@ def help_page(command: str, words: Sequence[str]) -> str:
     lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
     if not lines:
         said = nearest(topic, {"all", *groups(), *keys()})
-        cure = said if said.startswith("did") else "--help all shows all of them"
+        cure = said if said.startswith("did") else "--help all lists them"
         raise ConfigError(f"--help {topic}: there is no such key or group; {cure}")
     return "\n".join(lines)
 
@@ -170,10 +170,10 @@ def _page(command: str, page: Page) -> str:
             lines += [f"  {_cut(key, 2)}" for key in shown_keys]
     if page.groups:
         listed = ", ".join(f"{name} ({len(options(name))})" for name in page.groups)
-        text = f"Groups (GROUP=OPTION) and how many options each has: {listed}"
+        text = f"Groups (GROUP=OPTION) and their number of options: {listed}"
         lines += ["", *textwrap.wrap(text, _width(), subsequent_indent="  ")]
     topic = page.groups[0] if page.groups else "out"
-    return "\n".join([*lines, f"--help {topic} explains one, --help all everything."])
+    return "\n".join([*lines, f"--help {topic} explains one of them, --help all lists everything."])
 
 
 def _group(name: str) -> str:

@@ -1,11 +1,11 @@
-"""`bipe doctor [COMMAND key=value ...]`: what this machine has, and whether a study can run on it.
+"""`bipe doctor [COMMAND key=value ...]`: check this machine, and whether it can run a study.
 
-    bipe doctor                                         the machine
-    bipe doctor scrolls task=qmsum checkpoint=RUN       and what that study needs
-    bipe doctor --ranks 4                               and how fast 4 processes reach each other
-    torchrun --nproc-per-node 8 -m train.cli doctor     the same between those processes
+    bipe doctor                                         check the machine
+    bipe doctor scrolls task=qmsum checkpoint=RUN       also check what this study needs
+    bipe doctor --ranks 4                               also measure the links between 4 processes
+    torchrun --nproc-per-node 8 -m train.cli doctor     measure the links between these processes
 
-One line per check: ok, warn or fail, with the cure. Exit status: 0, or 1 if a check fails.
+Prints one line per check (ok, warn, fail) and how to fix it. Exit status 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ def options(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="bipe doctor", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--ranks", type=int, metavar="N", help="processes whose links to measure")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--ranks", type=int, metavar="N", help="measure the links between N processes"
+    )
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     return parser.parse_known_args(list(words))
 
 
@@ -110,11 +112,11 @@ def _devices() -> Finding:
         text = ", ".join(f"{one.name} ({one.total_memory / 1e9:.0f} GB)" for one in each)
         return Finding(name="devices", status="ok", text=f"{text}; CUDA {torch.version.cuda}")
     if shutil.which("nvidia-smi") is None:
-        return Finding(name="devices", status="ok", text="no GPU; trainings run on the CPU")
+        return Finding(name="devices", status="ok", text="no GPU; training runs on the CPU")
     if torch.version.cuda is None:
-        text, cure = "there is a GPU, and this torch is built without CUDA", "pip install torch"
+        text, cure = "there is a GPU, but this torch was built without CUDA", "pip install torch"
     else:
-        text = f"there is a GPU, and torch (CUDA {torch.version.cuda}) cannot use it"
+        text = f"there is a GPU, but torch (CUDA {torch.version.cuda}) cannot use it"
         cure = "nvidia-smi  # compare the driver with that CUDA version"
     return Finding(name="devices", status="warn", text=text, cure=cure)
 
@@ -135,7 +137,7 @@ def _precision() -> Finding:
     full, half = product_rates(device=device, anew=True)
     chosen = fast_precision()
     text = (
-        f"{full / 1e9:,.0f} GFLOP/s in float32, {half / 1e9:,.0f} in bfloat16; trainings take "
+        f"{full / 1e9:,.0f} GFLOP/s in float32, {half / 1e9:,.0f} in bfloat16; training uses "
         f"{chosen}"
     )
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
@@ -160,13 +162,17 @@ def disk(name: str, folder: Path) -> Finding:
             os.fsync(file.fileno())
             speed = _WRITTEN * _MEGABYTE / (time.perf_counter() - begin)
     except OSError as fault:
-        cure = "export TMPDIR=FOLDER" if name == "TMPDIR" else "set out=FOLDER, where you may write"
+        cure = (
+            "export TMPDIR=FOLDER"
+            if name == "TMPDIR"
+            else "set out=FOLDER to a folder that you can write to"
+        )
         text = f"{place} cannot be written: {fault.strerror or fault}"
         return Finding(name=name, status="fail", text=text, cure=cure)
-    text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s written and flushed"
+    text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s when writing"
     cure = ""
     if free < _LITTLE:
-        cure = "free space, or set another folder (out=FOLDER, TMPDIR)"
+        cure = "free some space, or set another folder (out=FOLDER, TMPDIR)"
     elif speed < _SLOW:
         cure = "use a local disk, or raise checkpoint_every"
     return Finding(name=name, status="warn" if cure else "ok", text=text, cure=cure)
@@ -174,8 +180,8 @@ def disk(name: str, folder: Path) -> Finding:
 
 def _wandb() -> Finding:
     if has_wandb_key():
-        return Finding(name="wandb", status="ok", text="a key is there: logger=wandb is online")
-    text = "no key: logger=wandb keeps its runs offline"
+        return Finding(name="wandb", status="ok", text="there is a key: logger=wandb works online")
+    text = "there is no key: logger=wandb works offline"
     return Finding(name="wandb", status="ok", text=text, cure="wandb login")
 
 
@@ -186,13 +192,13 @@ def _links(ranks: int | None) -> Iterator[Finding]:
     try:
         links = measure_here(ranks or 1) if started is None else measure_started(started)
     except RunError as fault:
-        cure = "export GLOO_SOCKET_IFNAME=lo, or the name of the network between the machines"
+        cure = "export GLOO_SOCKET_IFNAME=lo, or the name of the network interface between nodes"
         yield Finding(name="links", status="fail", text=str(fault), cure=cure)
         return
     if links is not None:
         text = (
-            f"{links.ranks} processes by {links.backend}: {links.seconds * 1e6:,.0f} us per "
-            f"all-reduce of one number, {links.bytes_per_second / 1e6:,.0f} MB/s of 16 MB"
+            f"{links.ranks} processes with {links.backend}: {links.seconds * 1e6:,.0f} us per "
+            f"all-reduce of one number, {links.bytes_per_second / 1e6:,.0f} MB/s for 16 MB"
         )
         yield Finding(name="links", status="ok", text=text)
 

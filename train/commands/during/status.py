@@ -19,11 +19,13 @@ EXIT_FAULT = 2
 def main(words: list[str]) -> int:
     """Run the command on its arguments; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="bipe status", description="Show the state of runs and of prepared data."
+        prog="bipe status", description="Show the state of runs and prepared data."
     )
-    parser.add_argument("folders", metavar="FOLDER", nargs="*", help=f"default: {_DEFAULT}")
-    parser.add_argument("--json", action="store_true", help="all numbers, as a JSON list")
-    parser.add_argument("--verify", action="store_true", help="compare the sha256 of models")
+    parser.add_argument(
+        "folders", metavar="FOLDER", nargs="*", help=f"folder to search; default: {_DEFAULT}"
+    )
+    parser.add_argument("--json", action="store_true", help="print all numbers as a JSON list")
+    parser.add_argument("--verify", action="store_true", help="also verify the sha256 of models")
     given = parser.parse_args(words)
     folders = [word.removeprefix("out=") for word in given.folders] or [_DEFAULT]
     places = list(map(Path, folders))
