@@ -68,8 +68,10 @@ class _Ids:
     def read(self, table: Tensor, row: int, ids: Tensor, keys: slice) -> Tensor:
         """Return the bias of queries of these ids: ``(head, id, key)``."""
         if self.by_distance:
-            return table[:, self.index(row, ids, keys)]
-        return table[row][:, ids].index_select(2, self.k_ids[row, keys])
+            index = self.index(row, ids, keys)  # index_select: a third of table[:, index]'s time
+            return table.index_select(1, index.flatten()).unflatten(1, index.shape)
+        of_ids = table[row][:, ids]
+        return of_ids.gather(2, self.k_ids[row, keys].expand(*of_ids.shape[:2], -1))
 
     def add(self, grad: Tensor, row: int, ids: Tensor, keys: slice, found: Tensor) -> None:
         """Add the gradient of what `read` returned to that of the table."""
