@@ -82,8 +82,9 @@ class HeldOut:
                 return Excerpts(tokens, marks, size)
         raise DataError(
             f"{data.folder}: no document has {min(lengths)} tokens, the shortest length asked "
-            "for (row_length times evaluate.lengths); set smaller evaluate.lengths, as [1, 2], "
-            "evaluate on longer documents, or train with a smaller row_length"
+            f"for (row_length times evaluate.lengths); the longest has {sizes.max(initial=0)}. Set "
+            "evaluate.lengths=[1, 2] if they begin above 1, prepare longer documents (with "
+            "split.within=true: a larger split.test), or train with a smaller row_length"
         )
 
 
