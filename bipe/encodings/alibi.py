@@ -3,7 +3,8 @@
     score(i, j) = q_i . k_j / sqrt(head_width) - slope_h * (id(i) - id(j))
 
 `Bilevel(inter=ALiBi(multiplier=96))`, over segment indices, is BiPE-ALiBi as released (2401.16421,
-eq. 4; the multiplier is in its code).
+eq. 4; the multiplier is in its code). `Bilevel(intra=ALiBi(), inter=ALiBi(multiplier=m))` counts a
+segment as m tokens, whatever its length: the bias inside is a term of that sum, of either sign.
 """
 
 import torch
@@ -29,6 +30,7 @@ class ALiBi(Encoding):
     """A penalty on distance, with one slope per head. multiplier: factor on all slopes."""
 
     slopes: Tensor
+    either_sign = True
 
     def __init__(self, *, n_head: int, multiplier: float = 1.0) -> None:
         super().__init__()

@@ -29,6 +29,7 @@ class Encoding(nn.Module):
     random: draws anew at each call in training; without draws in evaluation.
     layered: the bias differs between layers, or depends on what they compute (content.py).
     decays: a rotation makes scores fall with distance, which must not be negative then.
+    either_sign: the bias also has a meaning where a key has a greater id than a later query.
     counts_length: `rotation` also needs the ids per document, `length=`: ``(batch, time or 1)``.
     """
 
@@ -36,6 +37,7 @@ class Encoding(nn.Module):
     random: ClassVar[bool] = False
     layered: ClassVar[bool] = False
     decays: bool = False
+    either_sign: bool = False
     counts_length: bool = False
 
     def __init__(self) -> None:
@@ -137,12 +139,17 @@ class Flat(Fed):
 
 
 class Bilevel(Fed):
-    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments."""
+    """BiPE: `intra` counts tokens inside a segment, `inter` counts segments.
+
+    Raises ValueError for an `intra` whose bias or decay cannot do with ids that start again.
+    """
 
     level = "inter"
 
     def __init__(self, *, intra: Encoding, inter: Encoding, far: Far | None = None) -> None:
         super().__init__()
+        if not intra.either_sign:
+            require_inner("intra", intra, unit="segment", last="inter")
         self.intra, self.inter, self.far = intra, inter, far
         _require_hook(inter, far)
 
@@ -258,6 +265,18 @@ def reads_segments(scheme: Any) -> bool:
 def has_hook(encoding: type[Encoding], hook: str) -> bool:
     """Return whether an encoding overrides a hook."""
     return getattr(encoding, hook, None) is not getattr(Encoding, hook)
+
+
+def require_inner(name: str, encoding: Encoding, *, unit: str, last: str) -> None:
+    """Raise ValueError for an encoding that needs ids which grow through the document."""
+    kind = type(encoding)
+    if has_hook(kind, "bias") or encoding.decays:
+        what = "a bias" if has_hook(kind, "bias") else "a decay"
+        raise ValueError(
+            f"{name}: {kind.__name__} has {what} by distance, and ids start again in each {unit}, "
+            f"so that an earlier {unit} may have the greater id: use it as {last}, and here an "
+            "absolute one (learned, sinusoidal) or RoPE"
+        )
 
 
 def counts_length(scheme: nn.Module) -> bool:

@@ -26,7 +26,7 @@ from typing import Any
 
 from torch import nn
 
-from bipe.encodings.base import Encoding, Fed, has_hook
+from bipe.encodings.base import Encoding, Fed, require_inner
 from bipe.encodings.rope import RoPE
 from bipe.positions import Level
 
@@ -53,7 +53,7 @@ class Multilevel(Fed):
         self.levels = len(encodings) - 1
         self.level = f"level{self.levels - 1}"
         for name, encoding in [*encodings.items()][:-1]:
-            _require_inner(name, encoding)
+            require_inner(name, encoding, unit="unit", last="the last encoding")
         for name, encoding in encodings.items():
             if encoding.counts_length:
                 raise ValueError(
@@ -65,17 +65,6 @@ class Multilevel(Fed):
     def fed(self) -> dict[Level, Encoding]:
         levels = ("intra", *(f"level{number}" for number in range(self.levels)))
         return dict(zip(levels, self.encodings.values(), strict=True))  # type: ignore[arg-type]
-
-
-def _require_inner(name: str, encoding: Encoding) -> None:
-    kind = type(encoding)
-    if has_hook(kind, "bias") or encoding.decays:
-        what = "a bias" if has_hook(kind, "bias") else "a decay"
-        raise ValueError(
-            f"{name}: {kind.__name__} has {what} by distance, and ids start again in each unit, so "
-            "that an earlier unit may have the greater id: use it as the last encoding, and here "
-            "an absolute one (learned, sinusoidal) or RoPE"
-        )
 
 
 def _require_apart(ropes: Mapping[str, RoPE]) -> None:

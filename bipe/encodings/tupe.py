@@ -25,6 +25,7 @@ class TUPE(Encoding):
 
     def __init__(self, *, width: int, n_head: int, length: int, buckets: int | None = None) -> None:
         super().__init__()
+        self.either_sign = buckets is None
         if width % n_head:
             raise ValueError(f"width must be a multiple of n_head ({n_head}), was: {width}")
         self.table = nn.Embedding(length, width)

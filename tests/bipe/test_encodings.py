@@ -8,7 +8,7 @@ import torch
 
 from bipe import Decoder, Positions
 from bipe.build import find
-from bipe.encodings import ALiBi, Learned, RoPE
+from bipe.encodings import ALiBi, Bilevel, Learned, RoPE
 from bipe.loss import summed_cross_entropy
 from tests.bipe import test_cache
 from tests.bipe.conftest import (
@@ -258,3 +258,27 @@ def test_a_new_encoding_is_held_to_every_law_in_all_its_forms(tmp_path, monkeypa
     test_an_encoding_says_whether_it_sees_a_shift_of_its_ids("flat_toy")
     test_an_encoding_says_whether_it_draws("flat_toy")
     test_gradients_of_the_parameters_are_those_of_differences("flat_toy")
+
+
+INSIDE = {
+    "T5 has a bias by distance": {"n_head": 2},
+    "Sandwich has a bias by distance": {"n_head": 2},
+    "XPos has a decay by distance": {"head_width": 8},
+    "TUPE has a bias by distance": {"n_head": 2, "width": 8, "length": 4, "buckets": 8},
+}
+
+
+@pytest.mark.parametrize("reason", INSIDE)
+def test_what_counts_on_growing_ids_is_refused_inside_segments(reason):
+    kind = reason.partition(" ")[0]
+    encoding = find(f"bipe.encodings.{kind.lower()}.{kind}")(**INSIDE[reason])
+    with pytest.raises(ValueError, match=f"intra: {reason}.*: use it as inter"):
+        Bilevel(intra=encoding, inter=ALiBi(n_head=2))
+
+
+def test_alibi_on_both_levels_counts_segments_as_so_many_tokens():
+    at = Positions.from_marks(random_marks(2, 30, seed=1))
+    bias = Bilevel(intra=ALiBi(n_head=2), inter=ALiBi(n_head=2, multiplier=4.0)).bias(at, at)
+    places = 4 * at.inter + at.intra
+    expected = ALiBi(n_head=2).bias(places, places)
+    torch.testing.assert_close(bias.dense(torch.float64), expected.dense(torch.float64))
