@@ -60,7 +60,11 @@ class DataCollatorWithSegments:
             given = dict(self.tokenizer(example["text"]))
         elif "segment_marks" not in given:
             given["segment_marks"] = self.tokenizer.marks_of_ids(given["input_ids"])
-        row = {key: torch.as_tensor(given[key]) for key in _PER_TOKEN if key in given}
+        row = {  # an empty list would be float32
+            key: torch.as_tensor(given[key], dtype=torch.int64)
+            for key in _PER_TOKEN
+            if key in given
+        }
         count = len(row["input_ids"])
         odd = {key: len(each) for key, each in row.items() if len(each) != count}
         if odd:
