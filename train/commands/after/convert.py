@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from train.commands.after import hub
 from train.commands.after.words import place_and_options
 from train.errors import ConfigError, is_mendable
 
@@ -16,17 +17,19 @@ USAGE = """usage: bipe convert RUN to=hf out=FOLDER [key=value ...]
 Write a trained model as a folder of Hugging Face transformers, or such a folder as a run that bipe
 evaluate, generate and extend take: weights, config, tokenizer, segmenter and model card.
   RUN           a run, or the folder of its model
-  FOLDER        LLaMA, Mistral, Qwen 2 or 3, what bipe.hf saved, or the released BiPE
+  FOLDER        LLaMA, Mistral, Qwen 2 or 3, what bipe.hf saved, or the released BiPE; or
+                hf://OWNER/NAME[@REVISION], which is fetched from the Hugging Face Hub
   out           a folder that is not there yet
   dtype         float32, bfloat16 or float16; by default as it is
   shard_gb      weights of more gigabytes are several files: 5
   tokenizer     a file or folder, if there is none beside the model
   segmenter     NAME:KEY=VALUE,... if there is none beside the model
   data          prepared data of the run, if it has moved: to measure the table of ids
+  push          OWNER/NAME: upload the folder too, to a private repository of the hub
 
   bipe convert runs/mine/bipe_rope to=hf out=mine-hf dtype=bfloat16
   bipe convert mine-hf to=bipe out=runs/again"""
-_KEYS = ("to", "out", "dtype", "shard_gb", "tokenizer", "segmenter", "data")
+_KEYS = ("to", "out", "dtype", "shard_gb", "tokenizer", "segmenter", "data", "push")
 _DTYPES = ("float32", "bfloat16", "float16")
 EXIT_FAULT = 2
 
@@ -41,12 +44,17 @@ def main(words: list[str]) -> int:
         out = Path(options.pop("out"))
         if out.exists():
             raise ConfigError(f"out={out} is there already: name a new folder")
+        push = options.pop("push", None)
         from train.commands.after import converting
         from train.disk.files import full_disk
 
         to = converting.to_hf if options.pop("to") == "hf" else converting.to_bipe
+        if place.startswith(hub.SCHEME):
+            place = hub.fetched(place)
         with full_disk(out):
             print(to(place, out, **options))
+        if push is not None:
+            print(hub.uploaded(out, push))
     except Exception as fault:
         if not is_mendable(fault):
             raise
@@ -61,7 +69,9 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
     options: dict[str, Any] = dict(found)
     if options["to"] not in ("hf", "bipe"):
         raise ConfigError(f"to must be hf or bipe, was: {options['to']!r}")
-    for key in ("data", "shard_gb"):
+    if "push" in options:
+        hub.require_name(options["push"], f"push={options['push']}")
+    for key in ("data", "shard_gb", "push"):
         if options["to"] == "bipe" and key in options:
             raise ConfigError(f"{key} is for to=hf; leave it out")
     if (name := options.get("dtype")) is not None and name not in _DTYPES:

@@ -1,0 +1,105 @@
+"""Models of the Hugging Face Hub in `bipe convert`: fetched and uploaded where a word says so."""
+
+import shutil
+
+import huggingface_hub
+import pytest
+
+from bipe.checkpoint import load_model
+from tests.train.studies import pretrain
+from train.cli import main
+
+REVISION = "0" * 40
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    """A small run as a folder of transformers."""
+    here = tmp_path_factory.mktemp("hub")
+    run = pretrain(f"data={data}", f"out={here}", "encoding=bipe_rope", "steps=2")
+    assert main(["convert", str(run), "to=hf", f"out={here / 'hf'}"]) == 0
+    return here / "hf"
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch, folder):
+    """The cache of the hub, as it is after a download of me/tiny."""
+    place = tmp_path / "cache" / "models--me--tiny"
+    shutil.copytree(folder, place / "snapshots" / REVISION)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(REVISION)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(place.parent))
+    return place / "snapshots" / REVISION
+
+
+@pytest.fixture
+def refused(capfd, tmp_path):
+    def command(*words):
+        assert main(["convert", *words, f"out={tmp_path / 'out'}"]) == 2
+        assert not (tmp_path / "out").exists()
+        (line,) = capfd.readouterr().err.splitlines()
+        return line
+
+    return command
+
+
+@pytest.mark.parametrize("place", ["hf://me/tiny", f"hf://me/tiny@{REVISION}"])
+def test_a_model_of_the_hub_is_read_by_its_name(place, cached, folder, tmp_path):
+    run, same = tmp_path / "run", tmp_path / "same"
+    assert main(["convert", place, "to=bipe", f"out={run}"]) == 0
+    assert main(["convert", str(folder), "to=bipe", f"out={same}"]) == 0
+    weights, expected = (load_model(each / "model")[0].state_dict() for each in (run, same))
+    assert weights.keys() == expected.keys()
+    assert all(weights[name].equal(each) for name, each in expected.items())
+
+
+def test_what_cannot_be_fetched_says_why_and_writes_nothing(cached, refused):
+    said = refused("hf://me/another", "to=bipe")
+    assert "hf://me/another could not be fetched" in said and "name a folder" in said
+    assert "must name a model of the hub as OWNER/NAME" in refused("hf://tiny", "to=bipe")
+    for file in cached.glob("*.safetensors"):
+        file.rename(cached / "pytorch_model.bin")
+    assert "has no weights as *.safetensors" in refused("hf://me/tiny", "to=bipe")
+
+
+class Hub:
+    """What `push` calls of the hub."""
+
+    made: list
+
+    def create_repo(self, name, *, private, exist_ok):
+        self.made.append((name, private))
+        return f"https://hub/{name}"
+
+    def upload_folder(self, *, repo_id, folder_path, commit_message):
+        self.made.append((repo_id, sorted(each.name for each in folder_path.iterdir())))
+
+
+class Closed(Hub):
+    def create_repo(self, name, **_):
+        raise ConnectionError("no token")
+
+
+def test_a_folder_is_uploaded_whole_on_request_only(folder, tmp_path, monkeypatch, capfd):
+    Hub.made = []
+    monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
+    run = folder.parent / "bipe_rope"
+    assert main(["convert", str(run), "to=hf", f"out={tmp_path / 'a'}"]) == 0
+    assert not Hub.made
+    assert main(["convert", str(run), "to=hf", f"out={tmp_path / 'b'}", "push=me/tiny"]) == 0
+    files = sorted(each.name for each in folder.iterdir())
+    assert Hub.made == [("me/tiny", True), ("me/tiny", files)]
+    assert "https://hub/me/tiny" in capfd.readouterr().out
+
+
+def test_an_upload_that_fails_leaves_the_folder_and_says_how_to_go_on(
+    folder, tmp_path, monkeypatch, capfd, refused
+):
+    monkeypatch.setattr(huggingface_hub, "HfApi", Closed)
+    run = folder.parent / "bipe_rope"
+    assert main(["convert", str(run), "to=hf", f"out={tmp_path / 'a'}", "push=me/tiny"]) == 2
+    assert (tmp_path / "a" / "config.json").exists()
+    err = capfd.readouterr().err
+    assert "push=me/tiny failed (no token)" in err and "hf upload me/tiny" in err
+    assert "push=tiny must name" in refused(str(run), "to=hf", "push=tiny")
+    assert "push is for to=hf" in refused(str(folder), "to=bipe", "push=me/tiny")

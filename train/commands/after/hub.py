@@ -1,0 +1,60 @@
+"""Models on the Hugging Face Hub: fetched or uploaded only where a command names them."""
+
+import re
+from pathlib import Path
+
+from train.errors import ConfigError
+
+SCHEME = "hf://"
+_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+# No pickles: weights are safetensors.
+_FILES = ("*.safetensors", "*.json", "tokenizer.model", "*.tiktoken", "README.md", "LICENSE*")
+
+
+def fetched(place: str) -> str:
+    """Return the folder of a model, hf://OWNER/NAME[@REVISION]; ConfigError if it is not to be had.
+
+    A model that the cache holds is taken from there if the hub cannot be reached.
+    """
+    name, _, revision = place.removeprefix(SCHEME).partition("@")
+    require_name(name, place)
+    from huggingface_hub import snapshot_download
+
+    try:
+        found = snapshot_download(name, revision=revision or None, allow_patterns=[*_FILES])
+    except (OSError, ValueError) as fault:  # those of the hub and of the connection are OSError
+        raise ConfigError(
+            f"{place} could not be fetched ({_line(fault)}): name a folder that was downloaded, or "
+            "log in by `hf auth login` if the model is not public"
+        ) from None
+    if not any(Path(found).glob("*.safetensors")):
+        raise ConfigError(
+            f"{place} has no weights as *.safetensors, and others are not read: convert them first"
+        )
+    return found
+
+
+def uploaded(folder: Path, name: str) -> str:
+    """Upload a folder to a private repository, new or one's own, and return its address."""
+    from huggingface_hub import HfApi
+
+    try:
+        api = HfApi()
+        made = api.create_repo(name, private=True, exist_ok=True)
+        api.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload by bipe")
+    except (OSError, ValueError) as fault:
+        raise ConfigError(
+            f"push={name} failed ({_line(fault)}); {folder} is whole: log in by `hf auth login`, "
+            f"then `hf upload {name} {folder}`"
+        ) from None
+    return str(made)
+
+
+def require_name(name: str, said: str) -> None:
+    """ConfigError for what is no OWNER/NAME; said: how it was asked for."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{said} must name a model of the hub as OWNER/NAME")
+
+
+def _line(fault: Exception) -> str:
+    return str(fault).strip().partition("\n")[0] or type(fault).__name__
