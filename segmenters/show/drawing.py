@@ -43,6 +43,7 @@ _STYLE = """
   --only: #f77; --foot: #dde; --paper: #112 } }
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { overflow-wrap: anywhere; line-height: 1.25 }
+h1 { font-size: clamp(1.3rem, 6vw, 2rem) }
 pre { font: 14px/1.7 ui-monospace, Consolas, monospace; white-space: pre-wrap;
   overflow-wrap: anywhere; tab-size: 4 }
 section.u { border-left: 3px solid var(--line); padding-left: .7rem; margin: 0 0 .35rem }
@@ -112,7 +113,7 @@ def page(cuts: Sequence[CutText], title: str) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{_safe(title)}</title><style>{_STYLE}</style></head>"
-        f"<body>{heading}{body}</body></html>\n"
+        f"<body><main>{heading}{body}</main></body></html>\n"
     )
 
 
@@ -188,8 +189,8 @@ def _tokens(cut: CutText, start: int, stop: int) -> Iterator[str]:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *body = ["".join(f"<td>{_safe(cell)}</td>" for cell in row) for row in rows]
-    lines = "".join(f"<tr>{row}</tr>" for row in body)
-    return f"<div class=t><table><tr>{head.replace('td>', 'th>')}</tr>{lines}</table></div>"
+    lines = [f"<tr>{row}</tr>" for row in (head.replace("td>", "th>"), *body)]
+    return f"<div class=t tabindex=0><table>{''.join(lines)}</table></div>"
 
 
 def _bars(histogram: dict[str, int], unit: str) -> str:

@@ -143,6 +143,8 @@ def test_the_page_stands_alone_and_text_cannot_end_its_script(tmp_path, capsys):
     assert page.count("</script>") == 2 and "{{" not in page
     assert not re.findall(r"(?:src|href)=|https?://|@import", page)
     assert "prefers-color-scheme: dark" in page and "width=device-width" in page
+    assert page.index("<main>") < page.index('id="title"') < page.index("</main>")
+    assert page.count('role="img"') == len(re.findall(r'role="img"\s+aria-label=', page)) == 1
     assert f"page: {tmp_path / 'a.html'}" in capsys.readouterr().out
     assert main(words) == 2 and "--file" in capsys.readouterr().err
     assert main([*words[:3], "--page", "x.txt"]) == 2

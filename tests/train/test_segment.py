@@ -159,6 +159,8 @@ def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
     made = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "a &lt; b &amp; &quot;c&quot;. </i>" in made and "<script" not in made
     assert not re.search(r"(src|href)=", made) and "<hr" in made
+    assert made.count("<div class=t") == made.count("<div class=t tabindex=0>") == 2
+    assert made.index("<main>") < made.index("<h1>") and made.endswith("</main></body></html>\n")
     said = "segment 1, paragraph 0: 5 characters, 1 word; starts sentence behind &#x27;.&#x27;"
     assert f'<i title="{said}">Then.</i>' in made
     assert "1 document\n" in capfd.readouterr().err

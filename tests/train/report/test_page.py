@@ -85,6 +85,9 @@ def test_the_page_is_well_formed_and_loads_nothing(make):
     anchors = {a.get("href", "")[1:] for a in root.iter("a") if a.get("href").startswith("#")}
     assert anchors == {section.get("id") for section in root.iter("section")}
     assert len(list(root.iter("svg"))) > 12
+    assert len(root.findall(".//main/section")) == len(anchors)
+    wide = [each for each in root.iter("div") if "table" in each.get("class", "").split()]
+    assert wide and all(each.get("tabindex") == "0" for each in wide)  # keys scroll them
     assert "default-src 'none'; style-src 'unsafe-inline'" in text
     intro = words(root.find(".//p[@class='intro']"))
     for told in ("segment", "passkey", "bipe report"):

@@ -131,7 +131,7 @@ function start() {
     });
     const box = make("div");
     box.innerHTML = `<svg class="chart" width="${wide + 60}" height="${tall + 34}" role="img"
-      ><text x="44" y="16" text-anchor="end">${short(high)}</text><text x="44" y="${tall + 12}"
+      aria-label="${title}"><text x="44" y="16" text-anchor="end">${short(high)}</text><text x="44" y="${tall + 12}"
       text-anchor="end">${short(low)}</text><path class="axis" d="M50 ${y(0)}h${wide}"/>${lines.join("")}
       <text x="50" y="${tall + 28}">token 0</text><text x="${50 + wide}" y="${tall + 28}"
       text-anchor="end">token ${rows.length - 1}</text></svg>`;

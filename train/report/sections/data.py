@@ -132,7 +132,7 @@ def growth(counted: Mapping[str, Any] | None) -> Section:
     """Show growth, distances, distributions and separators, or that nothing was counted."""
     if counted is None or not counted["sources"]:
         words = (
-            "Not counted: `bipe evaluate statistics` with the same out= counts it, without a model."
+            "Not counted: bipe evaluate statistics with the same out= counts it, without a model."
         )
         return Section("growth", GROWTH, [Words(words)])
     sources = counted["sources"]
