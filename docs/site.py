@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     *("segmenters", "bipe", "bipe.encodings", "bipe.extension", "bipe.generation", "bipe.layouts"),
     *("bipe.hf", "bipe.bias", "bipe.rotation", "bipe.checkpoint", "train.evals.loop"),
-    *("train.evals.rows",),
+    *("train.evals.rows", "train.data.rows.datamodule", "train.fit.module", "train.fit.optim"),
+    *("train.fit.training",),
 )
 SETTINGS, COMMANDS = "reference/settings.md", "reference/commands.md"
 COPIED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
