@@ -8,8 +8,10 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -63,6 +65,14 @@ def test_extras_have_names_that_every_pip_finds_and_the_makefile_asks_for_no_oth
     ]
     assert len(named) > 5
     assert {name for each in named for name in each.split(",")} <= {*extras}
+
+
+def test_the_makefile_tests_the_oldest_transformers_of_the_extra():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (tested,) = re.findall(r"^OLDEST := \.venv/transformers-(\S+)$", makefile, re.MULTILINE)
+    wanted = map(Requirement, PROJECT["project"]["optional-dependencies"]["hf"])
+    (asked,) = (each.specifier for each in wanted if each.name == "transformers")
+    assert [Version(each.version) for each in asked if each.operator == ">="] == [Version(tested)]
 
 
 def test_the_lock_has_the_versions_of_the_constraints_and_hashes_of_all():

@@ -1,5 +1,6 @@
 """Tiny random models with transformers' interface, and the uncached generation they are held to."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -41,6 +42,7 @@ ENCODINGS = {
 }
 # Our decoder with every scheme, and BiPE-RoPE on a stock class.
 KINDS = (*ENCODINGS, "llama_bipe_rope", "llama_bipe_rope_yarn")
+OLDEST = (("bipe_rope", "eager"), ("llama_bipe_rope", "sdpa"))  # run with the oldest, too
 
 
 def filled(model, *, std: float = 0.35):
@@ -101,6 +103,12 @@ def uncached(model, prompt: Tensor, given: Tensor | None = None) -> Tensor:
     return ids
 
 
+def marked(params: Iterable, chosen: Collection) -> list:
+    """Return parameters of a test, those chosen marked to run with the oldest transformers."""
+    mark = pytest.mark.oldest_transformers
+    return [pytest.param(each, marks=mark if each in chosen else ()) for each in params]
+
+
 @dataclass
 class Case:
     """A model, prompts, and what uncached generation makes of them."""
@@ -123,7 +131,7 @@ class Case:
 
 @pytest.fixture(
     scope="module",
-    params=[(kind, attention) for kind in KINDS for attention in ("sdpa", "eager")],
+    params=marked([(kind, attention) for kind in KINDS for attention in ("sdpa", "eager")], OLDEST),
     ids=lambda param: "-".join(param),
 )
 def case(request) -> Case:

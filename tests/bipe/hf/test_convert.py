@@ -40,6 +40,7 @@ def run(tmp_path):
 
 
 @torch.no_grad()
+@pytest.mark.oldest_transformers
 def test_transformers_reads_a_run(run, tmp_path):
     to_hf(str(run), tmp_path / "hf")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "hf")

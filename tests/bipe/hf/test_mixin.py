@@ -14,6 +14,7 @@ from tests.bipe.hf.conftest import (
     YARN,
     filled,
     llama_config,
+    marked,
     marks_by_table,
     model_of,
 )
@@ -43,7 +44,7 @@ def family(name):
     return base, model
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=marked(FAMILIES, ("Qwen3", "Gemma3")))
 def pair(request):
     base, model = family(request.param)
     ids = torch.randint(12, VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(2))

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -12,6 +13,7 @@ from tests.bipe.hf.test_tokenizer import TEXTS, trained
 PAGE = (Path(__file__).parents[3] / "docs" / "transformers.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.oldest_transformers
 def test_the_code_of_the_page_runs(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names = {"fast": trained("bytes"), "texts": TEXTS[:2], "folder": tmp_path}

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 from bipe.hf import DataCollatorWithSegments, SegmentingTokenizer
 from segmenters import Sentences
-from tests.bipe.hf.conftest import ENCODINGS, VOCABULARY, WIDTH, marks_by_table, model_of
+from tests.bipe.hf.conftest import ENCODINGS, VOCABULARY, WIDTH, marked, marks_by_table, model_of
 from tests.bipe.hf.test_tokenizer import trained
 from tests.train.studies import quiet_trainer
 from train.data.rows.loader import Batch
@@ -123,7 +123,7 @@ def by_our_module(config, weights, batches, folder):
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
-@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("name", marked(ENCODINGS, ("bipe_rope",)))
 def test_the_trainer_has_the_losses_of_our_own_module(name, packed, tmp_path):
     model = model_of(name)
     weights = copy.deepcopy(model.model.state_dict())
