@@ -11,7 +11,7 @@ from bipe.checkpoint import write_config
 from train.cli import main
 from train.disk.lock import locked
 from train.fit import runs
-from train.fit.record import find_states, state_of
+from train.fit.record import command_line, find_states, state_of
 
 CONFIG = {"steps": 10, "seed": 0}
 WORDS = ["bipe", "pretrain", "out=a b"]
@@ -158,6 +158,12 @@ def test_the_table_and_its_limits(run, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == "no run and no prepared data in empty\n"
     assert main(["status"]) == 2
     assert "runs: there is no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", [["-m", "seed=0,1"], ["pretrain", "-m", "seed=0,1"]])
+def test_the_command_stands_once_before_its_words(monkeypatch, typed):
+    monkeypatch.setattr("sys.argv", ["bipe", *typed])  # a sweep leaves them as they were typed
+    assert command_line("pretrain") == ["bipe", "pretrain", "-m", "seed=0,1"]
 
 
 def test_status_changes_nothing(run):

@@ -320,6 +320,8 @@ def command_line(command: str) -> list[str]:
     words = [
         f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in sys.argv[1:]
     ]
+    if words[:1] == [command]:  # in a sweep the words are as typed, with the command before them
+        del words[0]
     return ["bipe", command, *map(_without_secret, words)]
 
 
