@@ -17,6 +17,17 @@ from tests.train.studies import pretrain
 from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 
+OWN = """
+import dataclasses, re
+from segmenters import Segmenter
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Semicolons(Segmenter):
+    lookahead = 0
+
+    def _ends(self, text):
+        return [found.end() for found in re.finditer(";", text)]
+"""
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
 
@@ -131,6 +142,30 @@ def test_an_older_run_takes_tokenizer_and_segmenter_from_its_data(run, convert, 
     assert table["tokens"] > 1000
 
 
+def test_a_segmenter_of_ones_own_needs_the_words(run, convert, tmp_path, monkeypatch):
+    (tmp_path / "lent_rule.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    model, notes = load_model(run / "model")
+    own = {"segmenter": "lent_rule.Semicolons", "parameters": {}, "version": 1}
+    beside = {
+        name: (run / "model" / name).read_text()
+        for name in ("tokenizer.json", "tokenizer_config.json")
+    }
+    save_model(
+        model,
+        tmp_path / "run/model",
+        notes=notes,
+        beside=beside | {"segmenter.json": json.dumps(own)},
+    )
+    status, _, err = convert("run", "to=hf", "out=hf")
+    assert status == 2
+    assert "add allowed_targets=[lent_rule] to the command line" in err
+    assert "set segmenter to one that is followed" in err
+    assert convert("run", "to=hf", "out=hf", "allowed_targets=[lent_rule]")[0] == 0
+    written = json.loads((tmp_path / "hf/segmenter.json").read_text())
+    assert written["segmenter"] == "lent_rule.Semicolons"
+
+
 def test_what_was_measured_is_in_the_card(run, convert, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     row = {"cell": "x", "place": 0, "of": 1, "measure": "perplexity", "source": "proofs"}
@@ -162,6 +197,7 @@ def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
         (["RUN", "to=gguf", "out=x"], "to must be hf or bipe, was: 'gguf'"),
         (["RUN", "to=hf", "out=x", "dtpye=float16"], "there is no key 'dtpye'; did you mean"),
         (["RUN", "to=hf", "out=x", "dtype=int8"], "dtype must be one of float32, "),
+        (["RUN", "to=bipe", "out=x", "allowed_targets=[a]"], "allowed_targets is for to=hf"),
         (["RUN", "to=hf", "out=x", "shard_gb=big"], "shard_gb must be a number of gigabytes"),
         (["RUN", "to=hf", "out=x", "shard_gb=0"], "shard_gb must be above 0"),
         (["RUN", "to=bipe", "out=x"], "is a model of bipe already; to=hf converts it"),

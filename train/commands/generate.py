@@ -143,7 +143,9 @@ def segmenter_of(
                 raise
         return at_levels(made, levels)
     if sets is None:
-        return own_segmenter(run.folder, run.notes, allowed=config.allowed)
+        return own_segmenter(
+            run.folder, run.notes, allowed=config.allowed, key=f"{section}.segmenter"
+        )
     return source_segmenter(
         sets,
         source=options.source,

@@ -25,11 +25,15 @@ evaluate, generate and extend take: weights, config, tokenizer, segmenter and mo
   tokenizer     a file or folder, if there is none beside the model
   segmenter     NAME:KEY=VALUE,... if there is none beside the model
   data          prepared data of the run, if it has moved: to measure the table of ids
+  allowed_targets  [yours]: packages of your own that the segmenter of the run may be of
   push          OWNER/NAME: upload the folder too, to a private repository of the hub
 
   bipe convert runs/mine/bipe_rope to=hf out=mine-hf dtype=bfloat16
   bipe convert mine-hf to=bipe out=runs/again"""
-_KEYS = ("to", "out", "dtype", "shard_gb", "tokenizer", "segmenter", "data", "push")
+_KEYS = (
+    *("to", "out", "dtype", "shard_gb", "tokenizer", "segmenter", "data", "push"),
+    "allowed_targets",
+)
 _DTYPES = ("float32", "bfloat16", "float16")
 EXIT_FAULT = 2
 
@@ -71,11 +75,13 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"to must be hf or bipe, was: {options['to']!r}")
     if "push" in options:
         hub.require_name(options["push"], f"push={options['push']}")
-    for key in ("data", "shard_gb", "push"):
+    for key in ("allowed_targets", "data", "shard_gb", "push"):
         if options["to"] == "bipe" and key in options:
             raise ConfigError(f"{key} is for to=hf; leave it out")
     if (name := options.get("dtype")) is not None and name not in _DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(_DTYPES)}, was: {name!r}")
+    if (own := options.pop("allowed_targets", None)) is not None:
+        options["allowed"] = tuple(f"{name.strip()}." for name in own.strip("[]").split(","))
     if (size := options.pop("shard_gb", None)) is not None:
         try:
             options["shard_bytes"] = int(float(size) * 1e9)

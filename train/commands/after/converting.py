@@ -59,15 +59,19 @@ def to_hf(
     tokenizer: str | None = None,
     segmenter: str | None = None,
     data: str | None = None,
+    allowed: tuple[str, ...] = (),
 ) -> str:
-    """Write a run as a folder of transformers; return what was done."""
+    """Write a run as a folder of transformers; return what was done.
+
+    allowed: packages that the class of its segmenter may be of, besides ours ("yours.").
+    """
     _refuse_kind("transformers", place)
     run = find_base_run(place, key="convert", allowed=())
     sets = _data_of(run, data)
     files, spoken = _spoken(run, sets, tokenizer)
     keys = _ends(files, spoken)
     if reads_segments(run.model.scheme):
-        chosen = _segmenter(run, sets, segmenter)
+        chosen = _segmenter(run, sets, segmenter, allowed)
         files[SEGMENTER] = as_json(chosen.fingerprint())
         texts = [] if sets is None else _texts(run, sets, spoken)
         keys |= _segments(run.model, chosen, spoken, texts)
@@ -218,16 +222,18 @@ def _ends(files: Mapping[str, str], spoken: Tokenizer) -> dict[str, Any]:
     return keys
 
 
-def _segmenter(run: BaseRun, sets: DataSets | None, wish: str | None) -> Segmenter:
+def _segmenter(
+    run: BaseRun, sets: DataSets | None, wish: str | None, allowed: tuple[str, ...]
+) -> Segmenter:
     """Return the segmenter that a model was trained with, or the one that is asked for."""
     if wish is not None:
         found = built(wish, option="segmenter")
     elif (run.folder / SEGMENTER).is_file():
-        found = own_segmenter(run.folder, run.notes, allowed=())
+        found = own_segmenter(run.folder, run.notes, allowed=allowed, key="segmenter")
     elif sets is not None:
         try:
             found = source_segmenter(
-                sets, source=None, trained_on=_sources(run, sets), allowed=(), section=None
+                sets, source=None, trained_on=_sources(run, sets), allowed=allowed, section=None
             )
         except ConfigError as fault:
             raise ConfigError(f"{fault}; set segmenter to {CURE}") from None

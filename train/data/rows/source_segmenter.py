@@ -69,12 +69,17 @@ def source_segmenter(
     return at_levels(made, levels[name])
 
 
-def own_segmenter(folder: Path, notes: Mapping[str, Any], *, allowed: tuple[str, ...]) -> Segmenter:
-    """Return the segmenter in a model's folder, at the levels that the model reads."""
+def own_segmenter(
+    folder: Path, notes: Mapping[str, Any], *, allowed: tuple[str, ...], key: str
+) -> Segmenter:
+    """Return the segmenter in a model's folder, at the levels that the model reads.
+
+    key: what sets another one, for messages.
+    """
     path = folder / SEGMENTER
+    cure = f"; set {key} to {CURE}"
     if (fingerprint := read_json(path)) is None:
-        raise ConfigError(f"{path} cannot be read; set segmenter to {CURE}")
-    cure = f"; set segmenter to {CURE}"
+        raise ConfigError(f"{path} cannot be read{cure}")
     made = rebuilt(fingerprint, of=str(folder), file=SEGMENTER, allowed=allowed, cure=cure)
     stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
     return at_levels(made, levels_read(stored, **read_by(notes), what=f"{path}: "))
