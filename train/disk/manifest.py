@@ -44,7 +44,9 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     a manifest, has another format or version, or was changed.
     """
     if not path.exists():
-        raise DataError(f"{path}: there is none: {path.parent} holds no {what}; prepare it first")
+        inside = [found.parent for found in sorted(path.parent.glob(f"*/{path.name}"))]
+        cure = f"name {' or '.join(map(str, inside[:3]))}" if inside else "prepare it first"
+        raise DataError(f"{path}: there is none: {path.parent} holds no {what}; {cure}")
     try:
         text, manifest = read_object(path)
         found = (manifest["format"], manifest["version"])
