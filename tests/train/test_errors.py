@@ -85,9 +85,17 @@ def test_all_faults_are_told_at_once(refused, words):
         ("model.vocab_size=10", "model.vocab_size must be at least that of the data, "),
         (
             "rows.micro_batch=3",
-            "rows.global_batch must be a multiple of rows.micro_batch x devices",
+            "rows.global_batch must be a multiple of rows.micro_batch x devices (3), was: 4; "
+            "set rows.micro_batch=2",
         ),
-        ("trainer.devices=2", "must be a multiple of rows.micro_batch x devices (8), was: 4"),
+        (
+            "trainer.devices=2",
+            "rows.micro_batch x devices (8), was: 4; set rows.micro_batch=2",
+        ),
+        (
+            "trainer.devices=3",
+            "rows.micro_batch x devices (12), was: 4; set rows.global_batch=12",
+        ),
         ("rows.packing=tight", "must be one of concat, best_fit, long_first, single, was: tight"),
         ("rows.sources={prose: 1.0}", "prose"),
         ("trainer.max_steps=3", "trainer.max_steps cannot be set; set steps instead"),

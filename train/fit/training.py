@@ -314,12 +314,16 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
 
 
 def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
-    at_once = rows.micro_batch * (trainer.world_size // rows.context_parallel)
+    readers = trainer.world_size // rows.context_parallel
+    at_once = rows.micro_batch * readers
     if rows.global_batch % at_once:
         shared = " / context_parallel" * (rows.context_parallel > 1)
+        each, rest = divmod(rows.global_batch, readers)
+        largest = max((n for n in range(1, rows.micro_batch) if each % n == 0), default=1)
+        cure = f"rows.global_batch={at_once}" if rest else f"rows.micro_batch={largest}"
         raise ConfigError(
             f"rows.global_batch must be a multiple of rows.micro_batch x devices{shared} "
-            f"({at_once}), was: {rows.global_batch}"
+            f"({at_once}), was: {rows.global_batch}; set {cure}"
         )
     trainer.accumulate_grad_batches = rows.global_batch // at_once
     if fit.validate_every is not None:
