@@ -56,7 +56,10 @@ class DataCollatorWithSegments:
         given = {key: example[key] for key in _PER_TOKEN if example.get(key) is not None}
         if "input_ids" not in given:
             if "text" not in example:
-                raise ValueError(f"an example needs input_ids or text, had: {', '.join(example)}")
+                raise ValueError(
+                    f"an example needs input_ids or text, had: {', '.join(example) or 'nothing'}; "
+                    "the Trainer drops text: set remove_unused_columns=False"
+                )
             given = dict(self.tokenizer(example["text"]))
         elif "segment_marks" not in given:
             given["segment_marks"] = self.tokenizer.marks_of_ids(given["input_ids"])

@@ -233,6 +233,8 @@ class TestCollator:
         collate = DataCollatorWithSegments(tokenizer=self.tokenizer)
         with pytest.raises(ValueError, match="needs input_ids or text"):
             collate([{"words": 1}])
+        with pytest.raises(ValueError, match=r"had: nothing; .*set remove_unused_columns=False"):
+            collate([{}])  # what the Trainer leaves of {"text": ...}
         with pytest.raises(ValueError, match="as many"):
             collate([{"input_ids": [1, 2], "segment_marks": [3]}])
         with pytest.raises(ValueError, match="packed=True"):
