@@ -153,7 +153,10 @@ def test_a_name_without_its_seed_and_task_is_that_of_the_model(parent, tmp_path)
 def test_faults_are_told_before_anything_is_written(parent, tmp_path):
     given = (f"checkpoint={parent}", f"out={tmp_path}/out")
     for words, message in (
-        (("row_length=9",), "row_length must hold 4 last tokens of the prompt"),
+        (
+            ("row_length=9",),
+            "row_length must hold 4 last tokens .*, or task.output_tokens to fewer",
+        ),
         (("scrolls.split=dev",), "scrolls.split must be one of train, validation, test"),
         (("scrolls.source=prose_x",), "scrolls.source: 'prose_x' is no source"),
         (("rows=single",), "rows must be rows of examples"),

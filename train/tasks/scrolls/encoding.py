@@ -73,8 +73,8 @@ class Truncation:
             raise DataError(
                 f"row_length must hold {self.last} last tokens of the prompt, {self.output} of the "
                 f"output and its end, and some of the document, was: {self.row_length}; set "
-                f"row_length to more than {self.row_length - self.first}, or the task's "
-                "output_tokens to fewer"
+                f"row_length to more than {self.row_length - self.first}, or "
+                "task.output_tokens to fewer"
             )
 
     @property
