@@ -81,7 +81,7 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
     if (name := options.get("dtype")) is not None and name not in _DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(_DTYPES)}, was: {name!r}")
     if (own := options.pop("allowed_targets", None)) is not None:
-        options["allowed"] = tuple(f"{name.strip()}." for name in own.strip("[]").split(","))
+        options["allowed"] = [name.strip() for name in own.strip("[]").split(",")]
     if (size := options.pop("shard_gb", None)) is not None:
         try:
             options["shard_bytes"] = int(float(size) * 1e9)

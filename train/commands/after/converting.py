@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
 from bipe.sealing import CONFIG, FORMAT
 from segmenters import IdTable, Levels, Segmenter
+from train.config import allowed_prefixes
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, built, own_segmenter, source_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
@@ -59,11 +60,11 @@ def to_hf(
     tokenizer: str | None = None,
     segmenter: str | None = None,
     data: str | None = None,
-    allowed: tuple[str, ...] = (),
+    allowed: Sequence[str] = (),
 ) -> str:
     """Write a run as a folder of transformers; return what was done.
 
-    allowed: packages that the class of its segmenter may be of, besides ours ("yours.").
+    allowed: packages that the class of its segmenter may be of, besides ours.
     """
     _refuse_kind("transformers", place)
     run = find_base_run(place, key="convert", allowed=())
@@ -71,7 +72,7 @@ def to_hf(
     files, spoken = _spoken(run, sets, tokenizer)
     keys = _ends(files, spoken)
     if reads_segments(run.model.scheme):
-        chosen = _segmenter(run, sets, segmenter, allowed)
+        chosen = _segmenter(run, sets, segmenter, allowed_prefixes([*allowed]))
         files[SEGMENTER] = as_json(chosen.fingerprint())
         texts = [] if sets is None else _texts(run, sets, spoken)
         keys |= _segments(run.model, chosen, spoken, texts)
