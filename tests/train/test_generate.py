@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -259,6 +259,9 @@ WRITES_SPACES = ("digits_prefix",)  # before every number
 CHARACTERS = st.text("ab\u00e9\u4e2d\N{GRINNING FACE}", max_size=30)
 
 
+@example(text="ba", stops=["a", "baa"], sizes=[1] * 130)
+@example(text="baab", stops=["a", "baa"], sizes=[1] * 130)
+@example(text="bab", stops=["a", "baa"], sizes=[1] * 130)
 @given(
     text=CHARACTERS,
     stops=st.lists(st.text("ab\u00e9", min_size=1, max_size=3), max_size=3),

@@ -311,9 +311,11 @@ class Text:
         return self._release(len(self._held))
 
     def _release(self, size: int) -> str:
-        places = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
-        ready, self._held = self._held[: min([size, *places])], self._held[size:]
-        ready, self._over = "" if self._over else ready, self._over or bool(places)
+        places = (place for stop in self._stops if (place := self._held.find(stop)) >= 0)
+        # A longer stop that is still open behind `size` may begin before one that is complete.
+        first = min(places, default=size + 1)
+        ready, self._held = self._held[: min(size, first)], self._held[size:]
+        ready, self._over = "" if self._over else ready, self._over or first <= size
         return ready
 
 
