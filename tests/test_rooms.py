@@ -250,6 +250,10 @@ def test_the_commands_are_frozen():
             HF | {"torch", "lightning", "numpy"},
         ),
         ("import train.commands.report", HF | {"torch", "lightning"}),
+        (
+            "import train.commands.evaluate, train.commands.generate",
+            HF | {"lightning", "pandas", "torch._dynamo"},
+        ),
     ],
 )
 def test_what_is_cheap_loads_nothing_heavy(program, unwanted):

@@ -25,7 +25,6 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest
 from train.evals.arithmetic import Arithmetic, task_of
-from train.evals.live import LiveEvaluation
 from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
 from train.evals.perplexity import Choice, Evaluator, LongPPL, Perplexity
 from train.evals.probes import NAMES, Haystack, Plan, Probe, Texts
@@ -65,8 +64,10 @@ def while_training(
     split: SplitName = "validation",
     lengths: list[int] | None = None,
     probes: list[str] | None = None,
-) -> LiveEvaluation:
+) -> Any:
     """Return a callback that measures every few steps; see conf/callbacks/evaluation.yaml."""
+    from train.evals.live import LiveEvaluation  # imports Lightning, which takes seconds
+
     asked = lengths or config.evaluate.lengths
     options = replace(config.evaluate, split=split, lengths=asked, probes=probes or [], sweep=None)
     config = replace(config, evaluate=options)

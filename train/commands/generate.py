@@ -28,7 +28,6 @@ from bipe.encodings.base import reads_segments
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
-from train.commands.pretrain import decoder_of
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, at_levels, built, own_segmenter, source_segmenter
@@ -39,7 +38,6 @@ from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, RunError, UserError, as_config_error
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
-from train.fit.checkpoints import checkpoints, fault_of, latest_checkpoint, weights_of
 from train.stop import Stopped, kept
 
 _ENDED = {"length": "ended at generate.max_new", "stop": "ended at a stop"}
@@ -208,12 +206,16 @@ def read_prompt(options: Generate) -> str:
 def find_model(options: Generate, *, allowed: tuple[str, ...]) -> BaseRun:
     """Return the trained model of a run, one of its checkpoints, or a model folder by itself."""
     place, wish = Path(options.run), options.checkpoint
-    known = checkpoints(place / runs.CHECKPOINTS)
+    if wish is None and ((place / MODEL_CONFIG).is_file() or (place / runs.MODEL).is_dir()):
+        return find_base_run(options.run, key="generate.run", allowed=allowed)
+    from train.fit.checkpoints import checkpoints, latest_checkpoint  # Lightning takes seconds
+
     if isinstance(wish, str):
         if not Path(wish).exists():
             raise ConfigError(f"generate.checkpoint={wish}: there is no such file")
         return _from_checkpoint(Path(wish), allowed)
     if wish is not None:
+        known = checkpoints(place / runs.CHECKPOINTS)
         steps = {int(path.stem.partition("=")[2]): path for path in known}
         if wish not in steps:
             there = f"there are those of steps {', '.join(map(str, steps))}" if steps else "none"
@@ -221,14 +223,16 @@ def find_model(options: Generate, *, allowed: tuple[str, ...]) -> BaseRun:
                 f"generate.checkpoint: {place} has no checkpoint of step {wish}; {there}"
             )
         return _from_checkpoint(steps[wish], allowed)
-    trained = (place / MODEL_CONFIG).is_file() or (place / runs.MODEL).is_dir()
-    newest = None if trained else latest_checkpoint(place / runs.CHECKPOINTS)
+    newest = latest_checkpoint(place / runs.CHECKPOINTS)
     if newest is not None:  # the run is being trained, or was stopped
         return _from_checkpoint(newest, allowed)
     return find_base_run(options.run, key="generate.run", allowed=allowed)
 
 
 def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> BaseRun:
+    from train.commands.pretrain import decoder_of
+    from train.fit.checkpoints import fault_of, weights_of
+
     home = path.parent.parent
     stored = runs.read_config(home)
     config = Config.from_config({**stored, "allowed_targets": [*allowed]})

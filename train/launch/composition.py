@@ -28,6 +28,8 @@ _FUNCTIONS = {
 MODULES = {"retrofit": "extend"}  # of commands that share one
 TRAINS = ("pretrain", "extend", "retrofit", "scrolls")  # write a run, with their configuration
 LAUNCHED = (*TRAINS, "evaluate")  # may be jobs of Slurm
+# What no other command reads; to check it takes seconds, for Lightning.
+_OF_TRAINING: dict[str, Any] = {"trainer": {}, "callbacks": {}, "logger": {}}
 # The key of the runs that a command reads, if it is not checkpoint.
 _READS = {"evaluate": "evaluate.runs", "generate": "generate.run"}
 # Set where HYDRA_FULL_ERROR=1 is ours and not the user's.
@@ -56,7 +58,8 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     needs.require_folders(checked, command=command)
     computes = command in (*LAUNCHED, "generate")
     if computes:  # the others build their own sections, and so check them
-        checked = Config.from_config(config)
+        unread = {} if command in TRAINS else _OF_TRAINING
+        checked = Config.from_config({**config, **unread})
     module = import_module(f"train.commands.{MODULES.get(command, command)}")
     function = getattr(module, _FUNCTIONS.get(command, command))
     if computes:
