@@ -32,6 +32,9 @@ def test_the_segmenter_of_the_page_keeps_the_laws(text):
         sure = max(0, stop - segmenter.lookahead)
         short = segmenter.cut(text[:stop])
         assert short[short <= sure].tolist() == cuts[cuts <= sure].tolist()
+    machine = segmenter.machine()
+    found = [cut for character in text for cut in machine.push(character)] + machine.close()
+    assert [cut for cut in found if 0 < cut < len(text)] == cuts[1:-1].tolist()
 
 
 def test_the_page_names_what_there_is():

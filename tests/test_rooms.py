@@ -116,7 +116,6 @@ REASONS = {
     "bipe/__main__.py": "the console script",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
-    "bipe/hf/harness.py": "the only file that imports lm-eval",
     "train/commands/after/words.py": "the words of two commands, without Hydra",
     "train/commands/export.py": "one file a command",
     "train/commands/report.py": "one file a command",

@@ -11,15 +11,17 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 
-from bipe.hf.tokenizer import SegmentingTokenizer
+from bipe.hf.tokenizer import FILE, SegmentingTokenizer, read_segmenter
 
 logger = logging.getLogger(__name__)
+_TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
 
 
 @register_model("bipe")
@@ -29,8 +31,14 @@ class BipeLM(HFLM):
     Other models, and tokenizers without a segmenter, are as under `hf`.
     """
 
-    def __init__(self, pretrained: Any, **kwargs: Any) -> None:
+    def __init__(self, pretrained: Any, *, allowed: Sequence[str] = (), **kwargs: Any) -> None:
+        """Load a folder; allowed: prefixes of the user's own segmenters, as of `bipe.build`."""
+        if allowed:
+            own = read_segmenter(Path(pretrained) / FILE, allowed=tuple(allowed))
+            made = SegmentingTokenizer.from_pretrained(pretrained, segmenter=own)
+            kwargs["tokenizer"] = made
         super().__init__(pretrained, **kwargs)
+        self.tokenizer.deprecation_warnings[_TOO_LONG] = True  # longer texts are what is measured
         tokenizer, model = self.tokenizer, self.model
         known = isinstance(tokenizer, SegmentingTokenizer) and tokenizer.segmenter is not None
         if not known or not getattr(model, "segmented", False):

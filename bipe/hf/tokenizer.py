@@ -21,7 +21,7 @@ import numpy as np
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from bipe.build import TARGET, build
+from bipe.build import ALLOWED, TARGET, build
 from segmenters import ByteTable, IdTable, Levels, Segmenter, TokenMarker, mark
 from segmenters.align import anchors_of_encoding
 
@@ -165,13 +165,13 @@ class SegmentingTokenizer(_WithSegmenter):
         model.follow(self)
 
 
-def read_segmenter(path: Path) -> Segmenter:
+def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segmenter:
     """Return the segmenter of a file; ValueError names the file and what is wrong with it."""
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
         description = {TARGET: written["segmenter"], **written["parameters"]}
         _refuse_back_ends(description)
-        made: Segmenter = build(description, Segmenter)
+        made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
         raise ValueError(
             f"{path}: holds no segmenter that can be built: {fault!r}; give segmenter= yourself"

@@ -16,7 +16,7 @@ from tests.train.studies import curve, pretrain, same_weights
 from train.cli import main
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.prepare import prepare
-from train.data.reading.documents import Split
+from train.data.reading.split import Split
 from train.data.rows.choices import Packing
 from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets

@@ -114,7 +114,11 @@ def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path):
         (("validate_every=7",), "the run never validates: set validate_every (7) to at most 6"),
         (("rows.validation_rows=0",), "the run never validates: set rows.validation_rows above 0"),
         (("steps=100000",), "proofs is read "),
-        (("rows.micro_batch=3",), "rows.global_batch must be a multiple of rows.micro_batch x"),
+        (
+            ("rows.micro_batch=3",),
+            "the run would be refused: rows.global_batch must be a multiple of rows.micro_batch x "
+            "devices (3), was: 4; set rows.micro_batch=2",
+        ),
         (("rows.global_batch=4000000", "rows.micro_batch=4000000"), "that a device (cpu) here has"),
         (("model.width=65536", "model.mlp_width=65536"), " are free: set out to another disk"),
     ],

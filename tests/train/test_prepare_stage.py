@@ -66,6 +66,7 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
         (tmp_path / f"{copy}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [
         "corpus=jsonl",
+        "corpus.split.within=false",
         f"corpus.sources.text.documents.path={tmp_path}",
         "segmenter@corpus.sources.text.segmenter=auto",
         "corpus.sources.text.segmenter.granularity=logical",
@@ -120,7 +121,7 @@ def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, ca
     (tmp_path / "book.txt").write_text(text)
     words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path}"]
     words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
-    assert main(words) == 0
+    assert main([*words, "corpus.split.within=false"]) == 0
     out, err = capsys.readouterr()
     assert "written, and lacks documents" in out and "is ready" not in out
     assert "1 document (1 for train, 0 for validation, 0 for test)" in out
@@ -128,5 +129,36 @@ def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, ca
     cure = next(word.rstrip(",") for word in err.split() if word.startswith("corpus.split.within"))
     assert main([*words, cure, "if_exists=overwrite"]) == 0
     out, err = capsys.readouterr()
-    assert "is ready" in out and "3 documents (1 for train, 1 for validation" in out
+    assert "is ready" in out and "1 document (1 for train, 1 for validation" in out
     assert "warning" not in err
+
+
+@pytest.mark.parametrize(
+    ("number", "counts", "why"),
+    [
+        (1, "1 document (1 for train, 1 for validation, 1 for test)", "so each is split (corp"),
+        (
+            20,
+            "20 documents (18 for train, 1 for validation, 1 for test)",
+            "so each split has",
+        ),
+        (
+            60,
+            "60 documents (56 for train, 1 for validation, 3 for test)",
+            "so each split has",
+        ),
+    ],
+)
+def test_few_documents_have_a_split_at_the_first_try(tmp_path, capsys, number, counts, why):
+    (tmp_path / "text").mkdir()
+    for each in range(number):
+        lines = [f"Number {each}, line {line}.\n" for line in range(1200 // number)]
+        (tmp_path / "text" / f"{each}.txt").write_text("".join(lines))
+    words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path / 'text'}"]
+    words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert "is ready" in out and counts in out and why in out and "warning" not in err
+    assert f"- split: documents are few, {why}" in (tmp_path / "data" / "README.md").read_text()
+    assert main(words) == 0  # the same documents, the same split
+    assert "is there already" in capsys.readouterr().out

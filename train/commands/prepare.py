@@ -40,12 +40,15 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
             sum(split[key] for split in splits.values()) for key in ("tokens", "segments")
         )
         documents = {each: splits.get(each, {}).get("documents", 0) for each in SPLITS}
-        total = sum(documents.values())
+        within = prepared.manifest["request"]["sources"][name]["split"].get("within")
+        total = max(documents.values()) if within else sum(documents.values())
         each = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
         print(
             f"  {name}: {total:,} document{'s' * (total != 1)} ({each}), {tokens:,} tokens, "
             f"{tokens / max(1, segments):.1f} tokens per segment"
         )
+        if split := prepared.manifest["sources"][name].get("split"):
+            print(f"    {split}")
         _print_done(name, prepared.manifest["sources"][name].get("done", {}))
     for name, cure in lacks.items():
         print(f"bipe: warning: {name}: {cure}", file=sys.stderr)

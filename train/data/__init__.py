@@ -11,7 +11,7 @@ _HOMES = {
     "preparing.engines": ("Local", "Ray", "Slurm"),
     "preparing.source": ("Corpus", "Datatrove", "Language", "Length", "Source"),
     "reading.corpora": ("KingJamesBible", "PackageCode"),
-    "reading.documents": ("Split",),
+    "reading.split": ("Split",),
     "reading.files": ("CSV", "JSONL", "Parquet", "TextFiles"),
     "reading.hub": ("HuggingFace",),
     "reading.repositories": ("Repositories",),

@@ -23,7 +23,7 @@ from bipe.generation import generate
 from segmenters.align import mark
 from segmenters.base import Segmenter
 from segmenters.streaming.online import TokenMarker
-from train.data.reading.documents import Split
+from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.intervals import wilson

@@ -1,6 +1,7 @@
 """Held-out text for measurements, and the characters that tokens spell."""
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,11 @@ from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 
+SHORTEST = 16  # tokens
+_LONGER = (
+    "prepare longer documents (with split.within=true: a larger split.test), or train with a "
+    "smaller row_length"
+)
 _LONE = "\ufffd"  # stands for a byte that is not UTF-8
 
 
@@ -62,7 +68,8 @@ class HeldOut:
     def excerpts(self, source: str, *, lengths: Sequence[int], limit: int) -> Excerpts:
         """Cut up to `limit` documents to the greatest of `lengths` (tokens) that any reaches.
 
-        Raises DataError if no document reaches even the smallest.
+        If none reaches the smallest, half of it is tried, and so on, and a warning is printed;
+        DataError if none reaches SHORTEST.
         """
         asked = source, tuple(sorted(lengths)), limit
         if asked not in self._read:
@@ -71,21 +78,33 @@ class HeldOut:
 
     def _cut(self, data: DataSet, lengths: Sequence[int], limit: int) -> Excerpts:
         sizes = np.diff(data.document_ends, prepend=0)
-        for length in sorted(lengths, reverse=True):
+        halves = (min(lengths) >> n for n in range(1, min(lengths).bit_length()))
+        shorter = [half for half in halves if half >= SHORTEST]
+        for length in [*sorted(lengths, reverse=True), *shorter]:
             documents = np.flatnonzero(sizes >= length)[:limit].tolist()
             if documents:
+                if length in shorter:
+                    self._warn(data, length, min(lengths), longest=int(sizes.max()))
                 spans = [slice(start, start + length) for start, _ in map(data.span, documents)]
                 tokens = np.stack([data.tokens[span].astype(np.int64) for span in spans])
                 marks = np.stack([data.marks(span.start, span.stop) for span in spans])
                 texts = (self.tokenizer.decode(row) for row in tokens)
                 size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
                 return Excerpts(tokens, marks, size)
-        raise DataError(
-            f"{data.folder}: no document has {min(lengths)} tokens, the shortest length asked "
-            f"for (row_length times evaluate.lengths); the longest has {sizes.max(initial=0)}. Set "
-            "evaluate.lengths=[1, 2] if they begin above 1, prepare longer documents (with "
-            "split.within=true: a larger split.test), or train with a smaller row_length"
-        )
+        short = _short(data, min(lengths), int(sizes.max(initial=0)))
+        raise DataError(f"{short}. Set evaluate.lengths=[1, 2] if they begin above 1, {_LONGER}")
+
+    def _warn(self, data: DataSet, length: int, asked: int, *, longest: int) -> None:
+        short = _short(data, asked, longest)
+        warning = f"bipe: warning: {short}; measured at {length}. For more, {_LONGER}"
+        print(warning, file=sys.stderr)
+
+
+def _short(data: DataSet, asked: int, longest: int) -> str:
+    return (
+        f"{data.folder}: no document has {asked} tokens, the shortest length asked for "
+        f"(row_length times evaluate.lengths); the longest has {longest}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

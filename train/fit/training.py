@@ -24,6 +24,7 @@ from bipe.encodings import Flat, Learned
 from bipe.extension.lora import merged
 from train import stop
 from train.config import IfExists
+from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
@@ -314,17 +315,10 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
 
 
 def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
-    readers = trainer.world_size // rows.context_parallel
-    at_once = rows.micro_batch * readers
-    if rows.global_batch % at_once:
-        shared = " / context_parallel" * (rows.context_parallel > 1)
-        each, rest = divmod(rows.global_batch, readers)
-        largest = max((n for n in range(1, rows.micro_batch) if each % n == 0), default=1)
-        cure = f"rows.global_batch={at_once}" if rest else f"rows.micro_batch={largest}"
-        raise ConfigError(
-            f"rows.global_batch must be a multiple of rows.micro_batch x devices{shared} "
-            f"({at_once}), was: {rows.global_batch}; set {cure}"
-        )
+    devices, context = trainer.world_size, rows.context_parallel
+    if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=context):
+        raise ConfigError(fault)
+    at_once = rows.micro_batch * (devices // context)
     trainer.accumulate_grad_batches = rows.global_batch // at_once
     if fit.validate_every is not None:
         trainer.val_check_interval = fit.validate_every * trainer.accumulate_grad_batches

@@ -266,10 +266,18 @@ def check_trial(command: str, trial: Trial) -> None:
     """Raise what the trial would be refused for, as far as it is known before it runs."""
     from train.commands import pretrain
     from train.config import Config
+    from train.data.rows.choices import uneven
     from train.fit.runs import RESUMES, refuse_claimed
+    from train.launch.slurm import Slurm
 
     config = Config.from_config(trial.config)
     pretrain.check_trial(config)
+    launched = config.build("launch")
+    if isinstance(launched, Slurm):
+        devices, rows = launched.nodes * launched.devices, config.rows
+        shared = {"devices": devices, "context": config.context_parallel}
+        if fault := uneven(rows.global_batch, rows.micro_batch, **shared):
+            raise ConfigError(f"launch=slurm: {fault}")
     # The other commands complete the configuration before they compare it.
     comparable = command == "pretrain" or config.if_exists not in RESUMES
     if rank() == 0 and comparable:  # the other processes may come when the first run is there

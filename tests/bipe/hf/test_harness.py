@@ -14,6 +14,7 @@ from tests.bipe.hf.test_convert import run  # noqa: F401 (a fixture)
 from tests.bipe.hf.test_tokenizer import trained
 from train.cli import main
 from train.commands.after.converting import to_hf
+from train.commands.after.lm_eval import _allowed
 from train.evals.rows import FILE, Journal
 from train.evals.scoring.metrics import postprocessed, string_match_all
 
@@ -154,7 +155,10 @@ def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys)
     words = ["lm-eval", str(run), "--tasks", "short_questions", "--batch_size", "8"]
     words += ["--device", "cpu", "--include_path", str(tmp_path / "tasks")]
     assert main(words) == 0
-    assert "short_questions" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    heads = next(line for line in out.splitlines() if line.startswith("|"))
+    assert [head.strip() for head in heads.split("|")[1:4]] == ["Tasks", "Version", "Filter"]
+    assert "short_questions" in out and "sequence length is longer" not in err
     rows = {row.measure: row for row in Journal(run / FILE).rows()}
     assert {"lm_eval_acc", "lm_eval_acc_norm"} <= rows.keys()
 
@@ -178,3 +182,23 @@ def test_a_place_that_is_none_is_one_line(words, said, capsys):
     assert main(["lm-eval", *words]) == (2 if words else 0)
     made = capsys.readouterr()
     assert said in made.out + made.err
+
+
+def test_a_segmenter_of_ones_own_is_let_in_as_it_was(run, tmp_path, monkeypatch):  # noqa: F811
+    (tmp_path / "ours.py").write_text(
+        "from segmenters import Sentences\n\n\nclass Mine(Sentences):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    made = tmp_path / "hf"
+    to_hf(str(run), made)
+    written = json.loads((made / "segmenter.json").read_text())
+    (made / "segmenter.json").write_text(json.dumps({**written, "segmenter": "ours.Mine"}))
+    with pytest.raises(ValueError, match="allowed_targets"):
+        harness_of(made)
+    assert type(harness_of(made, allowed=["ours."]).tokenizer.segmenter).__name__ == "Mine"
+
+
+def test_allowed_targets_are_no_words_of_the_harness():
+    assert _allowed(["--tasks", "x", "allowed_targets=[ours, theirs]"]) == (
+        ["--tasks", "x"], ["ours", "theirs"]
+    )  # fmt: skip

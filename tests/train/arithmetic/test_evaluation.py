@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
 from tests.train import studies
-from train.data.reading.documents import Split
+from train.data.reading.split import Split
 from train.data.rows.choices import Packing
 from train.data.rows.loader import IGNORED, collate
 from train.data.rows.packing import Rows

@@ -15,7 +15,7 @@ from train.data import JSONL, Corpus, Source
 from train.data.preparing.dry_run import describe
 from train.data.preparing.engines import Local
 from train.data.preparing.prepare import prepare
-from train.data.reading.documents import Split
+from train.data.reading.split import Split
 from train.data.rows.choices import Packing
 from train.data.rows.loader import collate
 from train.data.rows.packing import Rows

@@ -65,6 +65,7 @@ def test_the_script_holds_the_options_and_the_words(bipe, tmp_path):
         "launch.setup=[module load x]",
     )
     words = (*(f"launch.{option}" for option in options), *extra, "launch=slurm", "--dry-run")
+    words += ("rows.global_batch=16", "rows.micro_batch=1")
     status, out, _ = bipe("pretrain", *words, "steps=7", "if_exists=overwrite")
     assert status == 0
     for line in (
@@ -107,6 +108,8 @@ def test_without_slurm_nothing_is_begun(refused, monkeypatch):
         (["launch.node=2"], "launch.node: Slurm has no such key; did you mean 'nodes'?"),
         (["steps=x"], "steps must be int, was: 'x'"),
         (["optimizer.lr=-1"], "optimizer.lr must be above 0"),
+        (["launch.devices=7"], "launch=slurm: rows.global_batch must be a multiple of rows.micro"),
+        (["launch.devices=7", "--dry-run"], "launch=slurm: rows.global_batch must be a multiple"),
     ],
 )
 def test_what_is_wrong_is_refused_before_anything_is_submitted(refused, cluster, words, told):

@@ -6,8 +6,8 @@ import math
 import pytest
 
 from tests.train.data.corpora import prepared
-from train.data.reading.documents import Split
 from train.data.reading.files import JSONL
+from train.data.reading.split import Split
 from train.errors import ReportError, UserError
 from train.evals.rows import FILE
 from train.report.load import load, load_growth

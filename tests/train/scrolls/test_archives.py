@@ -2,6 +2,8 @@
 
 import json
 import re
+import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.train.scrolls.archives import archive, row
 from train.errors import DataError
-from train.tasks.scrolls.archives import TASKS, find_task, split_input, tasks
+from train.tasks.scrolls.archives import TASKS, find_task, rows, split_input, tasks
 
 WORDS = st.text(alphabet="abc DE.\n(", min_size=1).filter(lambda text: text.strip())
 
@@ -194,3 +196,20 @@ def test_a_wrong_name_or_key_is_told_with_the_nearest():
     with pytest.raises(DataError, match="did you mean 'prompt'"):
         find_task("qmsum", promt="x")
     assert {*TASKS} <= {*tasks()}
+
+
+@pytest.mark.parametrize("kind", ["zip", "folder of zips", "folder"])
+def test_what_the_page_describes_is_read(tmp_path, kind):
+    page = (Path(__file__).parents[3] / "docs" / "scrolls.md").read_text(encoding="utf-8")
+    shape = re.search(r'`(\{"id".*?\})`', page, re.DOTALL)[1].replace("\n", " ")
+    row = json.loads(shape.replace("...", '"1"').replace('""1""', '"1"'))
+    (tmp_path / "qmsum").mkdir()
+    (tmp_path / "qmsum" / "validation.jsonl").write_text(json.dumps(row) + "\n")
+    place = tmp_path
+    if kind != "folder":
+        place = tmp_path / "qmsum.zip" if kind == "zip" else tmp_path / "zips"
+        (tmp_path / "zips").mkdir()
+        file = place if kind == "zip" else place / "qmsum.zip"
+        with zipfile.ZipFile(file, "w") as made:
+            made.write(tmp_path / "qmsum" / "validation.jsonl", "qmsum/validation.jsonl")
+    assert [each for _, each in rows(str(place), task="qmsum", split="validation")] == [row]

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from train.config import allowed_prefixes
+from train.data.store.folder import SEGMENTER
 from train.errors import ConfigError, install_command, is_mendable
 
 USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
@@ -21,14 +23,15 @@ Measure a model on the tasks of lm-evaluation-harness, whose own command line th
 `lm-eval`); its model type `bipe` reads segments as the model was trained to.
   PLACE         a run, whose results also enter its evaluation.jsonl and so `bipe report`, or a
                 folder of transformers, as bipe convert makes it
-  options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE
+  options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE.
+                allowed_targets=[yours] lets in your own segmenter, if it was not let in before
 
   bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
   bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
   bipe lm-eval ls tasks"""
 EXIT_FAULT = 2
 _OWN = ("run", "ls", "validate")
-_OUT = "--output_path"
+_OUT, _ALLOWS = "--output_path", "allowed_targets="
 _SIGMAS = 1.96  # of a 95% interval
 
 
@@ -70,22 +73,33 @@ def _measure(place: str, words: Sequence[str]) -> None:
         harness.run(_command(folder, words))
         return
     from train.commands.after.converting import to_hf
-    from train.fit.runs import in_use
+    from train.fit.runs import allowed_of, in_use
 
+    words, own = _allowed(words)
+    own = own or allowed_of(folder)
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / folder.resolve().name
-        to_hf(place, made)
+        to_hf(place, made, allowed=own)
         results = _option(words, _OUT) or str(Path(scratch) / "results")
         before = {*Path(results).rglob("results_*.json")}
         with in_use(folder, command="lm-eval"):
-            harness.run(_command(made, [*words, _OUT, results]))
+            harness.run(_command(made, [*words, _OUT, results], allowed=own))
             for file in {*Path(results).rglob("results_*.json")} - before:
                 _keep(folder, json.loads(file.read_text(encoding="utf-8")))
 
 
-def _command(folder: Path, words: Sequence[str]) -> list[str]:
-    model = json.dumps({"pretrained": str(folder)})
-    return ["run", "--model", "bipe", *words, "--model_args", model]
+def _command(folder: Path, words: Sequence[str], *, allowed: Sequence[str] = ()) -> list[str]:
+    model: dict[str, Any] = {"pretrained": str(folder)}
+    if allowed and (folder / SEGMENTER).is_file():
+        model["allowed"] = allowed_prefixes([*allowed])
+    return ["run", "--model", "bipe", *words, "--model_args", json.dumps(model)]
+
+
+def _allowed(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of the harness, and the packages of allowed_targets=[...] among them."""
+    rest = [word for word in words if not word.startswith(_ALLOWS)]
+    own = [word.removeprefix(_ALLOWS).strip("[]") for word in words if word not in rest]
+    return rest, [name.strip() for each in own for name in each.split(",") if name.strip()]
 
 
 def _option(words: Sequence[str], name: str) -> str | None:

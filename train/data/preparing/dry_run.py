@@ -65,7 +65,9 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
     if source.filters:
         yield f"filters: {', '.join(map(repr, source.filters))}"
     assert source.split is not None
-    yield f"split: validation={source.split.validation}, test={source.split.test}"
+    within, why = source.split.within, source.split.why
+    drawn = f"validation={source.split.validation:.2g}, test={source.split.test:.2g}"
+    yield f"split: {drawn}{', within=true' if within else ''}{f': {why}' if why else ''}"
     if not sample:
         yield "sample: no document in it"
         return

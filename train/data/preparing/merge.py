@@ -70,7 +70,8 @@ class Tally:
             )
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
-        chosen = self.segmenters.table()
+        chosen, split = self.segmenters.table(), self.source.split
+        assert split is not None
         return {
             **self.work.descriptions[self.name],
             "levels": self.levels,
@@ -80,6 +81,7 @@ class Tally:
             "duplicates": self.duplicates,
             **({"segmenters": chosen} if chosen else {}),
             "done": self.done.table(),
+            **({"split": why} if (why := split.why) else {}),
             "splits": splits,
         }
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from segmenters import Levels, Segmenter
-from train.data.reading.documents import Document, Reader, Split
+from train.data.reading.documents import Document, Reader
+from train.data.reading.split import Split, for_few
 from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.vocabulary import TokenizerSource
 from train.disk.files import sha256
@@ -222,6 +223,8 @@ class Corpus:
             if limit is not None and (reader.limit is None or reader.limit > limit):
                 reader = replace(reader, limit=limit)
             split = source.split or self.split
+            if split.within == "auto":
+                split = for_few(split, reader)
             sources[name] = replace(source, split=split, documents=reader)
         return replace(self, sources=sources)
 

@@ -8,7 +8,7 @@ The division into parts, each read by one worker, depends only on the corpus, so
 workers writes the same bytes. The split of a document is a hash of its id, or the user's choice;
 the hash does not depend on the order or number of documents, so that documents keep their split
 when a corpus grows. Where documents are few and long (books), name the ids, or split each of them
-(`Split.within`).
+(`split.Split.within`).
 """
 
 import hashlib
@@ -16,8 +16,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -33,7 +33,6 @@ _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
 # little is lost with one part.
 PARTS = 64
 SMALLEST, LARGEST = 2_000_000, 256_000_000  # bytes
-_NEAR = 5000  # characters
 
 OnBad = Literal["error", "skip"]
 Sized = TypeVar("Sized")
@@ -271,80 +270,3 @@ def _plain(value: Any) -> Any:
 
 
 SPLITS = ("train", "validation", "test")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """Shares of documents for validation and test; the rest is for training.
-
-    salt: change it to draw other splits. ids: document ids by split, which override the hash.
-    within: split each document instead, at line ends: its first part is for training, then comes
-    that for validation, then that for test.
-    """
-
-    validation: float = 0.02
-    test: float = 0.05
-    salt: str = ""
-    ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    within: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("validation", "test"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise DataError(f"split.{name} must be from 0 to 1, was: {getattr(self, name)}")
-        if self.validation + self.test > 1:
-            raise DataError("split.validation and split.test must not exceed 1 together")
-        if self.within and self.ids:
-            raise DataError(
-                "split.ids names whole documents, and split.within splits each; drop one"
-            )
-        _ = self.named  # raises for invalid ids
-
-    @cached_property
-    def named(self) -> dict[str, str]:
-        named: dict[str, str] = {}
-        for split, ids in self.ids.items():
-            if split not in SPLITS:
-                raise DataError(f"split.ids must name {', '.join(SPLITS)}, was: {split}")
-            for id in ids:
-                if named.setdefault(id, split) != split:
-                    raise DataError(f"split.ids: {id} is in {named[id]} and in {split}")
-        return named
-
-    def of(self, id: str) -> str:
-        """Return the split of a document, or with `within` of one of its `pieces`."""
-        if self.within:
-            return id.partition("/")[0]
-        if id in self.named:
-            return self.named[id]
-        digest = hashlib.blake2b(f"{self.salt}\0{id}".encode(), digest_size=8).digest()
-        place = int.from_bytes(digest, "big") / 2**64
-        if place < self.test:
-            return "test"
-        return "validation" if place < self.test + self.validation else "train"
-
-    def pieces(self, document: Document) -> list[Document]:
-        """Return the document, or with `within` its parts: train/ID, validation/ID and test/ID."""
-        if not self.within:
-            return [document]
-        text, start, made = document.text, 0, []
-        for name, after in zip(SPLITS, (self.validation + self.test, self.test, 0), strict=True):
-            end = max(start, _line_end(text, round(len(text) * (1 - after))))
-            if end > start:
-                part = replace(document, id=f"{name}/{document.id}", text=text[start:end])
-                made.append(part if start == 0 else replace(part, replaced=0))
-            start = end
-        return made
-
-    def fingerprint(self) -> dict[str, Any]:
-        ids = {split: sorted(ids) for split, ids in sorted(self.ids.items())}
-        made = {"validation": self.validation, "test": self.test, "salt": self.salt, "ids": ids}
-        return made | ({"within": True} if self.within else {})
-
-
-def _line_end(text: str, place: int) -> int:
-    """Return the end of the paragraph at a place, else of the line or word, if one is near."""
-    for end in ("\n\n", "\n", " "):
-        if (found := text.find(end, place, place + _NEAR)) >= 0:
-            return found + len(end)
-    return place

@@ -90,6 +90,22 @@ class Mixture:
         return names, {name: shares[name] for name in names} if weighted else None
 
 
+def uneven(global_batch: int, micro_batch: int, *, devices: int, context: int) -> str:
+    """Return why devices cannot share a batch, with the cure; "" if they can."""
+    readers = max(1, devices // context)
+    at_once = micro_batch * readers
+    if global_batch % at_once == 0:
+        return ""
+    each, rest = divmod(global_batch, readers)
+    largest = max((n for n in range(1, micro_batch) if each % n == 0), default=1)
+    cure = f"rows.global_batch={at_once}" if rest else f"rows.micro_batch={largest}"
+    shared = " / context_parallel" * (context > 1)
+    return (
+        f"rows.global_batch must be a multiple of rows.micro_batch x devices{shared} ({at_once}), "
+        f"was: {global_batch}; set {cure}"
+    )
+
+
 def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:
     """Raise DataError for an unknown source, with the nearest known name."""
     for name in names:

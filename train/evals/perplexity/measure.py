@@ -62,7 +62,8 @@ class Perplexity(Measurement):
             longest = excerpts.tokens.shape[1]
             whole = self.choice.protocol == FullContext.name
             seen: Seen = WeakKeyDictionary()
-            for length in [longest] if whole else sorted(subject.lengths, reverse=True):
+            asked = {longest} if whole else {*subject.lengths, min(longest, *subject.lengths)}
+            for length in sorted(asked, reverse=True):
                 yield self._cell(subject, source, length, excerpts, seen)
 
     def _cell(

@@ -20,6 +20,7 @@ from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings.base import Scheme, levels_of
 from bipe.positions import Positions
+from train.data.rows.choices import uneven
 from train.fit.flops import Flops, peak_flops, step_flops
 from train.fit.plan.memory import Memory, Step, Weights, count_weights, memory_of
 
@@ -361,12 +362,9 @@ def _checkpoints(weights: Weights, schedule: Schedule, folder: Path) -> Checkpoi
 def _faults(plan: Plan, placing: Placing) -> list[str]:
     """Return what is likely to be a mistake, each with its cure."""
     schedule, found = plan.schedule, []
-    at_once = schedule.micro_batch * (placing.ranks // placing.context)
-    if schedule.global_batch % at_once:
-        found.append(
-            f"rows.global_batch must be a multiple of rows.micro_batch x devices ({at_once}), was: "
-            f"{schedule.global_batch}; the run would be refused"
-        )
+    batches, shared = (schedule.global_batch, schedule.micro_batch), placing.context
+    if fault := uneven(*batches, devices=placing.ranks, context=shared):
+        found.append(f"the run would be refused: {fault}")
     if schedule.warmup and schedule.warmup >= schedule.steps:
         found.append(
             f"schedule.warmup ({schedule.warmup}) is not over after {schedule.steps} steps: the "

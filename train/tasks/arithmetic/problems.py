@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from train.data.reading.documents import Split
+from train.data.reading.split import Split
 from train.errors import DataError
 
 # Which operation is next: the leftmost possible, or a random one.

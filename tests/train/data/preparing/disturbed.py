@@ -17,8 +17,8 @@ from tests.train.data.corpora import prepared
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
 from train.data.reading import documents as parts
-from train.data.reading.documents import Split
 from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.split import Split
 
 PART_BYTES = 4000
 ROOT = Path(__file__).parents[4]

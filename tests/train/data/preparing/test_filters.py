@@ -5,8 +5,8 @@ import pytest
 from segmenters import Newline
 from tests.train.data import corpora
 from train.data.preparing.source import Datatrove, Language, Length, Source
-from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.errors import DataError
 
 

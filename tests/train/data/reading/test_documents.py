@@ -13,13 +13,13 @@ from train.data.reading.documents import (
     REPLACEMENT,
     SPLITS,
     Document,
-    Split,
     clean,
     decode,
     unwrap,
 )
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
+from train.data.reading.split import Split
 from train.errors import DataError
 
 TEXTS = ["One.\r\nTwo.\n", "", "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{GRINNING FACE}\n\n x"]

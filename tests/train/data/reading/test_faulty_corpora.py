@@ -6,8 +6,9 @@ import pytest
 
 from tests.train.data import corpora
 from train.data.preparing.engines import Local
-from train.data.reading.documents import SPLITS, Split
+from train.data.reading.documents import SPLITS
 from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.split import Split
 from train.data.store.shards import open_dataset
 from train.errors import DataError
 

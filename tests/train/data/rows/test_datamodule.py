@@ -14,8 +14,8 @@ from tests.train.data.corpora import prepared, write_words
 from tests.train.data.streams import Stream
 from tests.train.studies import quiet_trainer
 from train.data.preparing.source import Source
-from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.rows.choices import PACKINGS, Mixture, Packing
 from train.data.rows.datamodule import LMDataModule, row_statistics, table
 from train.data.rows.order import RowOrder

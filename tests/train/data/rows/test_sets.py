@@ -8,8 +8,8 @@ import torch
 
 from tests.train.data import corpora
 from tests.train.studies import quiet_trainer
-from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.rows.choices import Mixture
 from train.data.rows.curriculum import Curriculum
 from train.data.rows.datamodule import LMDataModule

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.train.data import corpora
 from train.cli import main
-from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import write_top
 from train.data.store.verify import data_faults

@@ -9,8 +9,8 @@ from segmenters import Sentences
 from tests.train.data.corpora import prepared
 from tests.train.evals.probes.conftest import hay_for
 from train.data.preparing.source import Source
-from train.data.reading.documents import Split
 from train.data.reading.files import TextFiles
+from train.data.reading.split import Split
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError

@@ -274,7 +274,21 @@ def test_where_no_document_reaches_the_longest_length_the_next_is_taken(cut):
     assert cut([16, 10**6]).tokens.shape == (2, 16)
 
 
-def test_no_long_document_at_all_is_told(cut):
+def test_where_no_document_is_long_enough_what_fits_is_measured(held_out, tokenizer, capsys):
+    made = Perplexity(choice=Choice(protocol="windows"), documents=2, tokens_per_batch=128)
+    held = HeldOut({"proofs": held_out}, tokenizer)
+    subject = Subject(run=None, row_length=8000, lengths=(8000, 16000), held_out=held)
+    cells = list(made.cells(subject))
+    told = capsys.readouterr().err
+    assert "no document has 8000 tokens" in told and "the longest has 924; measured at 500." in told
+    assert told.count("warning") == 1
+    assert [cell.length for cell in cells] == [None, None, 500]
+    model = model_of("rope", held_out.manifest["vocab_size"])
+    assert next(row for row in cells[-1].measure(model) if row.measure == "perplexity").value > 1
+
+
+def test_no_document_of_any_length_is_told(cut, monkeypatch):
+    monkeypatch.setattr("train.evals.texts.SHORTEST", 1000)
     with pytest.raises(DataError, match=r"100000 tokens.*the longest has 924.*split.test"):
         cut([100_000])
 

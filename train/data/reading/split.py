@@ -1,0 +1,134 @@
+"""Which documents are for training, validation and test.
+
+The split of a document is a hash of its id, or the user's choice. Where documents are few, a share
+of 2% may be none, so `within: auto` then decides by their number: up to SOME are each split; up to
+MANY, whole ones are drawn by their hash, at least one for each split; above, the shares hold. The
+same documents always have the same split.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Literal
+
+from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
+from train.data.reading.documents import SPLITS, Document, Reader
+from train.errors import DataError
+
+SOME, MANY = 9, 500  # documents
+_SALTS = 100  # ways to draw that are tried
+_WITHIN = "documents are few, so each is split (corpus.split.within=false draws whole ones)"
+_WHOLE = "documents are few, so each split has at least one (corpus.split.within=true splits each)"
+_NEAR = 5000  # characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Shares of documents for validation and test; the rest is for training.
+
+    salt: change it to draw other splits. ids: document ids by split, which override the hash.
+    within: split each document instead, at line ends: its first part is for training, then comes
+    that for validation, then that for test; "auto": see `for_few`. why: that decision.
+    """
+
+    validation: float = 0.02
+    test: float = 0.05
+    salt: str = ""
+    ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    within: bool | Literal["auto"] = False
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.within not in (True, False, "auto"):
+            raise DataError(f"split.within must be true, false or auto, was: {self.within}")
+        for name in ("validation", "test"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise DataError(f"split.{name} must be from 0 to 1, was: {getattr(self, name)}")
+        if self.validation + self.test > 1:
+            raise DataError("split.validation and split.test must not exceed 1 together")
+        if self.within is True and self.ids:
+            raise DataError(
+                "split.ids names whole documents, and split.within splits each; drop one"
+            )
+        _ = self.named  # raises for invalid ids
+
+    @cached_property
+    def named(self) -> dict[str, str]:
+        named: dict[str, str] = {}
+        for split, ids in self.ids.items():
+            if split not in SPLITS:
+                raise DataError(f"split.ids must name {', '.join(SPLITS)}, was: {split}")
+            for id in ids:
+                if named.setdefault(id, split) != split:
+                    raise DataError(f"split.ids: {id} is in {named[id]} and in {split}")
+        return named
+
+    def of(self, id: str) -> str:
+        """Return the split of a document, or with `within` of one of its `pieces`."""
+        if self.within is True:
+            return id.partition("/")[0]
+        if id in self.named:
+            return self.named[id]
+        digest = hashlib.blake2b(f"{self.salt}\0{id}".encode(), digest_size=8).digest()
+        place = int.from_bytes(digest, "big") / 2**64
+        if place < self.test:
+            return "test"
+        return "validation" if place < self.test + self.validation else "train"
+
+    def pieces(self, document: Document) -> list[Document]:
+        """Return the document, or with `within` its parts: train/ID, validation/ID and test/ID."""
+        if self.within is not True:
+            return [document]
+        text, start, made = document.text, 0, []
+        for name, after in zip(SPLITS, (self.validation + self.test, self.test, 0), strict=True):
+            end = max(start, _line_end(text, round(len(text) * (1 - after))))
+            if end > start:
+                part = replace(document, id=f"{name}/{document.id}", text=text[start:end])
+                made.append(part if start == 0 else replace(part, replaced=0))
+            start = end
+        return made
+
+    def fingerprint(self) -> dict[str, Any]:
+        ids = {split: sorted(ids) for split, ids in sorted(self.ids.items())}
+        made = {"validation": self.validation, "test": self.test, "salt": self.salt, "ids": ids}
+        return made | ({"within": self.within} if self.within else {})
+
+
+def _line_end(text: str, place: int) -> int:
+    """Return the end of the paragraph at a place, else of the line or word, if one is near."""
+    for end in ("\n\n", "\n", " "):
+        if (found := text.find(end, place, place + _NEAR)) >= 0:
+            return found + len(end)
+    return place
+
+
+def for_few(split: Split, reader: Reader) -> Split:
+    """Return the split that stands for `within: auto`, with a sentence that says it."""
+    split = replace(split, within=False)
+    wanted = [name for name in SPLITS[1:] if getattr(split, name)]
+    if split.ids or not wanted:
+        return split
+    ids, divisible = [], True
+    for document in islice(reader.read(), min(MANY, reader.limit or MANY)):
+        if isinstance(document, Document) and document.text.strip():
+            ids.append(document.id)
+            divisible &= {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
+    if len(ids) >= MANY or not ids:
+        return split
+    if divisible and len(ids) <= SOME:
+        return replace(split, within=True, why=_WITHIN)
+    if len(ids) <= len(wanted):
+        return split
+    numbers = {name: max(1, round(getattr(split, name) * len(ids))) for name in wanted}
+    shares = {name: max(getattr(split, name), n / len(ids)) for name, n in numbers.items()}
+    salted = [replace(split, **shares, salt=f"{split.salt}{n or ''}") for n in range(_SALTS)]
+
+    def distance(drawn: Split) -> int:
+        counts = Counter(map(drawn.of, ids))
+        return sum(abs(counts[name] - n) for name, n in numbers.items())
+
+    best = min(salted, key=distance)
+    return best if best == split else replace(best, why=_WHOLE)
