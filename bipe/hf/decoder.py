@@ -25,6 +25,7 @@ from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings import Encoding
 from bipe.encodings.base import counts_length, reads_segments
 from bipe.hf.generation import Segmented, cached
+from bipe.layouts.portable import Handed
 from bipe.positions import Positions
 
 _PATHS = {"sdpa": "auto", "eager": "eager", "flex_attention": "flex"}
@@ -33,7 +34,7 @@ _FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
 
 # A dataclass whose constructor takes any keyword: a checker of dataclasses would refuse that.
 @no_type_check
-class BipeConfig(PreTrainedConfig):
+class BipeConfig(Handed, PreTrainedConfig):
     """The fields of a DecoderConfig, under our names and those of transformers.
 
     segmenter: the description of the one whose segments the model was trained on. segmentation,

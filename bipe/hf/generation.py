@@ -78,7 +78,7 @@ class Segmented:
             if self._exact is None:
                 raise ValueError(
                     "segmentation='exact' reads the text: call model.follow(tokenizer) with a "
-                    "SegmentingTokenizer first"
+                    "SegmentingTokenizer of bipe.hf first (install bipe from a checkout)"
                 )
             return self._exact.marks(ids, mask=mask, whole=whole)
         if self._levels > 1:

@@ -107,7 +107,10 @@ class IdFlags:
         segmenter = (self.about.get("segmenter") or {}).get("segmenter", "separators")
         wrong, tokens = self.about.get("disagreement"), self.about.get("tokens")
         rate = "not measured" if wrong is None else f"{wrong:.4%} of {tokens} marks wrong"
-        return f"marks of new tokens: a table of {self.flags.shape[1]} ids for {segmenter}, {rate}"
+        return (
+            "marks of new tokens, and of texts without segment_marks: a table of "
+            f"{self.flags.shape[1]} ids for {segmenter}, {rate}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from bipe.build import build
 from bipe.encodings.rope import Stretch
 from bipe.hf.generation import Segmented, cached
 from bipe.hf.tokenizer import SegmentingTokenizer
+from bipe.layouts.portable import Handed
 
 _UNFIT = (
     "{name} does not compute its rotation once, by base_model.rotary_emb: bilevel cannot reach it"
@@ -215,11 +216,8 @@ FAMILIES = (
 
 
 @functools.cache
-def bilevel(cls: type[Any]) -> type[Any]:
-    """Return a class of transformers with BiPE-RoPE, and register it with the Auto classes.
-
-    Its configuration has the model type bipe_..., so that nobody loads such a folder as the base.
-    """
+def bilevel_class(cls: type[Any]) -> type[Any]:
+    """Return a class of transformers with BiPE-RoPE, which no Auto class knows."""
     base = cls.config_class
     namespace: dict[str, Any] = {
         "__module__": __name__,
@@ -229,15 +227,26 @@ def bilevel(cls: type[Any]) -> type[Any]:
             **BilevelConfig.__annotations__,
         },
         "model_type": f"bipe_{base.model_type}",
+        "stock": cls,
     }
     namespace |= {key: getattr(BilevelConfig, key) for key in BilevelConfig.__annotations__}
-    config = type(f"Bipe{base.__name__}", (base,), namespace)
-    made = type(
+    config = type(f"Bipe{base.__name__}", (Handed, base), namespace)
+    return type(
         f"Bipe{cls.__name__}",
         (Bilevel, cls),
         {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config},
     )
-    AutoConfig.register(namespace["model_type"], config, exist_ok=True)
+
+
+@functools.cache
+def bilevel(cls: type[Any]) -> type[Any]:
+    """Return a class of transformers with BiPE-RoPE, and register it with the Auto classes.
+
+    Its configuration has the model type bipe_..., so that nobody loads such a folder as the base.
+    """
+    made = bilevel_class(cls)  # type: ignore[arg-type]
+    config = made.config_class
+    AutoConfig.register(config.model_type, config, exist_ok=True)
     AutoModelForCausalLM.register(config, made, exist_ok=True)
     AutoTokenizer.register(config, SegmentingTokenizer, exist_ok=True)
     return made

@@ -1,6 +1,6 @@
 """Model folders as transformers has them, read and written without it.
 
-    write_folder(model, "out")         config.json, model.safetensors, or shards and their index
+    write_folder(model, "out")         config.json, model.safetensors or shards, modeling_bipe.py
     model = read_folder("somebody's")  LLaMA-like or bipe; one file of weights or several shards
 
 A flat model with a counterpart in transformers (official.py) is written as that; every other one as
@@ -35,6 +35,7 @@ from bipe.checkpoint import (
 )
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.layouts.official import INTRA_TABLE, config_to_official, from_official, to_official
+from bipe.layouts.portable import DECODER, FILE, auto_map, of_decoder
 from bipe.sealing import read_object
 
 INDEX = "model.safetensors.index.json"
@@ -64,7 +65,11 @@ def write_folder(
     folder = Path(folder)
     if folder.exists():
         raise CheckpointError(f"{folder} is there already: name a new folder")
-    config, state = _as_official(model, max_length) or _as_bipe(model, max_length)
+    found = _as_official(model, max_length)
+    config, state = found or _as_bipe(model, max_length)
+    code = None if found else of_decoder(model.config.encoding)
+    if code is not None:
+        config |= {"auto_map": auto_map(*DECODER)}
     dtype = dtype or model.tokens.weight.dtype
     config |= {"dtype": str(dtype).removeprefix("torch."), **(keys or {})}
     if model.config.tied_head:  # safetensors refuses two names for one tensor
@@ -74,7 +79,8 @@ def write_folder(
     try:
         _write_weights(state, fresh, dtype=dtype, shard_bytes=shard_bytes)
         text = json.dumps(config, indent=2, default=_plain) + "\n"
-        for name, content in {CONFIG: text, **beside(config)}.items():
+        files = {CONFIG: text, **beside(config)} | ({} if code is None else {FILE: code})
+        for name, content in files.items():
             (fresh / name).write_text(content, encoding="utf-8", newline="\n")
         for path in fresh.iterdir():
             path.chmod(0o644)

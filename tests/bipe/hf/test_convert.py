@@ -27,16 +27,20 @@ from train.errors import UserError
 SIZE = {"bytes": 323, "metaspace": 124}
 
 
-@pytest.fixture
-def run(tmp_path):
-    """The folder of a model with BiPE-RoPE that knows its tokenizer and segmenter."""
+def run_at(folder):
+    """Write a model with BiPE-RoPE that knows its tokenizer and segmenter; return its run."""
     decoder = filled(model_of("bipe_rope", vocab_size=len(trained("bytes").get_vocab())).model)
     tokenizer = SegmentingTokenizer(tokenizer_object=trained("bytes"), segmenter=Sentences())
     tokenizer.eos_token = tokenizer.pad_token = "<eos>"
-    tokenizer.save_pretrained(tmp_path / "saved")
-    beside = {path.name: path.read_text() for path in (tmp_path / "saved").iterdir()}
-    save_model(decoder, tmp_path / "run" / "model", notes={"row_length": 64}, beside=beside)
-    return tmp_path / "run"
+    tokenizer.save_pretrained(folder / "saved")
+    beside = {path.name: path.read_text() for path in (folder / "saved").iterdir()}
+    save_model(decoder, folder / "run" / "model", notes={"row_length": 64}, beside=beside)
+    return folder / "run"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return run_at(tmp_path)
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ OWN_HEADS = ("GPTNeoX",)
 NOT_PACKED = ("GptOss",)
 
 
-def family(name):
+def family(name, **keys):
     """Return a random tiny model of a family, and its bilevel form with the same weights."""
     cls = getattr(transformers, f"{name}ForCausalLM")
     sizes = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, **ENDS}
@@ -37,7 +37,7 @@ def family(name):
     made = bilevel(cls)
     torch.manual_seed(0)
     base = filled(cls(cls.config_class(**sizes)), std=0.3)
-    config = made.config_class(**sizes, intra_length=16, segment_table=PACKED_TABLE)
+    config = made.config_class(**sizes, **keys, intra_length=16, segment_table=PACKED_TABLE)
     model = made(config).eval()
     left_out = model.load_state_dict(base.state_dict(), strict=False)
     assert left_out == (["intra.weight"], [])
