@@ -23,6 +23,7 @@ _READ_RATE, _MOST_READS = 64 / _CHUNK, 48
 # rate of debt, which may not exceed the most. Ordinary code owes 5 at most.
 _STEP_RATE, _MOST_STEPS = 0.02, 24
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
+_LITERAL_RATE = 256  # bytes per step
 _DEEPEST = 250
 # Tags of elements that need a closing tag; others close by themselves.
 _TAG = re.compile(
@@ -54,19 +55,21 @@ def parse(
     tags: bool = False,
     times: int = 1,
     tail: bytes = b"",
+    passed_over: tuple[int, int] = (0, 0),
 ) -> tuple[tree_sitter.Tree | None, int]:
     """Return the tree of the text, or None and the byte at which it is too hard to parse.
 
     `tags`: elements nest as brackets do; `times`: how often the usual reads are allowed; `tail`:
-    put behind a text that does not end with it. Work is bounded at each place, not only on the
-    whole.
+    put behind a text that does not end with it; `passed_over`: a stretch that the parser must pass
+    in few steps, as one literal. Work is bounded at each place, not only on the whole.
     """
     if not data.endswith(tail):
         data += tail
     deep = _too_deep(data, tags)
     if deep is not None:
         return None, deep
-    end = len(data.rstrip())
+    end, (first, last) = len(data.rstrip()), passed_over
+    inside = (last - first) // _LITERAL_RATE  # steps
     reads = int(_MOST_READS + times * _READ_RATE * len(data))
     spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
 
@@ -80,8 +83,9 @@ def parse(
         return buffer
 
     def stop(place: int, _: bool) -> bool:
-        nonlocal spent, debt, passed
+        nonlocal spent, debt, passed, inside
         spent += 1
+        inside -= first < place < last
         if place > passed:
             debt -= _STEP_RATE * (place - passed)
             passed = place
@@ -90,7 +94,7 @@ def parse(
         debt += 1
         # After the text has been read, the tree is balanced: those steps pass no byte.
         much = debt > _MOST_STEPS and place < end
-        return much or reads < 0 or spent > _MOST_STEPS + _LAST_RATE * passed
+        return much or reads < 0 or inside < 0 or spent > _MOST_STEPS + _LAST_RATE * passed
 
     try:
         tree = tree_sitter.Parser(language).parse(read, progress_callback=stop)
@@ -99,6 +103,17 @@ def parse(
     finally:
         _BUFFERS.append(buffer)
     return tree, passed
+
+
+def errors(tree: tree_sitter.Tree) -> list[int]:
+    """Return where the parser had to recover from an error, in bytes."""
+    found, stack = [], [tree.root_node] if tree.root_node.has_error else []
+    while stack:
+        node = stack.pop()
+        if node.is_error or node.is_missing:
+            found.append(node.start_byte)
+        stack += [child for child in node.children if child.has_error]
+    return found
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:

@@ -2,9 +2,11 @@
 
 A long text is parsed in pieces that end where the indentation is least. Text that is too hard to
 parse within a fixed budget (grammars.py) is cut at physical lines: a stretch around the hard place,
-twice as long for each time in a row; the text before and after it is parsed on its own. Lines too
-long to be written by hand are not parsed (minified.py cuts those of some languages). So time is
-linear in the text, the cuts are the same on any machine, and what is broken stays local.
+twice as long for each time in a row; the text before and after it is parsed on its own. Errors are
+counted against the bytes parsed, since recovering from one costs a parser as much as hundreds of
+tokens; where they are too many, as much is passed over. Lines too long to be written by hand are
+not parsed (minified.py cuts those of some languages). So time is linear in the text, the cuts are
+the same on any machine, and what is broken stays local.
 """
 
 from __future__ import annotations
@@ -30,15 +32,13 @@ from segmenters.places import character_ends, line_ends, rows_of
 # pieces.
 _PIECE = 1 << 17
 _SMALL_PIECE = 1 << 12
-_GIVEN_UP = 1 << 11  # the shortest stretch that is not parsed
-# The longest such stretch, and the first piece after it: giving up can cost a hundred scans of the
-# piece.
-_AFTER_HARD = 1 << 14
+# The shortest stretch that is not parsed, the longest, and the first piece after it: giving up can
+# cost a hundred scans of the piece.
+_GIVEN_UP, _MOST_GIVEN_UP, _AFTER_HARD = 1 << 11, 1 << 16, 1 << 14
 _LONG_LINE = 1 << 14
-# Signs that are rare in code, and their share in text that is read with suspicion: each may be an
-# error, which takes a parser a hundred times as long as a token.
-_RARE, _RARE_SHARE = (b"\\", b"`", b"^", b"~"), 1 / 24
-_ERROR = 16  # bytes that an error counts at least; a quarter of a piece is too much
+# At an error the parser looks at all tokens of the grammar. Bytes that it may owe, and that each
+# error counts; and a beginning of a piece, as its share, that is looked at for errors first.
+_CREDIT, _ERROR, _BEGINNING = 1 << 14, 64, 16
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int32).max
@@ -120,6 +120,7 @@ class _Reading:
         self._parse = partial(
             grammars.parse, tags=bool(table.tags), times=table.reads, tail=table.tail
         )
+        self._errors = grammars.errors
         self._data = encode(text, language)
         self._seams = Seams(self._data)
         self._ends = self._seams.ends
@@ -195,19 +196,18 @@ class _Reading:
 
     def _parse_stretch(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         """Yield the pieces between two places that have a tree; hard ones have none."""
-        seams, given_up, size = self._seams, _GIVEN_UP, _PIECE
-        odd = self._is_odd(start, stop)
-        if odd:
-            size = _SMALL_PIECE
+        seams, given_up, size, debt = self._seams, _GIVEN_UP, _PIECE, -_CREDIT
         while start < stop:
             end = stop if stop - start <= size else seams.within(start + size // 2, start + size)
-            tree, reached = self._parse(self._data[start:end], self._grammar)
+            end, tree, reached = self._parse_unless_broken(start, end)
             if tree is not None:
                 yield start, end, tree
-                if odd and 4 * _errors(tree) > end - start:
+                debt = max(debt + _ERROR * len(self._errors(tree)) - (end - start), -_CREDIT)
+                if debt > 0:
+                    given_up = max(2 * given_up, debt)
                     least = min(end + given_up, stop)
                     start = min(stop, seams.first(least, least + given_up))
-                    given_up, size = min(2 * given_up, _AFTER_HARD), _SMALL_PIECE
+                    size, debt = _SMALL_PIECE, 0
                     continue
                 if end - start >= given_up:
                     given_up, size = _GIVEN_UP, min(2 * size, _PIECE)
@@ -225,32 +225,26 @@ class _Reading:
                 start = hard
             least = min(max(start + reached, start + given_up), stop)
             start = min(stop, seams.first(least, least + given_up))
-            given_up, size = min(2 * given_up, _AFTER_HARD), _AFTER_HARD
+            given_up, size = min(2 * given_up, _MOST_GIVEN_UP), _AFTER_HARD
 
-    def _is_odd(self, start: int, stop: int) -> bool:
-        """Return whether signs that are rare in code are many, and errors about the middle."""
-        if stop - start <= 2 * _SMALL_PIECE:
-            return False
-        rare = sum(self._data.count(sign, start, stop) for sign in _RARE)
-        if rare <= _RARE_SHARE * (stop - start):
-            return False
-        seams, middle = self._seams, (start + stop) // 2
-        first = seams.last(middle - _SMALL_PIECE, middle)
-        last = min(stop, seams.within(first + _SMALL_PIECE // 2, first + _SMALL_PIECE))
-        tree, _ = self._parse(self._data[first:last], self._grammar)
-        return tree is None or 4 * _errors(tree) > last - first
+    def _parse_unless_broken(self, start: int, stop: int) -> tuple[int, Any, int]:
+        """Parse a piece, or its beginning alone if this has too many errors.
 
-
-def _errors(tree: Any) -> int:
-    """Return about how many bytes of a piece are errors."""
-    found, stack = 0, [tree.root_node]
-    while stack:
-        node = stack.pop()
-        if node.is_error or node.is_missing:
-            found += max(_ERROR, node.end_byte - node.start_byte)
-        elif node.has_error:
-            stack += node.children
-    return found
+        Errors of the beginning do not count if a literal that goes on behind it makes them.
+        """
+        data, size = self._data[start:stop], (stop - start) // _BEGINNING
+        if size < _GIVEN_UP // 2:
+            return stop, *self._parse(data, self._grammar)
+        middle = self._seams.within(start + size // 2, start + size)
+        tree, reached = self._parse(self._data[start:middle], self._grammar)
+        if tree is None:
+            return stop, *self._parse(data, self._grammar)
+        wrong = sorted(self._errors(tree))
+        if _ERROR * len(wrong) < middle - start + _GIVEN_UP:
+            return stop, *self._parse(data, self._grammar)
+        literal = wrong[len(wrong) // 4], middle - start
+        whole, reached = self._parse(data, self._grammar, passed_over=literal)
+        return (middle, tree, reached) if whole is None else (stop, whole, reached)
 
 
 class Seams:

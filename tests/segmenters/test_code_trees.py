@@ -21,6 +21,7 @@ from segmenters.code.masks import encode
 from segmenters.code.tables import TABLES, grammar_of, is_cpp
 from segmenters.registry import LANGUAGES
 from tests.segmenters import snippets_braces, snippets_other, snippets_young
+from tests.segmenters.grammar import document
 from tests.segmenters.texts import any_text, grows_too_fast
 
 SNIPPETS = snippets_braces.SNIPPETS | snippets_other.SNIPPETS | snippets_young.SNIPPETS
@@ -45,6 +46,10 @@ UNITS = [
     "a ",
     "\n",
 ]
+
+
+def repeated(text, size):
+    return (text * (size // len(text) + 1))[:size]
 
 
 def pieces(text, language, level=0):
@@ -135,19 +140,53 @@ def test_brackets_beyond_any_human_depth_are_not_parsed():
     assert pieces(text, "javascript") == text.splitlines(keepends=True)
 
 
+def parsed_and_broken(monkeypatch):
+    """Return how many bytes each parse reads from now on, and the errors of each tree."""
+    work, wrong = [], []
+    parse = grammars.parse
+
+    def counted(data, *arguments, **options):
+        found = parse(data, *arguments, **options)
+        work.append(found[1])
+        wrong.append(len(grammars.errors(found[0])) if found[0] else 0)
+        return found
+
+    monkeypatch.setattr(grammars, "parse", counted)
+    return work, wrong
+
+
 def test_text_full_of_errors_is_parsed_here_and_there_alone(monkeypatch):
     """Each error costs a parser what a hundred tokens do; a good text with such signs is read."""
-    work = []
-    parse = parsed.partial
-    monkeypatch.setattr(
-        parsed,
-        "partial",
-        lambda *a, **k: lambda data, g: work.append(len(data)) or parse(*a, **k)(data, g),
-    )
+    work, _ = parsed_and_broken(monkeypatch)
     hostile, good = "\\begin{verbatim}\n" * 6000, 'f("\\\\\\\\",\n  1);\n' * 6000
     assert pieces(hostile, "javascript") == hostile.splitlines(keepends=True)
     assert sum(work) < len(hostile) / 2
     assert pieces(good, "javascript") == ['f("\\\\\\\\",\n  1);\n'] * 6000
+
+
+# Seeds of texts of the grammar that took 30 to 50 times as long as ordinary code.
+@pytest.mark.parametrize(
+    ("language", "seed"),
+    [
+        ("csharp", 2300010032),
+        ("csharp", 2300010247),
+        ("tsx", 2300010346),
+        ("tsx", 2300010055),
+        ("swift", 2100126101),
+        ("swift", 2300010060),
+        ("zig", 2300010335),
+        ("typescript", 2300010168),
+    ],
+)
+def test_the_errors_that_a_parser_recovers_from_are_bounded(language, seed, monkeypatch):
+    _, wrong = parsed_and_broken(monkeypatch)
+    counts = []
+    for size in (100_000, 200_000):
+        wrong.clear()
+        pieces(repeated(document(seed), size), language)
+        counts.append(sum(wrong))
+    assert counts[1] <= 200_000 * 2 / parsed._ERROR
+    assert counts[1] <= 2.5 * counts[0] + 100
 
 
 def test_long_texts_are_parsed_in_pieces(monkeypatch):
