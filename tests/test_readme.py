@@ -68,5 +68,15 @@ def test_the_picture_is_what_the_code_and_the_numbers_say():
     assert points.findall(made) == points.findall(committed)
 
 
+def test_the_recording_is_what_the_commands_print():
+    spec = importlib.util.spec_from_file_location("recording", ROOT / "docs" / "recording.py")
+    recorded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(recorded)
+    committed = (ROOT / "docs" / "recording.svg").read_text(encoding="utf-8")
+    assert recorded.recording() == committed
+    assert len(committed) < 60_000 and "prefers-reduced-motion" in committed
+    assert "It rained all night! </text>" in committed and "83.4</text>" in committed
+
+
 def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
