@@ -29,6 +29,10 @@ TEXT = "Dr. Smith slept. It rained all night! Nobody noticed."
 TINTS = ("#d5ebe5", "#f4ead4", "#dfe3f3")
 INK, MUTED, GRID = "#1a1f26", "#59636f", "#e6e9ed"
 HUES = {"RoPE": "#0067a5", "ALiBi": "#bf4a00"}
+# What each colour becomes in dark mode.
+DARK = dict(zip(("#ffffff", INK, MUTED, GRID, *TINTS, *HUES.values()),
+                ("#14171c", "#e6edf3", "#9aa5b1", "#343b44", "#1f4a40", "#4a3d1c", "#2f3a5c",
+                 "#58a6ff", "#f0883e"), strict=True))  # fmt: skip
 MODELS = ("RoPE", "BiPE-RoPE", "ALiBi", "BiPE-ALiBi")
 PANELS = {"prose": "prose: perplexity", "code": "code", "proofs": "proofs"}
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "bipe", "font.family": "sans-serif",
@@ -55,7 +59,15 @@ def picture() -> str:
                     color=MUTED, fontsize=9)  # fmt: skip
         made = io.StringIO()
         figure.savefig(made, format="svg", facecolor="white", metadata={"Date": None})
-    return "\n".join(line.rstrip() for line in made.getvalue().splitlines()) + "\n"
+    shown = made.getvalue().replace("</style>", f"\n{dark_rules()}</style>", 1)
+    return "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"
+
+
+def dark_rules() -> str:
+    """Return the style sheet for dark mode, which overrides the colours of the light one."""
+    rules = [f'[style*="{name}: {light}"] {{{name}: {dark} !important}}'
+             for light, dark in DARK.items() for name in ("fill", "stroke")]  # fmt: skip
+    return "\n".join(["@media (prefers-color-scheme: dark) {", *rules, "}"])
 
 
 def _sentence(axes: Axes) -> None:

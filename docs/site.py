@@ -125,7 +125,7 @@ def page_of(place: str) -> str | None:
 def _commands() -> str:
     from train.cli import COMMANDS as commands
 
-    text = ["# Commands", "", "As `bipe COMMAND --help` prints them.", ""]
+    text = ["# Commands", "", "The output of `bipe COMMAND --help`.", ""]
     for name, does in commands.items():
         shown = textwrap.dedent(_help(name)).strip("\n")
         text += [f"## {name}", "", f"{_escaped(does).capitalize()}.", "", *_block("text", shown)]
@@ -181,7 +181,7 @@ def _benchmarks() -> str:
     text = [
         "# Benchmarks",
         "",
-        "Each states its machine and a peer; from a checkout. Results of ours:",
+        "Run these from a checkout; each states its machine and a peer. Our results:",
     ]
     results = sorted(path.name for path in (ROOT / "benchmarks" / "results").glob("*.json"))
     text += [", ".join(f"`benchmarks/results/{name}`" for name in results) + ".", ""]

@@ -66,6 +66,9 @@ def test_the_picture_is_what_the_code_and_the_numbers_say():
     assert words.findall(made) == words.findall(committed)
     points = re.compile(r"<path d=\"(M[^\"]*)\"")
     assert points.findall(made) == points.findall(committed)
+    drawing = committed.partition("</style>")[2]
+    assert set(re.findall(r"(?:fill|stroke): (#\w+)", drawing)) == drawn.DARK.keys()
+    assert drawn.dark_rules() in committed
 
 
 def test_the_recording_is_what_the_commands_print():

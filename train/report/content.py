@@ -16,7 +16,7 @@ from train.report.figures import Drawing
 from train.report.formats import DAGGER, DASH
 from train.report.palette import Style
 
-EXPLAINED = f"{DAGGER} no finite value: not measured there, or the loss was not a number."
+EXPLAINED = f"{DAGGER} no finite value: not measured, or the loss was not a number."
 Write = Callable[[float], str]
 
 

@@ -124,11 +124,11 @@ def swatch(style: Style) -> Markup:
 def _stamp(results: Results) -> str:
     created = max((str(found.get("created", "")) for found in results.environments), default="")
     versions = {str(found.get("bipe", "")) for found in results.environments} - {""}
-    commits = sorted({f"{found['commit']:.10}{' and changes' * bool(found.get('changed'))}"
+    commits = sorted({f"{found['commit']:.10}{' with changes' * bool(found.get('changed'))}"
                       for found in results.environments if found.get("commit")})  # fmt: skip
     parts = [f"bipe {', '.join(sorted(versions))}".rstrip(),
              f"commit {', '.join(commits)}" if commits else "", created and f"evaluated {created}",
-             "the same numbers are beside this page as CSV and JSON"]  # fmt: skip
+             "CSV and JSON files beside this page hold the same numbers"]  # fmt: skip
     return " \N{MIDDLE DOT} ".join(filter(None, parts))
 
 
@@ -140,13 +140,15 @@ def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
         name = name if name[0].isalpha() else f"figure_{name}"
         seen[name] += 1
         drawing.name = name if seen[name] == 1 else f"{name}_{seen[name]}"
+        if drawing.narrow:
+            drawing.narrow.name = f"{drawing.name}-narrow"
     return list(drawings)
 
 
 def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:
     """Write the figures into a folder, and remove other figures of an older report."""
     if folder.is_symlink():  # old figures are removed: not from where somebody's link leads
-        raise ReportError(f"{folder} is a link; make it a folder, or set report.out")
+        raise ReportError(f"{folder} must be a folder, was: a link; set report.out to another path")
     folder.mkdir(exist_ok=True)
     wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as part:

@@ -230,7 +230,7 @@ def test_the_last_step_has_the_numbers_of_bipe_evaluate(bipe, smoke, tmp_path):
     status, _, err = bipe("report")
     assert status == 0, err
     page = (tmp_path / "report.html").read_text()
-    assert "While training" in page and 'id="live"' in page
+    assert "During training" in page and 'id="live"' in page
 
 
 def test_a_callback_of_ones_own_is_called(smoke):

@@ -67,10 +67,10 @@ def test_a_model_that_diverged_is_named_and_never_called_lowest(make):
     assert "BiPE-RoPE has perplexity 15.0; RoPE has no finite value" in said
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.1, "no model is"), (0.9, "RoPE is")])
+@pytest.mark.parametrize(("share", "said"), [(0.1, "No model is"), (0.9, "RoPE is")])
 def test_guessing_is_not_called_retrieval(make, share, said):
     one = make.run().change("accuracy", share)
-    assert f"{said} above guessing" in shown(make.results(one), "headline")
+    assert f"{said} above chance" in shown(make.results(one), "headline")
 
 
 def test_one_seed_is_called_one_seed_and_several_are_not(make):
@@ -143,8 +143,8 @@ def test_every_probe_has_its_maps_its_means_and_its_curves(make):
     ]
     said = shown(make.results(one, make.run("ALiBi")), "probes")
     for told in ("Five digits <hidden>.", "niah accuracy of RoPE", "niah written of RoPE",
-                 "RoPE: 38%/50% 88%/50%", "Guessing finds 10%", "9.50, 1.25", "200/9.00",
-                 "loss, nats per token, by place in the document"):  # fmt: skip
+                 "RoPE: 38%/50% 88%/50%", "Chance is 10%", "9.50, 1.25", "200/9.00",
+                 "loss, nats per token, by position in the document"):  # fmt: skip
         assert told in said, told
 
 
@@ -172,7 +172,7 @@ def test_right_answers_by_operators_and_by_width(make):
     wide = make.Made(name="wide", bilevel=True, width=48, rows=arithmetic([0.95, 0.8, 0.4]))
     results = make.results(narrow, wide)
     said = shown(results, "arithmetic")
-    for told in ("Chains.", "wide: 95%/85%-105% 80%/70%-90% 40%/30%-50% 95%", "right steps",
+    for told in ("Chains.", "wide: 95%/85%-105% 80%/70%-90% 40%/30%-50% 95%", "correct steps",
                  "width", "BiPE-RoPE: 50%"):  # fmt: skip
         assert told in said, told
     summary = shown(results, "headline")
@@ -240,7 +240,7 @@ def test_a_score_over_a_part_of_a_split_is_no_official_one(make):
                  for row in part.rows]  # fmt: skip
     part.rows.append(replace(part.rows[0], measure="scrolls_examples", value=272.0))
     said = shown(make.results(part, whole), "scrolls")
-    assert "qmsum: 8 of 272 outputs/these: 99.00/no official score 20.00/1 seed" in said
+    assert "qmsum: 8 of 272 outputs/on these: 99.00/no official score 20.00/1 seed" in said
     assert "18.38/paper" in said and "22.36" not in said
 
 
@@ -352,7 +352,7 @@ def test_the_claim_of_figure_1_is_in_numbers():
     cells = " ".join(cell.text for table in made.tables for row in table.cells for cell in row)
     for told in ("62.5", "0.987", "0.023", "0.021", "75.0%", "< (less-than sign)"):
         assert told in cells, told
-    assert "512 and more" in made.drawings[1].svg()
+    assert "512 or more" in made.drawings[1].svg()
     assert isinstance(growth(None).blocks[0], Words)
 
 

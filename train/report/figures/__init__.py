@@ -56,6 +56,7 @@ class Drawing:
     def __init__(self, *, name: str, title: str, width: float, height: float) -> None:
         self.name, self.title = name, title
         self.width, self.height = width, height
+        self.narrow: Drawing | None = None  # the same for phones, where text would be too small
         self.figure = Figure(figsize=(width / 72, height / 72), dpi=72, frameon=False)
         scale = Affine2D().scale(1 / width, -1 / height).translate(0, 1)
         self.pixels: Transform = scale + self.figure.transFigure
@@ -107,8 +108,9 @@ class Drawing:
         body = re.sub(r" ?font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"", "", body)
         body = re.sub(r"\s*\n\s*", " ", body)
         title = escape(visible(self.title))
+        look = "chart wide" if self.narrow else "chart"
         return Markup(
-            f'<svg class="chart" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
+            f'<svg class="{look}" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
             f'aria-label="{title}"><title>{title}</title>{body}</svg>'
         )
 

@@ -15,10 +15,10 @@ from train.report.figures import Drawing, our_style
 from train.report.formats import DAGGER, percent, short
 from train.report.palette import colour, heat_step
 
-MAP_WIDTH, HISTOGRAM_WIDTH = 300, 640
+MAP_WIDTH, HISTOGRAM_WIDTH, NARROW = 300, 640, 400
 _LEFT, _TOP, _ROW, _BOTTOM = 44, 22, 26, 38  # of a heat map
 _WORDS = 112  # pixels of "longer than trained"
-_START, _END = 128, HISTOGRAM_WIDTH - 76  # of the bins
+_START, _MEAN = 128, 76  # left and right of the bins
 _HEAD, _GAP, _FOOT = 20, 7, 40  # above, between and below histograms
 _TICK_SPACE = 34
 
@@ -77,24 +77,26 @@ class Histogram:
 
 
 def histograms(
-    rows: Sequence[Histogram], *, name: str, title: str, edges: Sequence[float]
-) -> Drawing:
+    rows: Sequence[Histogram], *, name: str, title: str, edges: Sequence[float],
+    across: float = HISTOGRAM_WIDTH,
+) -> Drawing:  # fmt: skip
     """Draw rows over bins with these edges in tokens; the last edge may be infinite."""
     tall = 52 if len(rows) < 6 else 30
     height = _HEAD + len(rows) * (tall + _GAP) + _FOOT
-    width = (_END - _START) / (len(edges) - 1)
+    end = across - _MEAN
+    width = (end - _START) / (len(edges) - 1)
     tallest = max((share for row in rows for share in row.shares), default=0.0) or 1.0
     with our_style():
-        made = Drawing(name=name, title=title, width=HISTOGRAM_WIDTH, height=height)
+        made = Drawing(name=name, title=title, width=across, height=height)
         made.text(_START - 10, 10, "tokens in document", role="muted", ha="right")
-        made.text(_END + 10, 10, "mean", role="muted")
+        made.text(end + 10, 10, "mean", role="muted")
         for index, row in enumerate(rows):
             bottom = _HEAD + index * (tall + _GAP) + tall
             made.text(_START - 10, bottom - 16, row.label, ha="right", weight="bold")
             made.text(_START - 10, bottom - 3, row.detail, ha="right")
-            made.text(_END + 10, bottom - 4, short(row.mean), weight="bold")
-            _bars(made, row, edges, bottom=bottom, scale=tall / tallest)
-            made.line([_START, _END], [bottom, bottom], role="rule")
+            made.text(end + 10, bottom - 4, short(row.mean), weight="bold")
+            _bars(made, row, edges, bottom=bottom, width=width, scale=tall / tallest)
+            made.line([_START, end], [bottom, bottom], role="rule")
             if math.isfinite(row.mean):
                 at = _START + place(row.mean, edges) * width
                 made.line([at, at], [bottom - tall, bottom + 3], role="ink", linewidth=2)
@@ -104,15 +106,17 @@ def histograms(
             made.line([at, at], [bottom, bottom + 4], role="rule")
             label = f"{edge:g}" if math.isfinite(edge) else "\N{INFINITY}"
             made.text(at, bottom + 16, label, ha="center")
-        middle = (_START + _END) / 2
+        middle = (_START + end) / 2
         made.text(middle, height - 6, "tokens per segment", role="muted", ha="center")
+    if across > NARROW:
+        made.narrow = histograms(rows, name=name, title=title, edges=edges, across=NARROW)
     return made
 
 
 def _bars(
-    made: Drawing, row: Histogram, edges: Sequence[float], *, bottom: float, scale: float
-) -> None:
-    width = (_END - _START) / (len(edges) - 1)
+    made: Drawing, row: Histogram, edges: Sequence[float], *, bottom: float, width: float,
+    scale: float,
+) -> None:  # fmt: skip
     gap = min(1.0, width * 0.1)
     for index, (share, (low, high)) in enumerate(zip(row.shares, pairwise(edges), strict=True)):
         if share > 0:

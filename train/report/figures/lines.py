@@ -8,7 +8,7 @@ since a linear axis would press every good model onto the bottom.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ from train.report.figures import Drawing, our_style
 from train.report.formats import DAGGER, amount, percent, rounded, short, tick
 from train.report.palette import Style, colour
 
-WIDTH, HEIGHT = 640, 310
+WIDTH, NARROW, HEIGHT = 640, 400, 310
 LOG_RATIO = 10
 _LEFT, _TOP, _BOTTOM = 52, 44, 44
 _LETTER = 6.6  # pixels of an average letter of a label, rather too many
@@ -58,6 +58,7 @@ class Lines:
 
     x_scale: log2 with ticks at the `lengths` or at `octaves`, or `linear`. guides are vertical,
     level is horizontal. write: formats values; `percent` gives an axis of shares, from 0 to 1.
+    width: in pixels; a drawing of the usual width has a narrow one beside it.
     """
 
     name: str
@@ -69,18 +70,20 @@ class Lines:
     guides: Sequence[Guide] = ()
     level: Guide | None = None
     write: Callable[[float], str] = short
+    width: int = WIDTH
 
     def draw(self) -> Drawing:
         with our_style():
-            made = Drawing(name=self.name, title=self.title, width=WIDTH, height=HEIGHT)
+            made = Drawing(name=self.name, title=self.title, width=self.width, height=HEIGHT)
             longest = max((len(one.label) for one in self.series), default=0)
-            right = WIDTH - 22 - _LETTER * min(longest, _LONGEST_LABEL)
-            size = ((right - _LEFT) / WIDTH, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
-            axes = made.figure.add_axes((_LEFT / WIDTH, _BOTTOM / HEIGHT, *size))
+            right = self.width - 22 - _LETTER * min(longest, _LONGEST_LABEL)
+            size = ((right - _LEFT) / self.width, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
+            axes = made.figure.add_axes((_LEFT / self.width, _BOTTOM / HEIGHT, *size))
             self._x_axis(axes)
             log = self._y_axis(axes)
             y_name = f"{self.y_name} (log scale)" if log else self.y_name
-            made.text(0, 12, y_name, weight="bold", fontsize=13)
+            fitting = min(13.0, 1.7 * self.width / max(1, len(y_name)))
+            made.text(0, 12, y_name, weight="bold", fontsize=fitting)
             middle = (_LEFT + right) / 2
             made.text(middle, HEIGHT - _BOTTOM + 36, self.x_name, role="muted", ha="center")
             for guide in self.guides:
@@ -89,6 +92,8 @@ class Lines:
                 self._line(made, axes, one)
             self._daggers(made, axes)
             self._labels(made, axes, right)
+        if self.width > NARROW:
+            made.narrow = replace(self, width=NARROW).draw()
         return made
 
     def _x_axis(self, axes: Axes) -> None:
@@ -146,7 +151,7 @@ class Lines:
     def _guide(self, made: Drawing, axes: Axes, guide: Guide) -> None:
         at = _place(made, axes, guide.at, axes.get_ylim()[0])[0]
         bounds = axes.get_position()
-        late = at > (bounds.x0 + bounds.x1) / 2 * WIDTH
+        late = at > (bounds.x0 + bounds.x1) / 2 * self.width
         made.line([at, at], [_TOP - 18, HEIGHT - _BOTTOM], role="ink")
         shift, side = (-5, "right") if late else (5, "left")
         made.text(at + shift, _TOP - 10, guide.label, role="muted", ha=side)

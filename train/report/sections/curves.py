@@ -160,19 +160,18 @@ def perplexity(results: Results) -> Section | None:
     if cells.empty:
         return None
     words = (
-        "Each point is the perplexity of a model that may look back over a context of that many "
-        "tokens of held-out text; lower is better. Up to the line \u201ctrained at\u201d a model "
-        "reads what it was trained to read; beyond it, it extrapolates. Flat encodings are dashed, "
-        "bilevel ones solid; a family shares its colour."
+        "Each point is the perplexity of a model with a context of that many tokens of held-out "
+        "text; lower is better. Beyond the line \u201ctrained at\u201d, the model extrapolates. "
+        "Flat encodings are dashed, bilevel ones solid; a family shares its colour."
     )
     blocks: list[Block] = [Words(words)]
     blocks += [_perplexity(results, source) for source in in_order(cells)]
     table = _against(results, results.pairs())
     if table is not None:
         blocks += [
-            Heading("Two levels against one"),
-            Words("Perplexity of the bilevel form minus that of the flat form of the same family "
-                  "and seed, in percent of the flat one. Negative: the bilevel form is lower."),
+            Heading("Bilevel against flat"),
+            Words("Perplexity of the bilevel form relative to the flat form of the same family and "
+                  "seed, as a change in percent. Negative: the bilevel form is lower."),
             table,
         ]  # fmt: skip
     return Section("perplexity", "Perplexity against length", blocks, nav="Perplexity")
@@ -191,9 +190,9 @@ def _perplexity(results: Results, source: str) -> Figure:
         more.append([measure.replace("_", " "), *(spread(known[known.length == x].value, write)
                                                   for x in held.columns)])  # fmt: skip
     more += published_perplexities(results, source, held.columns)
-    note = ("Small: the 95% interval over seeds where a model has several, otherwise over "
-            f"documents; {TIMES} is the ratio to the model's own training length. Bold: the "
-            "lowest.")  # fmt: skip
+    note = ("Small: the 95% interval over seeds if a model has several, otherwise over "
+            f"documents; {TIMES} is the ratio to the value at the model's training length. Bold: "
+            "the lowest.")  # fmt: skip
     return held.figure(source, more=more, note=note)
 
 
@@ -223,9 +222,9 @@ def seeds(results: Results) -> Section | None:
     if table is None:
         return None
     words = (
-        "Perplexity as a change from that of the same seed, which had the same batches and the "
-        "same weights to start from: the geometric mean, and below it its 95% interval by "
-        "Student's t distribution. Bold: the interval leaves out equality."
+        "The change in perplexity from the same seed, with the same batches and initial weights: "
+        "the geometric mean, and below it its 95% interval by Student's t distribution. Bold: the "
+        "interval excludes equality."
     )
     title = f"Against {several[0].label}, seed by seed"
     return Section("seeds", title, [Words(words), table], nav="Seeds")
@@ -236,8 +235,8 @@ def bits(results: Results) -> Section | None:
     cells = results.cells("bits_per_byte")
     tables = [Curves(own, results.looks, write=fixed).table(str(source))
               for source, own in cells.groupby("source", sort=False)]  # fmt: skip
-    words = ("The same losses divided by the bytes of the text that was predicted, which makes "
-             "sources and tokenizers comparable. Columns are lengths in tokens.")  # fmt: skip
+    words = ("The same losses in bits, divided by the bytes of the predicted text, are comparable "
+             "across sources and tokenizers. Columns are lengths in tokens.")  # fmt: skip
     return Section("bits", "Bits per byte", [Words(words), *tables]) if tables else None
 
 
@@ -247,12 +246,12 @@ def positions(results: Results) -> Section | None:
     if cells.empty:
         return None
     words = (
-        "The mean loss of the tokens at one place of the longest context. A model that uses what "
-        "it has read keeps falling to the right; one that only tolerates length stays level; one "
-        "that does not extrapolate turns up beyond its training length."
+        "The mean loss of the tokens at each position of the longest context. It keeps falling if "
+        "the model uses all of the context, stays level if the model merely tolerates the length, "
+        "and rises beyond the training length if the model does not extrapolate."
     )
     figures = [_positions(results, source) for source in in_order(cells)]
-    title = "Loss at each position"
+    title = "Loss by position"
     return Section("positions", title, [Words(words), *figures], nav="Loss by position")
 
 
@@ -276,7 +275,7 @@ def _positions(results: Results, source: str) -> Figure:
     means = window_means(cells, windows)
     table = Curves(means, results.looks, x="start", write=fixed)
     head = [source, *(f"{low}{DASH}{high}" for low, high in windows if low in table.columns)]
-    note = "Mean loss of the tokens at these positions, every token weighing the same."
+    note = "Mean loss of the tokens at these positions, all weighted equally."
     return Figure(drawing=chart.draw(), table=Table(head, table.rows(), note=note))
 
 
@@ -319,8 +318,8 @@ def live(results: Results) -> Section | None:
         )  # fmt: skip
         figures.append(chart.figure(name))
     words = (
-        "The measurements of bipe evaluate on the weights of some steps, on held-out text of the "
-        "split that callbacks.evaluation.split names."
+        "The measurements of bipe evaluate, repeated during training on held-out text from the "
+        "split set by callbacks.evaluation.split."
     )
-    title = "While training"
+    title = "During training"
     return Section("live", title, [Words(words), *figures]) if figures else None

@@ -28,12 +28,12 @@ _DRAWN = {"\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}", "\t": "\N{RIGHTWARD
 def segments(results: Results) -> Section:
     """Show one part for each source, or a sentence if no data set was given."""
     if not results.sources:
-        return Section("segments", "Segments", [Words("No prepared data set was given.")])
+        return Section("segments", "Segments", [Words("No prepared data set was found.")])
     words = (
-        "Bilevel encodings count tokens inside a segment and segments inside a document. They can "
-        "extrapolate where longer documents have more segments rather than longer ones: then the "
-        "histograms of one source look alike in all rows, while segments per document grow. Every "
-        "row is normalised to its own segments."
+        "Bilevel encodings count tokens within a segment and segments within a document. They can "
+        "extrapolate if longer documents have more segments, not longer ones: then the histograms "
+        "of a source look alike in all rows, while segments per document grow. Each row is "
+        "normalised separately."
     )
     blocks: list[Block] = [Words(words)]
     for name, held in results.sources.items():
@@ -52,7 +52,7 @@ def _facts(held: Mapping[str, Any]) -> str:
     facts = (
         f"{count(held['documents'])} documents, {amount(held['tokens'])} tokens, "
         f"{amount(lengths.get('segments', 0))} segments by the segmenter "
-        f"{held['segmenter'].get('segmenter', 'of no stated name')}. "
+        f"{held['segmenter'].get('segmenter', 'without a stated name')}. "
     )
     if lengths:
         ranks = ", ".join(f"{rank}% up to {tick(n)}" for rank, n in lengths["percentiles"].items())
@@ -82,7 +82,7 @@ def _histograms(
 
 
 def _range(bucket: Mapping[str, Any]) -> str:
-    end = " and more" if bucket["to"] is None else f"{DASH}{count(bucket['to'] - 1)}"
+    end = " or more" if bucket["to"] is None else f"{DASH}{count(bucket['to'] - 1)}"
     return f"{count(bucket['from'])}{end}"
 
 
@@ -102,9 +102,9 @@ def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
     shown = max(1, sum(whole[1:]))  # `end` and its lines grow, so the true ones are first
     document, split = sample.get("document"), sample.get("split")
     caption = (
-        f"A passage of {document or 'a document'} ({name}, {split} split): {count(shown)} segments "
-        "in turns of two tints, numbered from the passage's first. White space at the ends of "
-        "segments is drawn."
+        f"A passage of {document or 'a document'} ({name}, {split} split): {count(shown)} "
+        "segments, alternately tinted and numbered from the first. White space at segment ends is "
+        "made visible."
     )
     pieces = []
     for place, (low, high) in enumerate(itertools.pairwise(cuts[: shown + 1])):
@@ -131,17 +131,15 @@ def _drawn(text: str) -> Iterator[tuple[str, bool]]:
 def growth(counted: Mapping[str, Any] | None) -> Section:
     """Show growth, distances, distributions and separators, or that nothing was counted."""
     if counted is None or not counted["sources"]:
-        words = (
-            "Not counted: bipe evaluate statistics with the same out= counts it, without a model."
-        )
+        words = "Not counted yet: run bipe evaluate statistics with the same out= (needs no model)."
         return Section("growth", GROWTH, [Words(words)])
     sources = counted["sources"]
     words = (
         "Figure 1 of the BiPE paper shows that the distribution of tokens per segment is the same "
-        "at every document length, while the number of segments grows with it. In numbers: the "
-        "Jensen-Shannon distance between the distributions of two bins of document length (0: "
-        "alike, 1: nothing in common) beside what chance alone gives for so many segments, and a "
-        "line of segments against tokens over documents."
+        "at every document length, while the number of segments grows with length. The table "
+        "quantifies this: the Jensen-Shannon distance between the distributions of two bins of "
+        "document length (0: identical, 1: disjoint), its expected value by chance for as many "
+        "segments, and a linear fit of segments to tokens over documents."
     )
     looks = ordered_styles(list(sources))
     points = {name: tuple((float(bucket["segments_per_document"] * bucket["mean"]),
@@ -173,7 +171,7 @@ def _growth(sources: Mapping[str, Any]) -> Table:
     head += ["JS, mean", "JS, largest", "JS by chance"]
     least = next(iter(sources.values()))["distance"]["least_documents"]
     note = (
-        "Exponent: of segments ~ tokens^a, 1 is growth in proportion. Bins with fewer than "
+        "Exponent: a in segments ~ tokens^a; 1 is proportional growth. Bins with fewer than "
         f"{count(least)} documents are not compared."
     )
     return Table(head, rows, note=note)
@@ -214,7 +212,7 @@ def _separators(held: Mapping[str, Any]) -> Table:
     ]  # fmt: skip
     note = (
         f"Over {count(held['tokens'])} tokens. {percent(held['blank_share'], 1)} of the segments "
-        "have nothing visible."
+        "are blank."
     )
-    head = ["ends a segment", "share of segments", "appearances", "hit rate"]
+    head = ["ends a segment", "share of segments", "occurrences", "hit rate"]
     return Table(head, rows, note=note)

@@ -17,8 +17,8 @@ from train.report.table import Results
 
 PROVENANCES = {
     "paper": "quoted from the paper or an article on it",
-    "later": "run again by a later paper",
-    "unread": "known to be published, not seen: left blank",
+    "later": "reproduced by a later paper",
+    "unread": "known to be published, but not seen: left blank",
 }
 
 
@@ -124,9 +124,8 @@ def published(results: Results) -> Section:
     head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
     note = "; ".join(f"{name}: {meaning}" for name, meaning in PROVENANCES.items())
     words = (
-        "These were measured on other models, trained on other amounts of text. Perplexities are "
-        "shown beside ours above where the source of the text, the training length and the context "
-        "length are the same."
+        "These come from other models, trained on other amounts of text. Published perplexities "
+        "with the same source, training length and context length are shown beside ours above."
     )
     table = Table(head, rows, note=f"Provenance: {note}.", words=True)
     return Section("published", "Published numbers", [Words(words), table])  # fmt: skip

@@ -23,9 +23,9 @@ def scrolls(results: Results) -> Section | None:
     if rows.empty:
         return None
     words = (
-        "Models fine-tuned from trained runs on tasks of long documents, by the official scores: "
-        "the geometric mean of ROUGE for summaries, F1 or exact match for answers, all in percent. "
-        "At small sizes QuALITY moves around chance, and the mean with it; hence the mean without."
+        "Trained runs fine-tuned on long-document tasks, with the official scores in percent: "
+        "the geometric mean of ROUGE for summaries, F1 or exact match for answers. Small models "
+        "stay near chance on QuALITY, so a mean without it is shown as well."
     )
     blocks: list[Block] = [Words(words)]
     for split in in_order(rows):
@@ -84,8 +84,8 @@ def _scores(rows: pd.DataFrame, split: str) -> Table:
     if any(papers):
         lines.append(["mean, published", *papers])
     note = (
-        "Small: the sample deviation over seeds and their number, then the 95% interval of the "
-        "mean by Student's t. Bold: the highest. A mean is shown where all its tasks were scored. "
+        "Small: the standard deviation over seeds and their number, then the 95% interval of the "
+        "mean by Student's t. Bold: the highest. A mean needs the scores of all its tasks. "
         f"Published: {sources_of('scrolls')}; scores of single tasks and the split are unread."
     )
     return Table(["task", *models], lines, note=note, title=f"SCROLLS, percent: {split}")
@@ -101,7 +101,7 @@ def _unscored(rows: pd.DataFrame) -> Cell:
     if "scrolls_part_score" not in held:
         return Cell("unscored" if len(rows) else DASH)
     made, whole = (count(held[f"scrolls_{name}"]) for name in ("predictions", "examples"))
-    score = f"these: {_score(held['scrolls_part_score'])}"
+    score = f"on these: {_score(held['scrolls_part_score'])}"
     return Cell(f"{made} of {whole} outputs", small=(score, "no official score"))
 
 
@@ -134,9 +134,9 @@ def _outputs(rows: pd.DataFrame) -> Table:
     head = ["outputs", "number", "words", "words of references", "tokens", "empty",
             "ended by length", "prompts cut", "tokens cut", "outputs cut"]  # fmt: skip
     note = (
-        "Over all seeds. Words and tokens: the median, and below it the 10% and 90% percentiles, "
-        "of the first seed. Ended by length: the share that did not end by itself. Cut: to fit "
-        "row_length; a prompt loses its middle."
+        "Over all seeds. Words and tokens: the median, and below it the 10th and 90th percentiles, "
+        "of the first seed. Ended by length: the share stopped by the length limit. Cut: to fit "
+        "row_length; prompts lose their middle."
     )
     return Table(head, lines, note=note)
 

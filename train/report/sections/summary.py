@@ -41,16 +41,16 @@ from train.report.table import Results
 
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 _LIMITS = (
-    "The models are as small and as briefly trained as the first paragraph says. Which encoding "
-    "is ahead can change with size and with training; nothing here is a claim about large models.",
-    "Bars are 95% intervals: over seeds where a model has several (how far other seeds would move "
-    "the mean), otherwise over documents, or of Wilson over right answers (how far other texts or "
-    "problems would).",
-    "Perplexity beyond the training length rewards a model that looks only at the nearest tokens. "
-    "Read it beside retrieval and beside the loss at each position.",
-    "A bilevel encoding extrapolates over segments: how far it carries depends on how many "
-    "segments a training row holds, and so on the source and its segmenter.",
-    "Sources differ in their bytes per token; compare them by bits per byte, not by perplexity.",
+    "The first paragraph states the size and training of the models. Which encoding is best can "
+    "change with both; these results do not apply to larger models.",
+    "Bars are 95% intervals: over seeds if a model has several (variation between training runs), "
+    "otherwise over documents, or Wilson intervals over correct answers (variation between texts "
+    "or problems).",
+    "Perplexity beyond the training length rewards a model that uses only the nearest tokens. "
+    "Compare it with retrieval and with the loss by position.",
+    "A bilevel encoding extrapolates over segments: how far depends on the number of segments in "
+    "a training row, and so on the source and its segmenter.",
+    "Sources differ in bytes per token; compare them by bits per byte, not by perplexity.",
 )
 
 
@@ -164,11 +164,12 @@ def _arithmetic(results: Results) -> str:
         low, high = (percent(float(end)) for end in (finite.value.min(), finite.value.max()))
         tops, lows = (finite[finite.value.map(percent) == end].arm.tolist() for end in (high, low))
         if finite.empty:
-            parts.append(f"{at} no model has a finite share of right answers.")
+            parts.append(f"{at} no model has a finite share of correct answers.")
         elif low == high:
-            parts.append(f"{at} {_have(tops)} {high} right.")
+            parts.append(f"{at} {_have(tops, 'solves', 'solve')} {high}.")
         else:
-            parts.append(f"{at} {_have(tops)} the most right, {high}; {listed(lows)} {low}.")
+            best = _have(tops, "solves", "solve")
+            parts.append(f"{at} {best} the most, {high}; {listed(lows)} {low}.")
     return " ".join(parts)
 
 
@@ -187,8 +188,9 @@ def _retrieval(results: Results) -> str:
     names = f" ({listed(tops)})" if len(finite) > 1 else ""
     above = _have(clear, "is", "are") if clear else "no model is"
     return (
-        f"Passkey retrieval at {count(far)} tokens, mean over depths: the highest is {best}{names},"
-        f" where guessing gives {chance}; {above} above guessing by more than two standard errors."
+        f"Passkey retrieval at {count(far)} tokens, mean over depths: the highest is {best}{names};"
+        f" chance is {chance}. {above[0].upper()}{above[1:]} above chance by more than two "
+        "standard errors."
     )
 
 
@@ -196,13 +198,13 @@ def _certainty(results: Results) -> str:
     several = [len(arm.runs) for arm in results.arms]
     if min(several) > 1:
         return (
-            f"Each number is a mean over {spread(several, count)} seeds (of losses, so that "
-            "perplexities are averaged geometrically); intervals are 95% intervals of these means, "
-            "and show how much other seeds would change, not how other texts would."
+            f"Each number is a mean over {spread(several, count)} seeds (of losses, so "
+            "perplexities are averaged geometrically); the 95% intervals of these means reflect "
+            "variation between seeds, not between texts."
         )
     once = (
-        "Each model was trained once: nothing here shows how much another seed would change, so "
-        "differences of a few percent may be chance."
+        "Each model was trained once, so variation between seeds is unknown: differences of a few "
+        "percent may be chance."
     )
     return once if len({arm.model for arm in results.arms}) == len(several) else ""
 
@@ -232,10 +234,10 @@ def _table(results: Results) -> Table:
         add("passkey found", found, ends, write=percent, pick=max)
     if _asked(results):
         answers = results.cells("answer", task="arithmetic")
-        add("right answers, operators", answers, _asked(results), x="operators", write=percent,
+        add("correct answers, operators", answers, _asked(results), x="operators", write=percent,
             pick=max)  # fmt: skip
-    below = (f"Numbers over the columns are lengths in tokens; {TIMES} is the ratio to the model's "
-             "own training length. ")  # fmt: skip
+    below = (f"Columns are lengths in tokens; {TIMES} is the ratio to the value at the model's "
+             "training length. ")  # fmt: skip
     best = "Bold: the best of its column." if len(head) > 2 else ""
     note = f"{below if _sources(results) else ''}{best}"
     return Table(head=head, groups=groups, rows=rows, note=note)
@@ -269,16 +271,16 @@ def training(results: Results) -> Section | None:
             percent(clamped, 1) if math.isfinite(clamped) else DASH,
             count(skipped),
         ])  # fmt: skip
-    words = ("The loss on training batches. Models that had not finished falling might change "
-             "places with more training.")  # fmt: skip
+    words = ("The loss on training batches. If losses are still falling, more training might "
+             "change the order of the models.")  # fmt: skip
     note = (
-        "Last loss: of the last logged batch, so it is noisy. GiB: the most memory of the process "
-        "(of tensors on a GPU). Clamped: the share of tokens farther into their segment than the "
-        "table of intra positions is long. Skipped: steps whose loss was not a number."
+        "Last loss: of the last logged batch, so it is noisy. GiB: peak memory of the process "
+        "(of tensors on a GPU). Clamped: share of tokens beyond the end of the intra position "
+        "table. Skipped: steps with a non-finite gradient."
     )
     head = ["model", "last loss", "steps", "tokens/s", "time", "GiB", "clamped", "skipped"]
     names = ", ".join(results.unmeasured)
-    missing = f"Trained and not evaluated yet: {names}. `bipe evaluate` measures them."
+    missing = f"Trained but not evaluated yet: {names}. Run `bipe evaluate` to include them."
     figure = Figure(drawing=chart.draw(), table=Table(head, rows, note=note))
     blocks: list[Block] = [Words(words), *([Words(missing)] if names else []), figure]
     return Section("training", "Training", blocks)
@@ -293,13 +295,13 @@ def account(results: Results) -> Section | None:
     configs = {label: redacted(dict(run.config)) for label, run, _ in named}
     blocks: list[Block] = [
         *_protocols(results),
-        Heading("How to read it, and its limits"),
+        Heading("Interpretation and limits"),
         Items(items=_LIMITS),
-        Heading("Where it was measured"),
+        Heading("Machine and versions"),
         *_compared(environments, every=True),
         Heading("Configuration"),
         *(_compared(configs, every=False) if len(configs) > 1 else
-          [Words("There is one run; its whole configuration follows.")]),
+          [Words("There is only one run; its full configuration follows.")]),
     ]  # fmt: skip
     for label, run, _ in named:
         whole = {"model": redacted(dict(run.model)), "config": configs[label]}
@@ -323,9 +325,9 @@ def _protocols(results: Results) -> list[Block]:
         lines = [[*(str(getattr(row, key)) for key in keys),
                   DASH if math.isnan(row.length) else count(row.length), row.note]
                  for row in skipped.itertuples()]  # fmt: skip
-        head = ["left out of", "variant", "task", "source", "length", "because"]
+        head = ["not measured", "variant", "task", "source", "length", "reason"]
         blocks.append(Table(head, lines, words=True))
-    return [Heading("How it was measured"), *blocks] if blocks else []
+    return [Heading("Protocol"), *blocks] if blocks else []
 
 
 def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:

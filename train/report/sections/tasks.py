@@ -29,8 +29,9 @@ from train.report.table import Arm, Results
 
 OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are not probes, or have a section
 _STRETCHED = "Length extension without training"
-_LEVELS = {"token": "place in the document, tokens", "segment": "segment of the document",
-           "inter": "segment of the document", "intra": "place in the segment, tokens"}  # fmt: skip
+_LEVELS = {"token": "position in the document, tokens", "segment": "segment of the document",
+           "inter": "segment of the document",
+           "intra": "position in the segment, tokens"}  # fmt: skip
 
 
 def retrieval(results: Results) -> Section | None:
@@ -43,9 +44,9 @@ def retrieval(results: Results) -> Section | None:
     trials = (deep if len(deep) else cells).value
     over = f"over {spread(trials, count)} trials " if len(trials) else ""
     text = (
-        "A low perplexity needs only the nearest sentences; finding a passkey that was hidden "
-        "early in a long document needs the whole context. Each cell is the share of passkeys "
-        f"found, in percent, {over}at one length and depth (0% is the start of the document)."
+        "A low perplexity needs only the nearest sentences; finding a passkey hidden early in a "
+        "long document needs the whole context. Each cell is the percentage of passkeys found "
+        f"{over}at one length and depth (0% is the start of the document)."
     )
     blocks = [Words(text), Scale(), *_probe(results, "passkey")]
     return Section("retrieval", "Passkey retrieval", blocks, nav="Retrieval")
@@ -60,9 +61,9 @@ def probes(results: Results) -> Section | None:
     if not names and curves.empty:
         return None
     words = (
-        "Each cell is the share of what was asked for that was found, in percent, at one length "
-        "and depth. Distances are from the farthest statement that is needed to the answer: a "
-        "bilevel encoding counts them in segments, a flat one in tokens."
+        "Each cell is the percentage of requested items found, at one length and depth. Distances "
+        "are from the farthest statement needed to the answer: a bilevel encoding counts them in "
+        "segments, a flat one in tokens."
     )
     blocks: list[Block] = [Words(words)]
     for name in names:
@@ -90,7 +91,7 @@ def _probe(results: Results, task: str) -> list[Block]:
     whole = found[found.depth.isna()]
     chances = results.cells("chance", task=task).value.dropna().unique()
     chance = float(chances[0]) if len(chances) == 1 else math.nan
-    level = Guide(at=chance, label="guessing") if math.isfinite(chance) else None
+    level = Guide(at=chance, label="chance") if math.isfinite(chance) else None
     below = {measure: _at(results, measure, task) for measure in ("written", "first", "second")}
 
     def small(row: Any) -> list[str]:
@@ -136,16 +137,16 @@ def _distances(results: Results, task: str, lengths: Sequence[float]) -> Line:
 
 
 def _uncertainty(results: Results, task: str, *, chance: float, losses: bool) -> str:
-    then = ("the loss of the first and of the second appearance, nats per token" if losses
-            else "the share that the model wrote where it was asked to write")  # fmt: skip
-    text = f"Small: the 95% interval over seeds by Student's t where there are several, then {then}"
+    then = ("the loss of the first and of the second occurrence, nats per token" if losses
+            else "the share written correctly, if writing was measured")  # fmt: skip
+    text = f"Small: the 95% interval over seeds by Student's t if there are several, then {then}"
     text += ". Bold: the highest."
     if math.isfinite(chance):
-        text += f" Guessing finds {percent(chance)}."
+        text += f" Chance is {percent(chance)}."
     trials = results.cells("trials", task=task, depth=None).value.min()
     if trials > 0:
         error = percent(2 * math.sqrt(0.25 / trials)).removesuffix("%")
-        text += (f" Each is a mean of {count(trials)} trials or more, so two standard errors are "
+        text += (f" Each is a mean of at least {count(trials)} trials, so two standard errors are "
                  f"up to {error} points.")  # fmt: skip
     return text
 
@@ -180,31 +181,31 @@ def arithmetic(results: Results) -> Section | None:
     trained = results.cells("trained_operators", task="arithmetic").operators.max()
     at = [Guide(at=trained, label=f"trained up to {count(trained)}")] if trained > 0 else []
     held = Curves(
-        name="arithmetic", y_name="share of right answers", cells=answers, styles=results.looks,
+        name="arithmetic", y_name="share of correct answers", cells=answers, styles=results.looks,
         x="operators", x_name="operators (log scale)", write=percent, pick=max, guides=at,
         bars=True,
     )  # fmt: skip
     table = held.table("operators")
     papers = {arm.label: str(target_of("arithmetic", arm.model) or "") for arm in results.arms}
-    rows: list[Line] = [["right answers"]]
+    rows: list[Line] = [["correct answers"]]
     rows += [[*row, papers[row[0].text]] for row in held.rows()]  # type: ignore[list-item, union-attr]
     for measure in ("steps", "tokens"):
         own = Curves(results.cells(measure, task="arithmetic"), results.looks, x="operators",
                      write=lambda share: percent(share, 1), pick=max)  # fmt: skip
         if own.columns == held.columns:
-            rows += [[f"right {measure}"], *([*row, ""] for row in own.rows())]  # type: ignore[list-item]
+            rows += [[f"correct {measure}"], *([*row, ""] for row in own.rows())]  # type: ignore[list-item]
     note = (
-        "Small: the 95% interval, of Wilson for a single run, by Student's t for the mean of "
-        f"seeds. Bold: the highest. Paper: final answers, {sources_of('arithmetic')}, whose "
-        "training is far longer than that of a small run; its numbers of operators are unread."
+        "Small: the 95% interval, by Wilson for a single run, by Student's t for a mean over "
+        f"seeds. Bold: the highest. Paper: final answers, {sources_of('arithmetic')}, with far "
+        "longer training than a small run; its numbers of operators are unread."
     )
     words = ("Each model writes a chain of reductions to its answer, modulo a prime. Problems with "
-             "more operators than in training ask it to extrapolate.")  # fmt: skip
+             "more operators than in training require extrapolation.")  # fmt: skip
     beside = Table([*table.head, "paper"], rows, note=note, title="Arithmetic")
     blocks: list[Block] = [Words(words)]
     blocks += [Words(text, look="note") for text in protocols(answers)]
     blocks += [Figure(held.draw(), beside), *_by_width(results, answers, trained)]
-    return Section("arithmetic", "Arithmetic by chains", blocks, nav="Arithmetic")
+    return Section("arithmetic", "Arithmetic chains", blocks, nav="Arithmetic")
 
 
 def in_distribution(operators: Sequence[float], trained: float) -> float:
@@ -226,7 +227,7 @@ def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[B
         looks.setdefault(arm.model, arm.style)
     held = Curves(
         cells, looks, name="arithmetic_width", x="width", x_name="width (log scale)", line="model",
-        y_name=f"share of right answers, {count(at)} operators", write=percent, pick=max,
+        y_name=f"share of correct answers, {count(at)} operators", write=percent, pick=max,
     )  # fmt: skip
     return [held.figure("width")]
 
@@ -242,10 +243,9 @@ def stretch(results: Results) -> Section | None:
     if not blocks:
         return None
     words = (
-        "The trained models as they are (none), and with a method that changes their frequencies "
-        "or distances without any training. Tokens and segments: the unit in which the original "
-        "length of the method is counted. At the training length every method leaves the model as "
-        "it is."
+        "The unchanged trained models (none), and the same with a method that changes frequencies "
+        "or distances without training. Tokens, segments: the unit of the method's original "
+        "length. At the training length no method changes the model."
     )
     notes = [Words(text, look="note") for text in protocols(held[held.measure == "perplexity"])[:1]]
     return Section("stretch", _STRETCHED, [Words(words), *notes, *blocks], nav="Extended")
