@@ -176,7 +176,7 @@ def test_right_answers_by_operators_and_by_width(make):
                  "width", "BiPE-RoPE: 50%"):  # fmt: skip
         assert told in said, told
     summary = shown(results, "headline")
-    assert "Of problems with 4 operators, wide has the most right, 80%; narrow 50%." in summary
+    assert "Of problems with 4 operators, wide solves the most, 80%; narrow 50%." in summary
     assert "trained up to 4" in next(s for s in sections(results) if s.anchor == "arithmetic"
                                      ).drawings[0].svg()  # fmt: skip
 
