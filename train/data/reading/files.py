@@ -29,7 +29,17 @@ from train.data.reading.documents import (
     part_size,
 )
 from train.data.reading.fields import Rows, columns_of
-from train.data.reading.storage import File, Span, lines_of, listed, opened, raw, spans
+from train.data.reading.storage import (
+    File,
+    Span,
+    lines_of,
+    listed,
+    names_in,
+    opened,
+    other_endings,
+    raw,
+    spans,
+)
 from train.disk.manifest import redacted
 from train.errors import DataError
 
@@ -92,7 +102,13 @@ class Files(TolerantReader):
         return listed(str(self.path), pattern=self.pattern)
 
     def check(self) -> None:
-        self.files()
+        files, place = self.files(), Path(self.path)
+        if place.is_dir():
+            endings = {Path(file.name).suffix for file in files}
+            others = other_endings(names_in(place), than=endings, more=len(files))
+            if others:
+                told = "path=%s: only %s match pattern=%s%s"
+                log.warning(told, place, len(files), self.pattern, others)
 
     def label(self) -> str:
         return f"{type(self).__name__} path={redacted(str(self.path))}"

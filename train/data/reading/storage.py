@@ -15,7 +15,8 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -79,11 +80,30 @@ def listed(path: str, *, pattern: str) -> list[File]:
     matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
     found = sorted(file for file in matched if file.is_file())
     if not found:
-        rule = f"in it matches pattern={pattern}" if folder else "matches this glob"
+        rule = "matches this glob"
+        if folder:
+            rule = f"in it matches pattern={pattern}{other_endings(names_in(place), than=())}"
         raise DataError(f"path={path}: no file {rule}")
     return [
         _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in found
     ]
+
+
+def names_in(folder: Path) -> Iterator[str]:
+    """Yield the names of all files below a folder."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            yield file.relative_to(folder).as_posix()
+
+
+def other_endings(names: Iterable[str], *, than: Collection[str], more: int = 0) -> str:
+    """Say which files have other endings, if they are `more` than so many; hidden ones aside."""
+    endings = (Path(name).suffix for name in names if "/." not in f"/{name}")
+    others = Counter(ending or "without an ending" for ending in endings if ending not in than)
+    if others.total() <= more:
+        return ""
+    listed = ", ".join(f"{count} {ending}" for ending, count in others.most_common(5))
+    return f"; others are there: {listed}. Set pattern to read them, such as '**/*.md'"
 
 
 @contextmanager
@@ -247,7 +267,8 @@ def _matching(files: list[File], path: str, *, root: str, pattern: str) -> list[
     matches = re.compile(glob_translate(pattern)).match
     found = [file for file in inside if matches(file.name)]
     if not found:
-        raise DataError(f"path={redacted(path)}: no file in it matches pattern={pattern}")
+        cure = other_endings((file.name for file in inside), than=())
+        raise DataError(f"path={redacted(path)}: no file in it matches pattern={pattern}{cure}")
     return found
 
 

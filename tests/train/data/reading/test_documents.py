@@ -131,6 +131,21 @@ def test_a_bad_line_is_named(tmp_path, line, fault):
         list(JSONL(path=tmp_path))
 
 
+def test_files_that_the_pattern_leaves_out_are_told(tmp_path, caplog):
+    for name in ("a.py", "b/c.py", "b/d.md", ".git/e.x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    told = r"matches pattern=\*\*/\*\.txt; others are there: 2 \.py, 1 \.md\. Set pattern"
+    with pytest.raises(DataError, match=told):
+        TextFiles(path=tmp_path).check()
+    (tmp_path / "f.txt").write_text("x")
+    TextFiles(path=tmp_path).check()
+    assert "only 1 match pattern=**/*.txt; others are there: 2 .py, 1 .md" in caplog.text
+    caplog.clear()
+    TextFiles(path=tmp_path, pattern="**/*.py").check()
+    assert not caplog.records  # most of what is there was read
+
+
 def test_a_missing_or_empty_corpus_is_named(tmp_path):
     with pytest.raises(DataError, match="nowhere: there is no such file or folder"):
         TextFiles(path=tmp_path / "nowhere").check()
