@@ -38,7 +38,7 @@ _GIVEN_UP, _MOST_GIVEN_UP, _AFTER_HARD = 1 << 11, 1 << 16, 1 << 14
 _LONG_LINE = 1 << 14
 # At an error the parser looks at all tokens of the grammar. Bytes that it may owe, and that each
 # error counts; and a beginning of a piece, as its share, that is looked at for errors first.
-_CREDIT, _ERROR, _BEGINNING = 1 << 14, 64, 16
+_CREDIT, _ERROR, _BEGINNING = 1 << 14, 64, 32
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int32).max
