@@ -93,8 +93,8 @@ def load_model(
     for name, entry in content["files"].items():
         if bytes_sha256(folder / name) != entry.get("sha256"):
             raise CheckpointError(
-                f"{folder / name}: is not as it was written: {CONFIG} has another sha256 for it; "
-                "copy the folder again"
+                f"{folder / name}: has changed since it was written: {CONFIG} records another "
+                "sha256; copy the folder again"
             )
     model = Decoder(decoder, allowed=allowed)
     load_weights(model, load_file(weights))

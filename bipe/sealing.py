@@ -86,7 +86,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     if found != FORMAT:
         raise CheckpointError(f"{path}: format must be {FORMAT!r}; other layouts: bipe.layouts")
     if not is_sealed(text, content):
-        raise CheckpointError(f"{path}: is not as it was written: its seal does not fit")
+        raise CheckpointError(f"{path}: has changed since it was written: its seal does not match")
     parts = ("decoder", "notes", "files")
     if not all(isinstance(content.get(part), dict) for part in parts):
         raise CheckpointError(f"{path}: decoder, notes and files must be objects")

@@ -203,8 +203,7 @@ class Segmenter(ABC):
     def refusal(self, reason: str) -> ValueError:
         """Return the error raised where this segmenter has no machine."""
         return ValueError(
-            f"segmenter must be one that can be followed while text is written, was: {self!r}; "
-            f"{reason}"
+            f"segmenter must be one that works while text is generated, was: {self!r}; {reason}"
         )
 
     def choose(

@@ -90,18 +90,18 @@ class Context:
         return functools.partial(_in_parts, parts=parts)
 
 
-_NO_LENGTHS = "a dynamic stretch does not work where devices share rows: set context_parallel=1"
+_NO_LENGTHS = "a dynamic stretch does not work with context parallelism: set context_parallel=1"
 
 
 def refuse_shared(scheme: Any, *, path: Path) -> None:
     """Raise ValueError for a scheme or a path that does not work on shared rows."""
     if path not in _PATHS:
         raise ValueError(
-            f"attention must be one of {', '.join(_PATHS)} where devices share rows, was: {path}"
+            f"attention must be one of {', '.join(_PATHS)} with context parallelism, was: {path}"
         )
     if far_of(scheme) is not None:
         raise ValueError(
-            f"{type(far_of(scheme)).__name__} does not work where devices share rows: set "
+            f"{type(far_of(scheme)).__name__} does not work with context parallelism: set "
             "context_parallel=1"
         )
     if counts_length(scheme):
@@ -110,7 +110,7 @@ def refuse_shared(scheme: Any, *, path: Path) -> None:
         if isinstance(part, Encoding) and part.layered:
             raise ValueError(
                 f"{type(part).__name__} depends on what each layer computes, which does not work "
-                "where devices share rows: set context_parallel=1"
+                "with context parallelism: set context_parallel=1"
             )
 
 

@@ -79,7 +79,7 @@ class IdFlags:
             reader = zlib.decompressobj()
             data = reader.decompress(base64.b64decode(packed["flags"], validate=True), size + 1)
         except (KeyError, TypeError, ValueError, zlib.error) as fault:
-            raise ValueError(f"segment_table is not as it was written: {fault!r}") from None
+            raise ValueError(f"segment_table has changed since it was written: {fault!r}") from None
         if ids < 1 or len(data) != size:
             raise ValueError(f"segment_table must hold the flags of {ids} ids: it is damaged")
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=9 * ids)

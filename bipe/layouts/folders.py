@@ -64,7 +64,7 @@ def write_folder(
     """
     folder = Path(folder)
     if folder.exists():
-        raise CheckpointError(f"{folder} is there already: name a new folder")
+        raise CheckpointError(f"{folder} already exists: name a new folder")
     found = _as_official(model, max_length)
     config, state = found or _as_bipe(model, max_length)
     code = None if found else of_decoder(model.config.encoding)

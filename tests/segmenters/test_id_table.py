@@ -88,7 +88,7 @@ def test_the_disagreement_is_measured_and_printed_and_told_apart():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="segmenter must be one that can be followed"):
+    with pytest.raises(ValueError, match="segmenter must be one that works while text"):
         IdTable.compile(PIECES, Pattern(ends="a"))
     table = IdTable.of_separators(4, (1,))
     with pytest.raises(ValueError, match="ids must be below 4, was: 4"):

@@ -197,7 +197,7 @@ def test_the_state_stays_small():
 
 
 def test_a_segmenter_that_cannot_be_followed_is_refused():
-    with pytest.raises(ValueError, match="segmenter must be one that can be followed"):
+    with pytest.raises(ValueError, match="segmenter must be one that works while text"):
         Online(segmenter=Pattern(ends="a"))
 
 

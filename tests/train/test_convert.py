@@ -201,7 +201,7 @@ def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
         (["RUN", "to=hf", "out=x", "shard_gb=big"], "shard_gb must be a number of gigabytes"),
         (["RUN", "to=hf", "out=x", "shard_gb=0"], "shard_gb must be above 0"),
         (["RUN", "to=bipe", "out=x"], "is a model of bipe already; to=hf converts it"),
-        (["RUN", "to=hf", "out=RUN"], "is there already: name a new folder"),
+        (["RUN", "to=hf", "out=RUN"], "already exists: name a new folder"),
         (["RUN", "to=hf", "out=x", "data=nowhere"], "holds no prepared data"),
         (["nowhere", "to=hf", "out=x"], "'nowhere' holds no trained run"),
         (["nowhere", "to=bipe", "out=x"], "nowhere/config.json cannot be read"),

@@ -119,7 +119,7 @@ def other_data(run):
                 shutil.rmtree(run / runs.CHECKPOINTS),
                 (run / runs.MODEL / "model.safetensors").unlink(),
             ),
-            "model is damaged, and there is no whole checkpoint",
+            "model is damaged, and there is no complete checkpoint",
         ),
     ],
 )

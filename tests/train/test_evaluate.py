@@ -170,12 +170,12 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, 
 
 
 @pytest.mark.parametrize(("word", "rule"), [
-    ("evaluate.probes=[pass_key]", "evaluate.probes: 'pass_key' is no probe; .*passkey"),
-    ("evaluate.probing.source=prose", "evaluate.probing.source: 'prose' is no source"),
+    ("evaluate.probes=[pass_key]", "evaluate.probes: 'pass_key' is not a probe; .*passkey"),
+    ("evaluate.probing.source=prose", "evaluate.probing.source: 'prose' is not a source"),
     ("evaluate.probing.depths=[2.0]", "evaluate.probing.depths must be shares from 0 to 1"),
     ("evaluate.probing.scoring=[spell]", "evaluate.probing.scoring must be some of rank, write"),
     ("evaluate.split=tests", "evaluate.split must be one of train, validation, test"),
-    ("evaluate.sources=[prose]", "evaluate.sources: 'prose' is no source"),
+    ("evaluate.sources=[prose]", "evaluate.sources: 'prose' is not a source"),
     ("evaluate.measurements={x: {_target_: bipe.encodings.RoPE, head_width: 4}}",
      "evaluate.measurements.x._target_: _target_ must start with one of train"),
     ("evaluate.measurements={x: {_target_: train.fit.training.Fit}}", "subclass of Measurement"),
@@ -213,7 +213,7 @@ def test_statistics_of_two_folders_side_by_side(data, tmp_path, capsys):
 
 @pytest.mark.parametrize(("word", "told"), [
     ("statistics.splits=[tests]", "statistics.splits"),
-    ("statistics.sources=[prose]", "statistics.sources: 'prose' is no source"),
+    ("statistics.sources=[prose]", "statistics.sources: 'prose' is not a source"),
     ("statistics.documents=0", "statistics.documents must be at least 1"),
 ])  # fmt: skip
 def test_statistics_of_what_is_not_there_are_refused(word, told, data, tmp_path, capsys):

@@ -214,7 +214,7 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
         (["generate.checkpoint=3"], "no checkpoint of step 3; there are those of steps 2, 4"),
         (["generate.checkpoint=no.ckpt"], "generate.checkpoint=no.ckpt: there is no such file"),
         (["generate.data=nowhere"], "generate.data=FOLDER names the data of the model"),
-        (["generate.source=prose"], "generate.source: 'prose' is no source"),
+        (["generate.source=prose"], "generate.source: 'prose' is not a source"),
         (["generate.segmenter=lien"], "generate.segmenter: there is no 'lien'"),
         (["generate.segmenter='stride:size=3'"], "there is no parameter 'size'"),
         (["generate.segmenter=mixed"], "set generate.segmenter to one that is followed"),

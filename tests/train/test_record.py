@@ -80,7 +80,9 @@ def test_a_model_that_was_changed_is_damaged(run, capsys):
     model = run / runs.MODEL
     (model / "model.safetensors").write_text("Weights")
     assert state_of(run).state == "finished"
-    changed = "damaged: model/model.safetensors is not as it was written: its sha256 is another"
+    changed = (
+        "damaged: model/model.safetensors has changed since it was written: its sha256 differs"
+    )
     assert state_of(run, verify=True).state == changed
     assert main(["status", "--verify", "--json", str(run)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["state"] == changed
@@ -90,7 +92,7 @@ def test_a_model_that_was_changed_is_damaged(run, capsys):
     assert state_of(run).state == "damaged: model/model.safetensors cannot be read"
     config = model / "config.json"
     config.write_text(config.read_text().replace("7", "6"))
-    assert "its seal does not fit" in state_of(run).state
+    assert "its seal does not match" in state_of(run).state
 
 
 def test_a_claim_alone_has_begun_nothing(tmp_path):

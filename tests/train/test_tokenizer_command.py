@@ -47,7 +47,7 @@ def test_training_again_gives_the_same_bytes_and_overwrites_only_when_asked(trai
     before = (tmp_path / "made" / "tokenizer.json").read_bytes()
     status, out, err = train()
     assert (status, out) == (2, "")
-    assert "is there already" in err and "if_exists=overwrite" in err
+    assert "already exists" in err and "if_exists=overwrite" in err
     assert train("if_exists=overwrite")[0] == 0
     assert (tmp_path / "made" / "tokenizer.json").read_bytes() == before
     assert train("out=other/mine.json")[0] == 0

@@ -180,7 +180,7 @@ def test_a_pickle_in_a_checkpoint_is_not_run(command, trained, data, bipe, trap,
     if command == "generate":
         words = [f"generate.run={run}", f"data={data}", "generate.prompt=x"]
     status, printed = bipe(command, *words)
-    assert status == 2 and f"{path}: is no checkpoint of tensors and plain data" in printed
+    assert status == 2 and f"{path}: is not a checkpoint of tensors and plain data" in printed
     assert trap.untouched()
 
 

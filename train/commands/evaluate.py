@@ -153,7 +153,7 @@ def _measurements(
         yield "long_ppl", _filled(LongPPL, asked, evaluator=other, **given)
     for name in options.probes:
         if name not in NAMES:
-            raise ConfigError(f"evaluate.probes: {name!r} is no probe; {nearest(name, NAMES)}")
+            raise ConfigError(f"evaluate.probes: {name!r} is not a probe; {nearest(name, NAMES)}")
     if options.probing.source is not None:
         _require_source("evaluate.probing.source", options.probing.source, sets)
     if options.probes:
@@ -236,4 +236,4 @@ def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithme
 
 def _require_source(key: str, name: str, sets: DataSets) -> None:
     if name not in sets.sources:
-        raise ConfigError(f"{key}: {name!r} is no source; {nearest(name, sets.sources)}")
+        raise ConfigError(f"{key}: {name!r} is not a source; {nearest(name, sets.sources)}")

@@ -145,7 +145,7 @@ def folder_of(config: Config, base: BaseRun, name: str) -> Path:
     """Return the folder of a run; ConfigError if it is that of the base run."""
     folder = Path(config.out) / name
     if folder.resolve() == base.home.resolve():
-        raise ConfigError(f"{folder} is the checkpoint itself: name=... takes another folder")
+        raise ConfigError(f"{folder} is the checkpoint itself: name=... uses another folder")
     return folder
 
 

@@ -42,7 +42,9 @@ def count_segments(config: Config) -> Path:
     }
     for name in options.sources or ():
         if name not in places:
-            raise ConfigError(f"statistics.sources: {name!r} is no source; {nearest(name, places)}")
+            raise ConfigError(
+                f"statistics.sources: {name!r} is not a source; {nearest(name, places)}"
+            )
     pieces = {prefix: _pieces(held) for prefix, held in sets.items()}
     found: dict[str, Any] = {}
     for called, (prefix, name) in places.items():

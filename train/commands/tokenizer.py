@@ -59,7 +59,7 @@ def _target(out: Path, *, if_exists: str) -> Path:
     for path in (file, file.with_name(CONFIG)):
         if path.exists() and if_exists != "overwrite":
             cure = "Choose another folder, or set if_exists=overwrite"
-            raise DataError(f"out={out}: {path} is there already. {cure}")
+            raise DataError(f"out={out}: {path} already exists. {cure}")
     return file
 
 

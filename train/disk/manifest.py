@@ -61,7 +61,9 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
             "bipe, or prepare again with this one into another folder"
         )
     if not is_sealed(text, manifest):
-        raise DataError(f"{path}: is not as it was written: its seal does not fit; {_AGAIN}")
+        raise DataError(
+            f"{path}: has changed since it was written: its seal does not match; {_AGAIN}"
+        )
     return manifest
 
 

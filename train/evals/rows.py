@@ -172,7 +172,7 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
             int(held[_PLACE]), int(held[_OF]), held[_CELL]
         except (AttributeError, ValueError, KeyError, TypeError) as fault:
             raise DataError(
-                f"{path}: line {number} is no row of a measurement ({fault}). Remove the line "
+                f"{path}: line {number} is not a row of a measurement ({fault}). Remove the line "
                 "or the file, and run bipe evaluate again"
             ) from None
         yield held, row

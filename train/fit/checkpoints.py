@@ -244,8 +244,8 @@ def _read(path: Path, map_location: Any) -> dict[str, Any]:
     except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
         why = str(fault).partition("\n")[0]
         raise RunError(
-            f"{path}: is no checkpoint of tensors and plain data ({why}); remove it, and the one "
-            "before is used"
+            f"{path}: is not a checkpoint of tensors and plain data ({why}); remove it, and "
+            "the one before is used"
         ) from fault
     return found
 
@@ -264,7 +264,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
     for path in reversed(checkpoints(folder)):
         if not (fault := fault_of(path)):
             return path
-        log.warning("%s is passed over: %s", path, fault)
+        log.warning("%s is skipped: %s", path, fault)
     return None
 
 

@@ -65,8 +65,8 @@ def find_entry(
     newest = latest_checkpoint(folder / runs.CHECKPOINTS)
     if newest is None and (folder / runs.MODEL).exists():
         raise RunError(
-            f"{folder / runs.MODEL} is damaged, and there is no whole checkpoint to write it from: "
-            "if_exists=overwrite trains it again, name=... leaves it there"
+            f"{folder / runs.MODEL} is damaged, and there is no complete checkpoint to restore "
+            "it from: if_exists=overwrite trains it again, name=... leaves it there"
         )
     return Entry(checkpoint=newest)
 

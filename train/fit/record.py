@@ -130,17 +130,17 @@ def _run(folder: Path, *, verify: bool) -> State:
 
 
 def _model_fault(model: Path, *, verify: bool) -> str | None:
-    """Return which file of a model is not as it was written, by its size or sha256; else None."""
+    """Return which file of a model has changed since it was written, or None."""
     name = MODEL_CONFIG
     try:
         text, content = read_object(model / name)
         if not is_sealed(text, content):
-            return f"{name} is not as it was written: its seal does not fit"
+            return f"{name} has changed since it was written: its seal does not match"
         for name, entry in content["files"].items():
             if (model / name).stat().st_size != entry["bytes"]:
                 return f"{name} must have {entry['bytes']} bytes"
             if verify and sha256(model / name) != entry["sha256"]:
-                return f"{name} is not as it was written: its sha256 is another"
+                return f"{name} has changed since it was written: its sha256 differs"
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return f"{name} cannot be read"
     return None

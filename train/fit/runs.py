@@ -105,14 +105,14 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
     if not (folder / CONFIG).exists():
         if held := [name for name in (MODEL, CHECKPOINTS, METRICS) if (folder / name).exists()]:
             raise RunError(
-                f"{folder} holds {held[0]} and no {CONFIG} that says of which run: name=... takes "
+                f"{folder} holds {held[0]} and no {CONFIG} that says of which run: name=... uses "
                 "another folder, if_exists=overwrite starts again"
             )
         return
     if if_exists == "refuse":
         raise RunError(
             f"{folder} holds a run already: if_exists=auto goes on with it, "
-            f"if_exists=overwrite starts again, name=... takes another folder"
+            f"if_exists=overwrite starts again, name=... uses another folder"
         )
     _require_same(folder, read_config(folder), config)
 
@@ -188,7 +188,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config = read_yaml(folder / CONFIG)
     except OSError as error:
-        raise RunError(f"{folder} is no run: {error}") from error
+        raise RunError(f"{folder} is not a run: {error}") from error
     except ValueError as error:
         raise RunError(f"{folder / CONFIG}: {error}") from error
     if not isinstance(config, dict):

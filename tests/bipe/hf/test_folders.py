@@ -146,7 +146,7 @@ def test_a_folder_that_makes_no_sense_is_one_clear_line(spoil, message, tmp_path
 
 
 def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
-    with pytest.raises(CheckpointError, match="is there already"):
+    with pytest.raises(CheckpointError, match="already exists"):
         write_folder(small_decoder("flat_rope"), tmp_path)
     assert [*tmp_path.iterdir()] == []
 

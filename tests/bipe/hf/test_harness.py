@@ -176,7 +176,7 @@ def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["nowhere", "--tasks", "x"], "nowhere is no folder"), ([], "usage: bipe")]
+    ("words", "said"), [(["nowhere", "--tasks", "x"], "is not a folder"), ([], "usage: bipe")]
 )
 def test_a_place_that_is_none_is_one_line(words, said, capsys):
     assert main(["lm-eval", *words]) == (2 if words else 0)

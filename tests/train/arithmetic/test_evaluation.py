@@ -224,7 +224,7 @@ def test_the_answers_are_reported(chains):
         ("evaluate.arithmetic.operators=[6,4]", "rising numbers from 1 up"),
         ("evaluate.arithmetic.operators=[0,4]", "rising numbers from 1 up"),
         ("evaluate.arithmetic.problems=0", "problems must be at least 1"),
-        ("evaluate.arithmetic.source=chainz", "'chainz' is no source.*chains"),
+        ("evaluate.arithmetic.source=chainz", "'chainz' is not a source.*chains"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_measured(chains, word, told):

@@ -176,7 +176,7 @@ def test_a_file_that_is_no_archive_is_told(tmp_path):
         ("{document}", r"must name the field \{question\} once"),
         ("{question}{document}{document}", r"must name the field \{document\} once"),
         ("{question} {document} {title}", r"names no field by \{title\}; there is: \{document\}"),
-        ("{question} {document", "is no template"),
+        ("{question} {document", "is not a valid template"),
         ("{question!r} {document}", r"names no field"),
     ],
 )

@@ -158,7 +158,7 @@ def test_faults_are_told_before_anything_is_written(parent, tmp_path):
             "row_length must hold 4 last tokens .*, or task.output_tokens to fewer",
         ),
         (("scrolls.split=dev",), "scrolls.split must be one of train, validation, test"),
-        (("scrolls.source=prose_x",), "scrolls.source: 'prose_x' is no source"),
+        (("scrolls.source=prose_x",), "scrolls.source: 'prose_x' is not a source"),
         (("rows=single",), "rows must be rows of examples"),
         (("epochs=2",), "epochs must be null"),
         (("scrolls.segmenter=mixed",), r"scrolls.segmenter: .* Set scrolls.segmenter"),

@@ -71,7 +71,7 @@ def test_blank_predictions_are_told_and_accepted(tmp_path):
     ("text", "told"),
     [
         ("[]", "must be a JSON object from id to prediction, was: list"),
-        ('{"a": 1, "b": "x"}', "task qmsum: 'a' has a prediction that is no text"),
+        ('{"a": 1, "b": "x"}', "task qmsum: 'a' has a prediction that is not text"),
         ('{"a": "x"}', "task qmsum: 'b' has no prediction"),
         ('{"a": "x", "b": "y", "c": "z"}', "task qmsum: 'c' has a prediction but no example"),
         ('{"a": "x", "a": "y", "b": "z"}', "task qmsum: 'a' has more than once"),

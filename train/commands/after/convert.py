@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
         place, options = _parsed(words)
         out = Path(options.pop("out"))
         if out.exists():
-            raise ConfigError(f"out={out} is there already: name a new folder")
+            raise ConfigError(f"out={out} already exists: name a new folder")
         push = options.pop("push", None)
         from train.commands.after import converting
         from train.disk.files import full_disk

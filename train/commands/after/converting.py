@@ -158,7 +158,7 @@ def _refuse_kind(kind: str, place: str) -> None:
     if kind == "bipe" and ours:
         raise ConfigError(f"{place} is a model of bipe already; to=hf converts it")
     if kind == "transformers" and not ours and config:
-        raise ConfigError(f"{place} is no run of bipe; to=bipe converts folders of transformers")
+        raise ConfigError(f"{place} is not a run of bipe; to=bipe converts folders of transformers")
 
 
 def _data_of(run: BaseRun, data: str | None) -> DataSets | None:

@@ -67,7 +67,7 @@ def _measure(place: str, words: Sequence[str]) -> None:
 
     folder = Path(place)
     if not folder.is_dir():
-        raise ConfigError(f"{place} is no folder: name a run, or a folder of transformers")
+        raise ConfigError(f"{place} is not a folder: name a run, or a folder of transformers")
     harness = _harness()
     if not (folder / MODEL).is_dir():
         harness.run(_command(folder, words))

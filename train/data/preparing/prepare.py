@@ -169,7 +169,7 @@ def _require_same(
     differing = list(folder.differences(there["request"], request))[:_SHOWN_DIFFERENCES]
     if if_exists in ("auto", "resume") and not differing:
         return
-    other = f" made otherwise ({'; '.join(differing)})" if differing else ""
+    other = f" made with other settings ({'; '.join(differing)})" if differing else ""
     raise DataError(
         f"{out} holds a data set{other}. Set data= to another folder, or set if_exists=overwrite"
         + ("" if differing else " or if_exists=auto")

@@ -103,7 +103,8 @@ def other_endings(names: Iterable[str], *, than: Collection[str], more: int = 0)
     if others.total() <= more:
         return ""
     listed = ", ".join(f"{count} {ending}" for ending, count in others.most_common(5))
-    return f"; others are there: {listed}. Set pattern to read them, such as '**/*.md'"
+    first = next((ending for ending, _ in others.most_common() if ending[0] == "."), "")
+    return f"; others are there: {listed}. Set pattern to read them, such as '**/*{first}'"
 
 
 @contextmanager

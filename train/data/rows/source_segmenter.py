@@ -46,7 +46,7 @@ def source_segmenter(
     """
     if source is not None and source not in sets.sources:
         raise ConfigError(
-            f"{section}.source: {source!r} is no source; {nearest(source, sets.sources)}"
+            f"{section}.source: {source!r} is not a source; {nearest(source, sets.sources)}"
         )
     names = [source] if source else [name for name in trained_on if name in sets.sources]
     found: dict[str, Mapping[str, Any]] = {}

@@ -116,7 +116,7 @@ class Tokenizer:
         self._special, self._spelled = self._specials()
         self.bos_id = None if bos is None else self.fast.token_to_id(bos)
         if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
-            raise DataError(f"bos={bos} is no special token of the vocabulary; set bos=none")
+            raise DataError(f"bos={bos} is not a special token of the vocabulary; set bos=none")
         self.spelling = spelling(self._definition, self.fast.get_vocab())
         self.rule = chunk_rule(bare)
 

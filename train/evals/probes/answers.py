@@ -115,7 +115,7 @@ def followed(texts: Texts) -> TokenMarker:
     except ValueError as fault:
         raise ConfigError(
             f"evaluate.probing.scoring: answers cannot be written ({fault}); leave out 'write', or "
-            "evaluate on data that is cut by a segmenter that can be followed"
+            "evaluate on data cut by a segmenter that works while text is generated"
         ) from None
 
 

@@ -250,7 +250,9 @@ def _require_agreement(
     faults = {
         "no prediction": [id for id in references if id not in predictions],
         "a prediction but no reference": [id for id in predictions if id not in references],
-        "a prediction that is no text": [id for id, p in predictions.items() if type(p) is not str],
+        "a prediction that is not text": [
+            id for id, p in predictions.items() if type(p) is not str
+        ],
         "an empty list of references": [id for id, found in references.items() if not found],
     }
     told = [f"{named(ids)} {rule}" for rule, ids in faults.items() if ids]

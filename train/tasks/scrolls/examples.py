@@ -61,7 +61,9 @@ class Prompt:
         try:
             parsed = list(string.Formatter().parse(self.template))
         except ValueError as fault:
-            raise self._fault(f"is no template: {fault}; a brace of the text is doubled") from None
+            raise self._fault(
+                f"is not a valid template: {fault}; double the braces that belong to the text"
+            ) from None
         object.__setattr__(self, "pieces", tuple((text, name or "") for text, name, *_ in parsed))
         allowed = {"instruction", *self.needs}
         for _, name, spec, conversion in parsed:

@@ -153,8 +153,8 @@ def _contents(
     """Return the faults in the ids and texts of a task; table: they are in a CSV file."""
     unfit = _NOT_IN_TABLES if table else _NOT_UNICODE
     wrong = {
-        "an id that is no text": [id for id in predictions if not isinstance(id, str)],
-        "a prediction that is no text": [
+        "an id that is not text": [id for id in predictions if not isinstance(id, str)],
+        "a prediction that is not text": [
             id for id, one in predictions.items() if not isinstance(one, str)
         ],
         "characters that cannot be written (lone surrogates, or NUL in CSV)": [

@@ -77,7 +77,7 @@ def test_a_tokenizer_without_one_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"no piece that begins a document is known; set bos=none"):
         LoadTokenizer(path=tmp_path, bos="document").build()
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "e"}))
-    with pytest.raises(DataError, match=r"bos=e is no special token"):
+    with pytest.raises(DataError, match=r"bos=e is not a special token"):
         LoadTokenizer(path=tmp_path, bos="document").build()
     with pytest.raises(DataError, match=r"bos must be none or document, was: yes"):
         LoadTokenizer(path=tmp_path, bos="yes")

@@ -84,7 +84,7 @@ def test_a_score_does_not_know_the_order_of_ids(metric, rows, seed):
     [
         ({"a": "x"}, {"a": ["x"], "b": ["y"]}, "'b' has no prediction"),
         ({"a": "x", "c": "y"}, {"a": ["x"]}, "'c' has a prediction but no reference"),
-        ({"a": None}, {"a": ["x"]}, "'a' has a prediction that is no text"),
+        ({"a": None}, {"a": ["x"]}, "'a' has a prediction that is not text"),
         ({"a": "x"}, {"a": []}, "'a' has an empty list of references"),
         ({}, {}, "there is nothing to score"),
         ({}, {id: ["x"] for id in "abcde"}, "'a', 'b', 'c' and 2 more have no prediction"),
