@@ -141,7 +141,7 @@ def test_a_report_removes_no_figures_behind_a_link(trap, tmp_path):
     made.write(tmp_path / "runs" / made.name)
     (tmp_path / "report_figures").symlink_to(trap.folder, target_is_directory=True)
     results = load([tmp_path / "runs" / made.name])
-    with pytest.raises(ReportError, match="report_figures is a link"):
+    with pytest.raises(ReportError, match="report_figures must be a folder, was: a link"):
         write_report(results, out=tmp_path, title="x", formats=["pdf"])
     assert trap.untouched()
 
