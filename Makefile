@@ -9,7 +9,7 @@ BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test test_hf test_hf_oldest check format clean
+.PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test fuzz test_hf test_hf_oldest check format clean
 
 demo: .venv/demo.done
 	$(BIPE) prepare experiment=demo
@@ -79,6 +79,10 @@ test_hf: .venv/hf.done
 OLDEST := .venv/transformers-5.20.0
 test_hf_oldest: $(OLDEST)
 	PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -m oldest_transformers tests/bipe/hf
+
+# The tests that draw their examples, with sixteen times as many.
+fuzz: .venv/dev.done
+	$(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile long --ignore tests/bipe/hf
 
 docs: .venv/docs.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -1,27 +1,60 @@
 """Shared by all tests: shapes in the types are checked, golden data is found."""
 
+import functools
+import inspect
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import absl.logging
 import hypothesis
+import jaxtyping
 import pytest
 import torch
 from jaxtyping import config as jaxtyping_config
-from jaxtyping import install_import_hook
 
-# Before anything imports bipe: every annotated shape is checked at every call in the tests.
-install_import_hook("bipe", "beartype.beartype")
-# No limit on the time of an example: machines are shared.
-hypothesis.settings.register_profile("bipe", deadline=None)
+CHECKED = jaxtyping.jaxtyped
+CALLS: Counter = Counter()  # of each function in this test
+
+
+def sometimes(fn=None, *, typechecker):
+    """Check the shapes of calls 1, 2, 4, 8 ... in each test: those of all take 2/3 of its time."""
+    if fn is None:
+        return functools.partial(sometimes, typechecker=typechecker)
+    checked = CHECKED(fn, typechecker=typechecker)
+    if not inspect.isfunction(fn):
+        return checked
+
+    @functools.wraps(fn)
+    def called(*args, **kwargs):
+        if jaxtyping_config.jaxtyping_disable or torch.compiler.is_compiling():
+            return fn(*args, **kwargs)
+        CALLS[fn] = count = CALLS[fn] + 1
+        return (fn if count & (count - 1) else checked)(*args, **kwargs)
+
+    return called
+
+
+# Before anything imports bipe: every annotated shape is checked in every test.
+jaxtyping.jaxtyped = sometimes
+jaxtyping.install_import_hook("bipe", "beartype.beartype")
+# No limit on the time of an example: machines are shared. `make fuzz` takes the long profile.
+hypothesis.settings.register_profile("bipe", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=400)
 hypothesis.settings.load_profile("bipe")
 # absl (of rouge_score and TensorBoard) keeps the stderr of its import, and closes it when anybody
 # configures logging (submitit does): here that would be the file of pytest's capture.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 # Tests send it; under nohup it would stay ignored, as it should.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def first_calls():
+    """Begin to count the calls of this test."""
+    CALLS.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

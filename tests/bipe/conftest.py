@@ -1,7 +1,7 @@
 """Small models and random batches for the laws of the bipe room.
 
-SCHEMES holds every YAML of conf/encoding, flat, bilevel and in some layers: a new file there is
-held to the laws without a line here.
+SCHEMES holds every YAML of conf/encoding, flat and bilevel: a new file there is held to the laws
+without a line here.
 """
 
 import functools
@@ -124,23 +124,13 @@ def kind_of(description: dict[str, Any]) -> type:
 
 
 def forms_of(name: str, description: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A scheme as it is; an encoding flat, on the levels of BiPE that it has hooks for, and in
-    one of two layers."""
+    """A scheme as it is; an encoding flat and on the levels of BiPE that it has hooks for."""
     kind = kind_of(description)
     if not issubclass(kind, Encoding):
         return {name: description}
-    nope, learned = target("NoPE"), BARE["learned"]
     found = {
         f"flat_{name}": target("Flat", encoding=description),
-        f"bilevel_{name}": target("Bilevel", intra=learned, inter=description),
-        f"layers_{name}": target(
-            "base.Layers",
-            schemes={
-                "one": target("Flat", encoding=nope),
-                "two": target("Bilevel", intra=nope, inter=description),
-            },
-            pattern=["one", "two"],
-        ),
+        f"bilevel_{name}": target("Bilevel", intra=BARE["learned"], inter=description),
     }
     if has_hook(kind, "embed"):
         found[f"intra_{name}"] = target("Bilevel", intra=description, inter=BARE["rope"])
@@ -153,8 +143,18 @@ CONFIGURED = {
 }
 for _name, _description in CONFIGURED.items():
     SCHEMES.update(forms_of(_name, _description))
-# Biases of every kind under one softmax: a row, gates, a table, content and its values.
+# Biases of every kind, in one of two layers and under one softmax: a row, gates, a table, content
+# and its values.
 _KINDS = ("alibi", "fox", "t5", "shaw")
+for _name in ("rope", *_KINDS):
+    SCHEMES[f"layers_{_name}"] = target(
+        "base.Layers",
+        schemes={
+            "one": target("Flat", encoding=target("NoPE")),
+            "two": target("Bilevel", intra=target("NoPE"), inter=CONFIGURED[_name]),
+        },
+        pattern=["one", "two"],
+    )
 SCHEMES["chain_of_kinds"] = target(
     "Chain",
     links=[

@@ -14,11 +14,10 @@ from tests.bipe.conftest import (
 )
 
 TIME = 45
+# Tokens of each call: what comes first and what follows are of all kinds.
 DIVISIONS = {
-    "steps": [1] * TIME,
-    "prompt_and_steps": [20] + [1] * 25,
-    "chunks": [16, 16, 13],
-    "uneven": [1, 30, 2, 12],
+    "prompt_first": [20, 1, 1, 1, 9, 13],
+    "steps_first": [1, 1, 1, 1, 20, 1, 1, 2, 12, 1, 4],
 }
 
 
@@ -58,7 +57,7 @@ def test_logits_in_float32_are_the_exact_ones_cached_or_not(scheme):
     at = positions_of(marks, packed=False)
     exact = small_decoder(scheme, attention="eager").double().logits(tokens, at)
     assert relative_error(model.logits(tokens, at), exact) <= limit
-    division = [1] * 30 + [50, 10] + [1] * 30
+    division = [1] * 6 + [50, 10] + [1] * 4 + [50]
     found = cached_logits(model, tokens, marks, division, Cache(batch=2, grows=True))
     assert relative_error(found, exact) <= limit
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Positions
@@ -25,7 +25,6 @@ def packed(batch: int, time: int, *, seed: int) -> tuple[torch.Tensor, Positions
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     time=st.integers(1, 60),

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import tree_sitter
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
@@ -78,7 +78,6 @@ def test_the_names_in_a_table_are_those_of_the_grammar(language):
 
 
 @each
-@settings(deadline=None)  # the first text loads the grammar
 @given(data=st.data())
 def test_any_text_is_tiled_by_lines_and_blocks(language, data):
     text = data.draw(st.one_of(any_text, st.binary(max_size=80).map(lambda b: b.decode("latin-1"))))
@@ -269,7 +268,6 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, unit, mo
 
 
 @each
-@settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_any_mix_of_its_own_tokens_is_tiled_and_cut_alike_twice(language, data):
     grammar = grammars.load(*grammar_of(language))

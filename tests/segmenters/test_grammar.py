@@ -57,7 +57,7 @@ def test_documents_of_the_grammar_are_tiled_on_all_levels(reader):
 
 @each
 @given(seeds=st.lists(st.integers(0, 999), min_size=1, max_size=3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_documents_beside_each_other_are_tiled(reader, seeds):
     assert tiles(reader, "".join(map(document, seeds)))
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError, places
@@ -55,7 +55,6 @@ def test_physical_lines_equal_a_loop_over_characters(text):
     assert Lines().cut(text).tolist() == sorted({0, *ends, len(text)})
 
 
-@settings(deadline=None)  # the first text loads the grammar
 @given(text=any_text)
 @pytest.mark.parametrize("language", ["auto", "python", "c", "html", "haskell"])
 def test_statements_and_definitions_end_where_lines_end(language, text):
@@ -212,7 +211,6 @@ SIGNS += ["\n=cut\n", "\n", "\r", "  ", "An end. ", "Two.\n", "@param x\n", "x =
 
 @pytest.mark.parametrize("language", ["python", "c", "haskell", "lua", "perl", "elixir"])
 @given(parts=st.lists(st.sampled_from(SIGNS), max_size=30))
-@settings(deadline=None, max_examples=50)
 def test_cuts_of_statements_are_the_same_with_sentences_below_them(language, parts):
     text = "".join(parts)
     levels = with_prose(language).levels(text)

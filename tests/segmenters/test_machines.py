@@ -4,7 +4,7 @@ import pickle
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import (
@@ -135,7 +135,6 @@ def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(segmenter, data, 
 
 @each
 @given(data=st.data(), share=st.floats(0, 1))
-@settings(max_examples=50)
 def test_what_was_taken_back_leaves_no_trace(segmenter, data, share):
     text, taken_back = data.draw(hostile(segmenter)), data.draw(hostile(segmenter))
     place = int(share * len(text))

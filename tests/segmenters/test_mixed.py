@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import segmenters
@@ -42,7 +42,6 @@ def check(format, marked):
 
 @pytest.mark.parametrize("format", FORMATS)
 @given(text=documents)
-@settings(max_examples=200)
 def test_segments_tile_the_document(format, text):
     cuts = Mixed(format=format).cut(text)
     assert cuts[0] == 0 and cuts[-1] == len(text)

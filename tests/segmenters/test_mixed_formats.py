@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Lines, Mixed
@@ -229,7 +229,6 @@ TRUNCATED = {
 
 @pytest.mark.parametrize("format", TRUNCATED)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_segments_tile_what_is_left_of_a_document(format, data):
     text = TRUNCATED[format]
     start = data.draw(st.integers(0, len(text)))
@@ -256,7 +255,6 @@ cells = st.lists(st.tuples(st.sampled_from(["markdown", "code", "raw"]), lines),
     joined=st.booleans(),
     kind_last=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
 def test_a_cell_in_json_is_cut_where_its_text_is(cells, indent, ascii, joined, kind_last):
     made = []
     for kind, source in cells:

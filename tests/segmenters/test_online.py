@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -130,7 +130,6 @@ def _utf8(char):
 
 @each
 @given(text=any_text, taken_back=st.binary(max_size=9), share=st.floats(0, 1))
-@settings(max_examples=50)
 def test_a_rollback_leaves_no_trace(segmenter, text, taken_back, share):
     rest = text.encode("utf-8", "surrogatepass")
     place = int(share * len(rest))

@@ -227,7 +227,7 @@ def slow_ends(text, *, next_word=False):
 
 
 @given(text=st.one_of(any_text, hard, sentences), next_word=st.booleans())
-@settings(max_examples=1500)
+@settings(max_examples=12 * settings.default.max_examples)
 def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
     assert sentence_rules.sentence_ends(text, next_word=next_word) == slow_ends(
         text, next_word=next_word

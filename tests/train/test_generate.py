@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -129,7 +129,6 @@ def test_words_of_generate_become_keys(words, made):
 
 
 @given(st.text(alphabet="\\'\"${}a, =\n#[]()~", min_size=1) | st.text(min_size=1))
-@settings(deadline=None)
 def test_hydra_reads_back_a_quoted_text(text):
     parsed = OverridesParser.create().parse_override(f"++generate.prompt={verbatim(text)}")
     config = OmegaConf.create({"prompt": str(parsed.value())})

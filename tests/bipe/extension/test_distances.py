@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Cache, Decoder, Positions
@@ -124,7 +124,6 @@ def is_kept(method, at, row, j):
     return last or j - document.index(document[j]) < method.sinks
 
 
-@settings(max_examples=25, deadline=None)
 @given(method=st.sampled_from(sorted(METHODS)), seed=st.integers(0, 10**6), level=st.booleans())
 def test_every_pair_is_in_one_pass_at_the_distance_of_the_definition(method, seed, level):
     chosen = build(METHODS[method])
@@ -158,7 +157,6 @@ def test_every_pair_is_in_one_pass_at_the_distance_of_the_definition(method, see
             assert float(distance) == pytest.approx(expected)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     pair=st.sampled_from(PAIRS),
     seed=st.integers(0, 10**6),

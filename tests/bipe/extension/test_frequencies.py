@@ -59,7 +59,7 @@ levels = pytest.mark.parametrize("bilevel", [False, True], ids=["flat", "bilevel
 
 
 @names
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(pairs=st.integers(1, 64), theta=st.floats(10.0, 1e7), original=st.integers(2, 9000))
 def test_a_factor_of_one_changes_no_bit(name, pairs, theta, original):
     description = strategy(name, pairs=pairs, factor=1.0, original_length=original, ones=True)
@@ -70,7 +70,7 @@ def test_a_factor_of_one_changes_no_bit(name, pairs, theta, original):
 
 
 @names
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     pairs=st.integers(2, 64),
     factor=st.floats(1.0, 64.0),

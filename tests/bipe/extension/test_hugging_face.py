@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.build import build
@@ -54,7 +54,6 @@ WRITTEN = st.one_of(
 
 
 @pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters"])
-@settings(max_examples=60, deadline=None)
 @given(parameters=WRITTEN)
 def test_what_is_read_is_written_as_it_was(name, parameters):
     read = read_stretch({name: parameters, "max_position_embeddings": 99_999})
@@ -63,7 +62,6 @@ def test_what_is_read_is_written_as_it_was(name, parameters):
     assert write_stretch(read, theta=theta, head_width=8) == {**parameters, "rope_theta": theta}
 
 
-@settings(max_examples=30, deadline=None)
 @given(parameters=WRITTEN, bipe=st.booleans())
 def test_a_configuration_of_a_model_comes_back(parameters, bipe):
     rope = {

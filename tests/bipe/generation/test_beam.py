@@ -33,7 +33,7 @@ def exhaustive(model, prompt, *, max_new, search):
     return sorted(scored, key=lambda each: -each[0])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 1000),
     penalty=st.sampled_from([-1.0, 0.0, 0.6, 1.0, 2.0]),
@@ -52,7 +52,7 @@ def test_a_beam_of_everything_is_exhaustive_search(seed, penalty, max_new):
         assert found[0].tokens == expected[0][1]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 1000), penalty=st.sampled_from([-1.0, 0.0, 0.7, 1.5]))
 @torch.no_grad()
 def test_ending_late_finds_what_never_ending_finds(seed, penalty):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.generation import Sampling, generate
@@ -91,7 +91,6 @@ logits_lists = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(logits=logits_lists, top_k=st.integers(1, 40), top_p=st.floats(0.01, 1.0))
 def test_sampling_keeps_the_fewest_likely_tokens(logits, top_k, top_p):
     values = torch.tensor(logits)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Positions
@@ -106,7 +106,6 @@ class LateMarker:
         return twin
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     tokens=st.lists(st.integers(0, 2), min_size=2, max_size=24),
     sizes=st.lists(st.integers(1, 5), min_size=24, max_size=24),

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import (
@@ -248,7 +248,6 @@ def test_lemmas_and_theories_begin_here(segmenter, marked):
 
 @each
 @given(data=st.data(), seed=st.integers(0, 99))
-@settings(max_examples=60)
 def test_levels_are_the_same_while_text_is_written(segmenter, data, seed):
     words = [marked.replace("@l", "").replace("@t", "") for s, marked in LEVELS if s == segmenter]
     lines = [line for word in words for line in word.splitlines(keepends=True)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import (
@@ -96,7 +96,6 @@ def text_of(segmenter):
 
 @each
 @given(data=st.data())
-@settings(max_examples=200)
 def test_segments_tile_the_text(segmenter, data):
     text = data.draw(text_of(segmenter))
     cuts = segmenter.cut(text)
@@ -107,7 +106,6 @@ def test_segments_tile_the_text(segmenter, data):
 
 @each
 @given(data=st.data())
-@settings(max_examples=200)
 def test_a_place_is_decided_within_the_lookahead(segmenter, data):
     text = data.draw(text_of(segmenter))
     cuts = set(segmenter.cut(text).tolist())

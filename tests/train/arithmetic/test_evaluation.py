@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Decoder, DecoderConfig, Positions
@@ -115,7 +115,6 @@ def test_right_tokens_of_a_batch_are_those_of_its_chains(encoding):
     assert right_tokens(model, asked, TASK, TOKENIZER) == (right, total)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.data())
 def test_right_steps_are_those_before_the_first_fault(seed, operators, data):
     problem = Problems(operators={operators: 1}, order="random", seed=seed)[0]

@@ -28,7 +28,6 @@ def problem(seed, *, operators, modulus=11, order="leftmost"):
     return Problems(operators={operators: 1}, modulus=modulus, order=order, seed=seed)[seed % 97]
 
 
-@settings(max_examples=150, deadline=None)
 @given(seed=SEEDS, operators=st.integers(0, 12), modulus=PRIMES, order=ORDERS)
 def test_every_step_is_one_exact_reduction_of_the_step_before(seed, operators, modulus, order):
     made = problem(seed, operators=operators, modulus=modulus, order=order)
@@ -43,7 +42,6 @@ def test_every_step_is_one_exact_reduction_of_the_step_before(seed, operators, m
     assert made.text == "=".join(made.steps)
 
 
-@settings(max_examples=100, deadline=None)
 @given(seed=SEEDS, operators=st.integers(0, 12), modulus=PRIMES)
 def test_a_spelling_and_its_tree_determine_each_other(seed, operators, modulus):
     text = problem(seed, operators=operators, modulus=modulus).expression
@@ -73,7 +71,6 @@ def test_what_is_no_expression_is_refused_with_the_place(text, told):
         parse(text, modulus=11)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     weights=st.dictionaries(st.integers(0, 6), st.floats(0.1, 10), min_size=1, max_size=4),
     seed=SEEDS,
@@ -105,7 +102,7 @@ def test_the_same_seed_gives_the_same_bits_on_any_machine():
     assert digest.hexdigest() == "f835933babf7ba72af88caf2b9ee679f21172ecf482a29651a025376cd900ed2"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seeds=st.lists(SEEDS, min_size=2, max_size=3, unique=True), salt=st.text(max_size=3))
 def test_no_expression_is_in_two_splits_whatever_the_seed_and_the_mix(seeds, salt):
     split = Split(validation=0.2, test=0.3, salt=salt)
@@ -166,7 +163,6 @@ def test_what_cannot_be_drawn_is_refused_by_name(options, told):
         ArithmeticProblems(**{"documents": 5} | options)
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=SEEDS, modulus=PRIMES)
 def test_every_number_is_a_token_and_ids_spell_the_chain(seed, modulus):
     text = problem(seed, operators=5, modulus=modulus).text

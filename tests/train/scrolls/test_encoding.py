@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Newline, Sentences, TokenMarker, mark
@@ -27,7 +27,6 @@ def alone(text, segmenter):
     return ids, mark(anchors, [segmenter.cut(text)])
 
 
-@settings(max_examples=60, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), reference=TEXTS)
 @pytest.mark.parametrize("segmenter", [Sentences(), Newline()])
 def test_parts_and_output_are_cut_as_if_they_were_alone(segmenter, texts, reference):
@@ -44,7 +43,6 @@ def test_parts_and_output_are_cut_as_if_they_were_alone(segmenter, texts, refere
     assert found.output_marks.tolist() == [*(marks & 2).tolist(), 0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(reference=TEXTS)
 def test_an_output_has_the_marks_that_it_gets_while_it_is_written(reference):
     (found,) = encoder(row_length=999, output=400).examples(

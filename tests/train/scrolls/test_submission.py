@@ -4,7 +4,7 @@ import json
 
 import pandas
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from train.errors import DataError
@@ -35,7 +35,6 @@ def submission(**changed):
     return {task: {"i1": "an answer", "i2": "two"} for task in TASKS} | changed
 
 
-@settings(max_examples=50)
 @given(predictions=st.dictionaries(TEXT, TEXT, min_size=1))
 def test_what_is_written_is_read_as_it_was(tmp_path_factory, predictions):
     folder = tmp_path_factory.mktemp("x")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Positions
@@ -27,7 +27,6 @@ def of_indices(values):
     return counts.summary(CPU)["token"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 8191), min_size=1, max_size=400))
 def test_percentiles_are_those_of_the_sorted_indices(values):
     ordered, told = sorted(values), of_indices(values)

@@ -6,7 +6,7 @@ import lightning
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Newline
@@ -155,7 +155,6 @@ def test_a_loader_needs_a_trainer(folder):
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-@settings(deadline=None, max_examples=60)
 @given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=20), row_length=st.integers(1, 40))
 def test_they_are_what_reading_counts(packing, lengths, row_length):
     rows = Rows(data=Stream(lengths), row_length=row_length, packing=Packing(strategy=packing))

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -202,10 +202,8 @@ def staged(stages, *, global_batch=16, budget="tokens"):
 
 
 stages = st.lists(st.sampled_from([4, 8, 16, 32]), unique=True, max_size=3).map(sorted)
-options = settings(deadline=None)
 
 
-@options
 @given(
     lengths=stages,
     steps=st.lists(st.integers(1, 9), min_size=3, max_size=3),

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from train.data.rows.choices import by_temperature
@@ -112,7 +112,6 @@ def test_orders_differ_by_seed_and_epoch_and_look_random():
 weights = st.lists(st.integers(1, 50), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(weights=weights)
 def test_every_prefix_holds_the_weights(weights):
     mixed = mixture([7] * len(weights), weights)
@@ -123,7 +122,6 @@ def test_every_prefix_holds_the_weights(weights):
         assert np.abs(counts - wanted).max() <= 0.5 * len(weights) + 0.1
 
 
-@settings(deadline=None, max_examples=50)
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4))
 def test_without_weights_an_epoch_of_all_is_an_epoch_of_each(sizes):
     mixed = mixture(sizes)
@@ -133,7 +131,6 @@ def test_without_weights_an_epoch_of_all_is_an_epoch_of_each(sizes):
     ]
 
 
-@settings(deadline=None, max_examples=50)
 @given(weights=weights, seed=st.integers(0, 9))
 def test_each_source_walks_its_own_epochs(weights, seed):
     sizes = [3 + 2 * index for index in range(len(weights))]
@@ -179,7 +176,6 @@ whole = st.lists(st.integers(1, 10**6), min_size=1, max_size=40)
 uneven = st.lists(st.floats(1e-6, 1e6, allow_nan=False), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
 @given(weights=whole)
 def test_every_prefix_is_within_two_rows_of_the_weights(weights):
     source, turn = Deal(weights).turns(np.arange(3000))
@@ -190,7 +186,6 @@ def test_every_prefix_is_within_two_rows_of_the_weights(weights):
         assert turn[source == index].tolist() == list(range(counts[-1]))
 
 
-@settings(deadline=None)
 @given(weights=whole, number=st.integers(0, 10**15))
 def test_far_rows_are_dealt_exactly(weights, number):
     """Against whole numbers without a size: no product overflows, no share drifts."""
@@ -209,14 +204,12 @@ def test_far_rows_are_dealt_exactly(weights, number):
         ]
 
 
-@settings(deadline=None)
 @given(weights=whole)
 def test_after_as_many_rows_as_shares_the_counts_are_the_shares(weights):
     assert Deal(weights).counts(sum(weights)) == weights
     assert Deal(weights).counts(3 * sum(weights)) == [3 * weight for weight in weights]
 
 
-@settings(deadline=None)
 @given(weights=uneven, number=st.integers(0, 10**9))
 def test_any_weights_are_kept_to_one_part_in_two_thousand_million(weights, number):
     counts = Deal(weights).counts(number)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
@@ -15,7 +15,6 @@ from train.data.store.writer import ShardWriter
 from train.errors import DataError
 
 lengths = st.lists(st.integers(2, 60), min_size=1, max_size=12)
-options = settings(max_examples=40, deadline=None)
 
 
 def dataset(folder, lengths, *, seed=0):
@@ -57,7 +56,6 @@ every_row = pytest.mark.parametrize("packing", PACKINGS)
 every_split = pytest.mark.parametrize("split_documents", ["restart", "continue"])
 
 
-@options
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_concat_rows_joined_give_the_stream(tmp_path_factory, lengths, row_length):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
@@ -70,7 +68,6 @@ def test_concat_rows_joined_give_the_stream(tmp_path_factory, lengths, row_lengt
 
 @every_row
 @every_split
-@options
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_every_transition_is_scored_once(
     tmp_path_factory, packing, split_documents, lengths, row_length
@@ -92,7 +89,6 @@ def test_every_transition_is_scored_once(
 
 @every_row
 @every_split
-@options
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_positions_of_rows_are_those_of_their_documents(
     tmp_path_factory, packing, split_documents, lengths, row_length
@@ -124,7 +120,6 @@ def test_positions_of_rows_are_those_of_their_documents(
 
 
 @every_split
-@options
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_best_fit_holds_whole_documents(tmp_path_factory, split_documents, lengths, row_length):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)
@@ -150,7 +145,6 @@ def test_long_first_sorts_documents(make):
     assert len(rows) == 3
 
 
-@options
 @given(lengths=lengths, row_length=st.integers(1, 40))
 def test_long_rows_come_first_and_hold_nothing_else(tmp_path_factory, lengths, row_length):
     data = dataset(tmp_path_factory.mktemp("data"), lengths)

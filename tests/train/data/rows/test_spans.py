@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from train.data.rows.spans import Bins
 
 lengths = st.lists(st.integers(1, 60), min_size=1, max_size=60)
-options = settings(max_examples=150, deadline=None)
 
 
 def one_by_one(lengths, room):
@@ -28,7 +27,6 @@ def filled(bins):
     return [int((each[:, 1] - each[:, 0]).sum()) for each in spans]
 
 
-@options
 @given(lengths=lengths)
 def test_it_is_best_fit_decreasing(lengths):
     bins = Bins(np.cumsum(lengths), 60, together=True, tails_first=False)
@@ -41,7 +39,6 @@ def test_it_is_best_fit_decreasing_over_many_documents():
     assert sorted(128 - number for number in filled(bins)) == one_by_one(lengths.tolist(), 128)
 
 
-@options
 @given(
     lengths=st.lists(st.integers(1, 90), min_size=1, max_size=40),
     row_length=st.integers(1, 40),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.train.data.store.test_export import make
@@ -20,7 +20,6 @@ from train.disk.manifest import store
 from train.errors import DataError
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=12)
-options = settings(max_examples=30, deadline=None)
 
 
 @pytest.fixture
@@ -61,7 +60,6 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@options
 @given(lengths=lengths, seed=st.integers(0, 99), shard_tokens=st.sampled_from([1, 9, 30, 10**6]))
 def test_what_is_read_equals_what_was_written(tmp_path_factory, lengths, seed, shard_tokens):
     folder = tmp_path_factory.mktemp("shard")
@@ -88,7 +86,6 @@ def test_what_is_read_equals_what_was_written(tmp_path_factory, lengths, seed, s
     assert data.document_ids() == [f"d\n{number}" for number in range(len(documents))]
 
 
-@options
 @given(lengths=lengths, shard_tokens=st.integers(1, 100))
 def test_a_shard_ends_with_the_document_that_fills_it(tmp_path_factory, lengths, shard_tokens):
     folder = tmp_path_factory.mktemp("shard")
@@ -106,7 +103,6 @@ def test_a_shard_ends_with_the_document_that_fills_it(tmp_path_factory, lengths,
         assert total == data.manifest["counts"][key]
 
 
-@options
 @given(
     lengths=lengths,
     seed=st.integers(0, 99),

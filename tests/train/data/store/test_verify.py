@@ -218,7 +218,7 @@ def test_verify_false_looks_at_sizes_alone(folder):
         LMDataModule(folder=folder, **options).prepare_data()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     size=st.integers(1, 3 * BLOCK + 5),
     places=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=3),

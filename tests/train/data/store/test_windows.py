@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.train.data.store.test_shards import random_documents, write
@@ -12,7 +12,6 @@ from train.data.rows.packing import Rows
 from train.data.store.shards import open_dataset
 from train.data.store.windows import window_marks
 
-options = settings(max_examples=30, deadline=None)
 lengths = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 shard_tokens = st.sampled_from([1, 20, 100, 10**6])
 
@@ -24,7 +23,6 @@ def dataset(factory, lengths, shard_tokens, *, levels=2, seed=0):
     return open_dataset(folder)
 
 
-@options
 @given(lengths=lengths, shard_tokens=shard_tokens, levels=st.integers(1, 7), data=st.data())
 def test_marks_of_windows_are_those_of_each(tmp_path_factory, lengths, shard_tokens, levels, data):
     found = dataset(tmp_path_factory, lengths, shard_tokens, levels=levels)
@@ -40,7 +38,6 @@ def test_marks_of_windows_are_those_of_each(tmp_path_factory, lengths, shard_tok
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("split_documents", SPLIT_DOCUMENTS)
-@options
 @given(lengths=lengths, shard_tokens=shard_tokens, row_length=st.integers(1, 70), data=st.data())
 def test_rows_read_at_once_are_those_of_each(
     tmp_path_factory, packing, split_documents, lengths, shard_tokens, row_length, data

@@ -38,12 +38,13 @@ def in_small_parts(monkeypatch):
     monkeypatch.setattr(module, "WORTH_A_TWIN", 0)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", KINDS)
 def test_tokens_are_placed_as_a_walk_over_characters_places_them(name, in_small_parts):
     fast = kind(name)
     tokenizer = Tokenizer(fast=fast, eos="</s>")
 
-    @settings(max_examples=40, deadline=None, database=None)
+    @settings(database=None)
     @given(batch=st.lists(texts, min_size=1, max_size=3))
     def law(batch):
         for text, (ids, anchors) in zip(batch, tokenizer.encode_batch(batch), strict=True):
@@ -65,11 +66,12 @@ any_characters = st.lists(
 ).map("".join)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule])
 def test_chunks_of_any_text_have_the_ids_of_the_whole(name, in_small_parts):
     tokenizer = Tokenizer(fast=kind(name), eos="</s>")
 
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(database=None)
     @given(text=any_characters)
     def law(text):
         ((ids, anchors),) = tokenizer.encode_batch([text])

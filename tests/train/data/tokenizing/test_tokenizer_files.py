@@ -89,6 +89,7 @@ def test_of_unigram_the_spelling_of_a_piece_is_text(spelled, name, model_bytes, 
         assert ids.tolist() == original.encode(text)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", MODELS)
 def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in_small_parts):
     (tmp_path / "own.model").write_bytes(model_bytes(name))
@@ -96,7 +97,7 @@ def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in
     original = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(name))
     assert tokenizer.eos_id == original.eos_id()
 
-    @settings(max_examples=50, deadline=None, database=None)
+    @settings(database=None)
     @given(parts=texts)
     def law(parts):
         text = "".join(parts)
@@ -165,6 +166,7 @@ def write_ranks(path, ranks):
     return path
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_parts):
     ranks = ranks_of(kind("o200k"))
@@ -177,7 +179,7 @@ def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_part
         name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
     )
 
-    @settings(max_examples=50, deadline=None, database=None)
+    @settings(database=None)
     @given(parts=texts)
     def law(parts):
         text = "".join(parts)

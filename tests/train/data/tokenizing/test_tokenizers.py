@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -63,7 +63,6 @@ words = st.sampled_from(["a", "5", " ", "\n", "\r", "\t", ".", "'s", "\u4e2d", "
 varied = st.lists(st.one_of(words, st.characters(exclude_categories=["Cs"]))).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=varied)
 def test_chunks_give_the_ids_of_the_whole(trained, text):
     chunks = [part.content for part in trained.parts([text], at_least=1)]
@@ -72,7 +71,6 @@ def test_chunks_give_the_ids_of_the_whole(trained, text):
     assert [id for chunk in chunks for id in trained.fast.encode(chunk).ids] == whole
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=varied)
 def test_ids_decode_to_the_text_and_anchors_rise(trained, text):
     ((ids, anchors),) = trained.encode_batch([text])

@@ -32,6 +32,7 @@ def definition(fast):
     return json.loads(fast.to_str())
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", KINDS)
 def test_a_twin_is_there_where_it_is_proved_and_gives_the_same_ids(name):
     tokenizer = Tokenizer(fast=kind(name), eos="</s>")
@@ -39,7 +40,7 @@ def test_a_twin_is_there_where_it_is_proved_and_gives_the_same_ids(name):
     if tokenizer.twin is None:
         return
 
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(database=None)
     @given(text=st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join) | st.text())
     def law(text):
         same(tokenizer.fast, tokenizer.twin, text)
@@ -56,7 +57,7 @@ def same(fast, twin, text):
 LETTERS = st.text("ab ", min_size=1, max_size=4)
 
 
-@settings(deadline=None, database=None)
+@settings(database=None)
 @given(pairs=st.lists(st.tuples(LETTERS, LETTERS), max_size=12), text=st.text("ab ", max_size=40))
 def test_any_list_of_merges_has_a_twin(pairs, text):
     """Also one with several merges of a token, and with tokens that no text is merged to."""
