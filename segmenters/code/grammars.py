@@ -105,15 +105,19 @@ def parse(
     return tree, passed
 
 
-def errors(tree: tree_sitter.Tree) -> list[int]:
-    """Return where the parser had to recover from an error, in bytes."""
-    found, stack = [], [tree.root_node] if tree.root_node.has_error else []
+def errors(tree: tree_sitter.Tree) -> tuple[list[int], int]:
+    """Return where the parser had to recover from an error, in bytes, and how many nodes it left.
+
+    Each token of an error costs a parser more than one of a statement, if less than the error.
+    """
+    found, left, stack = [], 0, [tree.root_node] if tree.root_node.has_error else []
     while stack:
         node = stack.pop()
         if node.is_error or node.is_missing:
             found.append(node.start_byte)
+            left += node.child_count
         stack += [child for child in node.children if child.has_error]
-    return found
+    return found, left
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:

@@ -79,7 +79,7 @@ class Lines(Segmenter):
     language: str = "auto"
     fallback: bool = False
     prose: str | None = None
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)

@@ -37,8 +37,9 @@ _SMALL_PIECE = 1 << 12
 _GIVEN_UP, _MOST_GIVEN_UP, _AFTER_HARD = 1 << 11, 1 << 16, 1 << 14
 _LONG_LINE = 1 << 14
 # At an error the parser looks at all tokens of the grammar. Bytes that it may owe, and that each
-# error counts; and a beginning of a piece, as its share, that is looked at for errors first.
-_CREDIT, _ERROR, _BEGINNING = 1 << 14, 64, 32
+# error counts, and each node that it leaves in one; and a beginning of a piece, as its share, that
+# is looked at for errors first.
+_CREDIT, _ERROR, _LEFT, _BEGINNING = 1 << 14, 64, 8, 32
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int32).max
@@ -202,7 +203,7 @@ class _Reading:
             end, tree, reached = self._parse_unless_broken(start, end)
             if tree is not None:
                 yield start, end, tree
-                debt = max(debt + _ERROR * len(self._errors(tree)) - (end - start), -_CREDIT)
+                debt = max(debt + self._broken(tree)[0] - (end - start), -_CREDIT)
                 if debt > 0:
                     given_up = max(2 * given_up, debt)
                     least = min(end + given_up, stop)
@@ -225,12 +226,13 @@ class _Reading:
                 start = hard
             least = min(max(start + reached, start + given_up), stop)
             start = min(stop, seams.first(least, least + given_up))
-            given_up, size = min(2 * given_up, _MOST_GIVEN_UP), _AFTER_HARD
+            size = _AFTER_HARD if given_up == _GIVEN_UP else _SMALL_PIECE
+            given_up = min(2 * given_up, _MOST_GIVEN_UP)
 
     def _parse_unless_broken(self, start: int, stop: int) -> tuple[int, Any, int]:
-        """Parse a piece, or its beginning alone if this has too many errors.
+        """Parse a piece, or its beginning alone if this has too many errors or is too hard.
 
-        Errors of the beginning do not count if a literal that goes on behind it makes them.
+        That of the beginning does not count if a literal that goes on behind it is the cause.
         """
         data, size = self._data[start:stop], (stop - start) // _BEGINNING
         if size < _GIVEN_UP // 2:
@@ -238,13 +240,19 @@ class _Reading:
         middle = self._seams.within(start + size // 2, start + size)
         tree, reached = self._parse(self._data[start:middle], self._grammar)
         if tree is None:
-            return stop, *self._parse(data, self._grammar)
-        wrong = sorted(self._errors(tree))
-        if _ERROR * len(wrong) < middle - start + _GIVEN_UP:
-            return stop, *self._parse(data, self._grammar)
-        literal = wrong[len(wrong) // 4], middle - start
-        whole, reached = self._parse(data, self._grammar, passed_over=literal)
-        return (middle, tree, reached) if whole is None else (stop, whole, reached)
+            literal = reached // 2, reached
+        else:
+            owed, wrong = self._broken(tree)
+            if owed < middle - start + _GIVEN_UP:
+                return stop, *self._parse(data, self._grammar)
+            literal = wrong[len(wrong) // 4], middle - start
+        whole, far = self._parse(data, self._grammar, passed_over=literal)
+        return (middle, tree, reached) if whole is None else (stop, whole, far)
+
+    def _broken(self, tree: Any) -> tuple[int, list[int]]:
+        """Return how many bytes the errors of a tree count, and where they are."""
+        wrong, left = self._errors(tree)
+        return _ERROR * len(wrong) + _LEFT * left, sorted(wrong)
 
 
 class Seams:
