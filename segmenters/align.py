@@ -1,18 +1,18 @@
 r"""Marks of tokens from cuts in characters.
 
-A token belongs to the segment that holds its anchor: its first character that is not white space,
-or its first character if there is only white space. Special tokens and empty offsets take the
-anchor of the token before (at the start 0), so anchors never decrease. A mark is one uint8 per
-token: bit 0 starts a document, bit 1 a segment, bits 2 to 7 further levels:
+A token belongs to the segment that contains its anchor: its first character that is not white
+space, or its first character if there is only white space. Special tokens and empty offsets take
+the anchor of the previous token (0 at the start), so anchors never decrease. A mark is one uint8
+per token: bit 0 starts a document, bit 1 a segment, bits 2 to 7 further levels:
 
     text     Yes.\n   It is.         cuts 0, 5, 15
     tokens   Yes  .\n  ' It'  ' is'  .
     anchors    0   3     8     11  13
     marks    0b11  0  0b10      0   0
 
-Anchors come from the offsets of any tokenizer, or, faster, from a `ByteTable` of a vocabulary that
-spells texts byte by byte (byte-level BPE, SentencePiece with byte fallback). A cut that no token
-follows before the next one vanishes.
+Anchors come from the offsets of any tokenizer, or, faster, from a `ByteTable` of a vocabulary whose
+ids decode to the bytes of the text (byte-level BPE, SentencePiece with byte fallback). A cut with
+no token between it and the next one is lost.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
     than seven levels or decreasing anchors.
     """
     if not 1 <= len(levels) <= MAX_LEVELS:
-        raise ValueError(f"levels must number 1 to {MAX_LEVELS}, was: {len(levels)}")
+        raise ValueError(f"levels must have 1 to {MAX_LEVELS} entries, was: {len(levels)}")
     if (anchors[1:] < anchors[:-1]).any():
         raise ValueError("anchors must not decrease; make them with ByteTable or from offsets")
     marks = np.zeros(len(anchors) + 1, dtype=np.uint8)  # the last one takes cuts after all tokens
@@ -71,7 +71,7 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     """Return anchors [tokens] from a fast tokenizer's character offsets [tokens, 2].
 
     If the tokenizer trims white space from offsets, tokens of only white space count as empty.
-    Raises ValueError for offsets that do not fit the text.
+    Raises ValueError for offsets outside the text.
     """
     spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
@@ -94,8 +94,8 @@ class ByteTable:
     ) -> ByteTable:
         """Return the table of a vocabulary {piece: id} in GPT-2's byte alphabet.
 
-        `special`: ids that spell no text (length zero); `verbatim`: ids of added tokens, whose text
-        is the piece itself. Raises ValueError for a piece outside of the alphabet.
+        `special`: ids without text (length zero); `verbatim`: ids of added tokens, whose text is
+        the piece itself. Raises ValueError for a piece outside the alphabet.
         """
         alphabet = byte_alphabet()
 
@@ -105,7 +105,8 @@ class ByteTable:
             except KeyError as error:
                 raise ValueError(
                     f"vocabulary must be byte-level, but piece {piece!r} (id {vocabulary[piece]}) "
-                    f"holds {error.args[0]!r}; name added tokens in `special`, or use the offsets"
+                    f"contains {error.args[0]!r}; list added tokens in `special`, or use the "
+                    "offsets"
                 ) from error
 
         return cls._spelt_by(spell, vocabulary, special, verbatim)
@@ -116,8 +117,8 @@ class ByteTable:
     ) -> ByteTable:
         """Return the table of a SentencePiece vocabulary: U+2581 is a space, <0x41> a byte.
 
-        `special`: ids that may stand for any text (the unknown piece): `anchors` refuses texts that
-        hold one; `verbatim`: see `from_vocabulary`.
+        `special`: ids that may replace any text (the unknown piece): `anchors` rejects texts that
+        contain one; `verbatim`: see `from_vocabulary`.
         """
 
         def spell(piece: str) -> bytes:
@@ -130,7 +131,7 @@ class ByteTable:
 
     @classmethod
     def of_tokenizer(cls, fast: Any) -> ByteTable | None:
-        """Return the table of a `tokenizers.Tokenizer`; None if bytes do not spell its texts."""
+        """Return the table of a `tokenizers.Tokenizer`; None if its ids do not decode to bytes."""
         decoder = json.loads(fast.to_str())["decoder"] or {}
         steps = {step["type"] for step in decoder.get("decoders", [decoder]) if step}
         vocabulary, added = fast.get_vocab(), fast.get_added_tokens_decoder()
@@ -170,11 +171,11 @@ class ByteTable:
         counts: Sequence[int],
         prefixes: Sequence[int],
     ) -> tuple[Anchors, _Mask]:
-        """Return anchors [tokens] of many texts, each counted from its own start.
+        """Return anchors [tokens] of several texts, each counted from its own start.
 
         `ids` [tokens]: those of all parts in order; `counts` [parts]: tokens of each; `prefixes`
         [parts]: bytes that the tokenizer wrote before each (a space). Also returns bool [parts],
-        whether the ids spell the part: if not, its anchors mean nothing.
+        whether the ids decode to the part; if not, its anchors are invalid.
         """
         index, sizes = np.asarray(ids, dtype=np.int64), np.asarray(counts, dtype=np.int64)
         lengths = self.lengths.take(index, mode="clip")
@@ -207,8 +208,8 @@ class ByteTable:
         """Return anchors [tokens] of the ids [tokens] of the text.
 
         `prefix`: bytes that the tokenizer wrote before the text (a space). A token belongs to the
-        character that holds its first byte, even if several tokens share it. Raises ValueError if
-        the ids do not spell the text's bytes.
+        character of its first byte, even if several tokens share it. Raises ValueError if the
+        ids do not decode to the text.
         """
         index = np.asarray(ids, dtype=np.int64)
         if index.size and not 0 <= index.min() <= index.max() < len(self.lengths):
@@ -220,9 +221,9 @@ class ByteTable:
         if not exact[0]:
             size = len(text.encode("utf-8", "surrogatepass"))
             raise ValueError(
-                f"ids must spell the text: it has {size} bytes of UTF-8, they spell "
-                f"{lengths.sum() - prefix}; the tokenizer normalises, adds a prefix or writes "
-                "added tokens: use the offsets"
+                f"ids must decode to the text, which has {size} bytes of UTF-8, but decode to "
+                f"{lengths.sum() - prefix}; if the tokenizer normalises text, adds a prefix or "
+                "added tokens, use the offsets"
             )
         return anchors
 
@@ -282,7 +283,7 @@ def byte_alphabet() -> dict[str, int]:
 def anchors_of_encoding(text: str, encoding: Any, table: ByteTable | None) -> Anchors:
     """Return the anchors of the tokens of a `tokenizers.Encoding`, without padding.
 
-    Offsets may be trimmed of white space: bytes are exact, where they spell the text.
+    Bytes are used where possible, since offsets may be trimmed of white space.
     """
     real = np.array(encoding.attention_mask, dtype=bool)
     if table is not None:
@@ -299,8 +300,9 @@ def segment_ids(
 ) -> dict[str, Any]:
     """Return tokens and their segments: for a text arrays [tokens], for texts lists of arrays.
 
-    tokenizer: a `tokenizers.Tokenizer`, or a fast one of transformers. input_ids, inter_ids (number
-    of the segment) and intra_ids (place in it) are int64, segment_marks uint8, as `mark` has them.
+    tokenizer: a `tokenizers.Tokenizer`, or a fast one of transformers. input_ids, inter_ids (index
+    of the segment) and intra_ids (index in it) are int64, segment_marks uint8 as returned by
+    `mark`.
 
     >>> dataset.map(segment_ids, batched=True, input_columns="text",
     ...             fn_kwargs={"tokenizer": tokenizer, "segmenter": Sentences()})

@@ -68,7 +68,7 @@ def tallied() -> Iterator[Counter[str]]:
 
 
 def tally(rule: str, characters: int) -> None:
-    """Report what was really done with some text, where that depends on the text or machine."""
+    """Report which rule cut some text, where that depends on the text or the installation."""
     found = _TALLY.get()
     if found is not None and characters:
         found[rule] += characters
@@ -132,7 +132,7 @@ class Segmenter(ABC):
     @property
     @abstractmethod
     def lookahead(self) -> int | None:
-        """Return how many characters after a place decide about it; None: the whole text.
+        """Return how many characters after a position decide about a cut; None: the whole text.
 
         Whether p is a cut depends only on text[: p + lookahead], for every p before the end of the
         text. For a rule that reads the next visible character it is 1: white space stays with the
@@ -182,8 +182,8 @@ class Segmenter(ABC):
         return (self._ends(text),)
 
     def machine(self) -> Machine:
-        """Return a machine that cuts a text as it arrives; raise ValueError if there is none."""
-        raise self.refusal("it has no machine")
+        """Return a machine that cuts a text as it arrives; ValueError if that is impossible."""
+        raise self.refusal("it needs the whole text")
 
     def level_machine(self, level: int) -> Machine:
         """Return a machine of one level, by its rank in `level_names`; ValueError without one."""
@@ -198,12 +198,12 @@ class Segmenter(ABC):
         finer level. Raise `refusal` for the others.
         """
         name = self.level_names[level]
-        raise self.refusal(f"its level {name!r} is known only from the whole text")
+        raise self.refusal(f"its level {name!r} needs the whole text")
 
     def refusal(self, reason: str) -> ValueError:
-        """Return the error raised where this segmenter has no machine."""
+        """Return the error for a segmenter that does not work during generation."""
         return ValueError(
-            f"segmenter must be one that works while text is generated, was: {self!r}; {reason}"
+            f"segmenter must be one that works during generation, was: {self!r}; {reason}"
         )
 
     def choose(
@@ -216,7 +216,7 @@ class Segmenter(ABC):
         return self
 
     def versions(self) -> dict[str, str]:
-        """Return the versions and tables, besides the parameters, on which the cuts depend."""
+        """Return the versions and tables, other than parameters, that determine the cuts."""
         return {}
 
     def fingerprint(self) -> dict[str, Any]:

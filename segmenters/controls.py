@@ -1,9 +1,9 @@
 """Segments that end at a pattern, and controls for ablations of segmentation.
 
-`Newline` and `Official` are what the released BiPE (He et al., arXiv 2401.16421) does in effect.
+`Newline` and `Official` are in effect what the released BiPE (He et al., arXiv 2401.16421) uses.
 The controls test whether it matters where segments end: `Stride` and `RandomCuts` make segments of
 fixed and of random length; `Matched` keeps the number of another segmenter's segments in each
-document, or even their lengths, but moves the cuts. None of these knows words or sentences.
+document, or even their lengths, but moves the cuts. None of these considers words or sentences.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ class Pattern(Segmenter):
     r"""Ends a segment at the end of each match of the regular expression `ends`.
 
     `Pattern(ends=r";\n")` cuts after a semicolon at a line end, and the empty match `(?=def )` in
-    front of a word. Time is linear only if that of the expression is.
+    before a word. Time is linear in the text only if that of the expression is.
     """
 
     ends: str
@@ -262,11 +262,11 @@ class _Either(Machine):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Matched(Derived):
-    """As many segments in each document as another segmenter makes, with ends that mean nothing.
+    """As many segments per document as another segmenter makes, with meaningless boundaries.
 
     `kind`: "shuffled" permutes the lengths of its segments; "random" draws places uniformly without
     replacement; "stride" makes lengths equal up to one character. Draws depend only on `seed` and
-    the text. Lengths are in characters: of two cuts inside one token, tokens show one.
+    the text. Lengths are in characters; two cuts inside one token start one segment of tokens.
     """
 
     kind: Kind

@@ -46,7 +46,7 @@ class SegmentMarks(PipelineStepWithTokenizer):  # type: ignore[misc]
         table = ByteTable.of_tokenizer(self.tokenizer)
         if table is None:
             raise ValueError(
-                f"tokenizer_name_or_path: ids of {self.tokenizer_name_or_path} do not spell bytes; "
+                "tokenizer_name_or_path: its ids do not decode to bytes; "
                 "SegmentMarks needs a byte-level or SentencePiece vocabulary"
             )
         names = sorted(self.folder.list_files(glob_pattern=f"*{_INDEX}", recursive=True))
@@ -69,7 +69,7 @@ class SegmentMarks(PipelineStepWithTokenizer):  # type: ignore[misc]
                     ids = np.frombuffer(tokens.read(count * kind.itemsize), dtype=kind)
                     try:
                         if len(ids) < count:
-                            raise ValueError("the file ends within it")
+                            raise ValueError("the file ends in the middle of it")
                         marks.write(self._marks(ids.astype(np.int64), table).tobytes())
                     except ValueError as fault:
                         raise SegmenterError(str(fault), f"{number} of {name}") from fault
@@ -86,6 +86,6 @@ class SegmentMarks(PipelineStepWithTokenizer):  # type: ignore[misc]
                 anchors[spelled] = found
                 return mark(np.maximum.accumulate(anchors), (self.segmenter.cut(text),))
         raise ValueError(
-            "its ids do not spell a text: they are of another tokenizer, or "
-            "shuffle_chunk_size has cut a character in two"
+            "its ids do not decode to text: they come from another tokenizer, or "
+            "shuffle_chunk_size has split a character"
         )

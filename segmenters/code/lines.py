@@ -64,11 +64,11 @@ _MARGINS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lines(Segmenter):
-    """Ends a segment at a line end. A blank line is a segment of its own.
+    """Ends a segment at each line end. A blank line is a segment of its own.
 
-    `granularity`: "physical", or "logical", which knows statements and their levels. `language`: a
-    name in `segmenters.registry`, or "auto": that of the document's field or file name, else of the
-    first line of a script, else none (physical lines). Python is read by a machine, also during
+    `granularity`: "physical", or "logical" for statements and the levels above them. `language`: a
+    name in `segmenters.registry`, or "auto": from a field of the document, its file name or the
+    first line of a script, else none (physical lines). Logical lines of Python also work during
     generation; other languages need the whole text and, except Haskell, tree-sitter and their
     grammar. `fallback`: cut physical lines if the grammar is not installed. `prose`: the name of a
     segmenter ("sentences") that cuts docstrings and comments further, a level below statements.
@@ -204,9 +204,11 @@ class Lines(Segmenter):
         if self.granularity == "physical":
             return Window(segmenter=self, before=1, triggers="\n\r")
         if self.prose is not None:
-            raise self.refusal("sentences in docstrings need the whole text: leave out prose")
+            raise self.refusal("sentences in docstrings need the whole text: set prose=null")
         if self.language != "python":
-            raise self.refusal("statements are followed in Python alone: set language=python")
+            raise self.refusal(
+                "statements can be found during generation in Python only: set language=python"
+            )
         return python_lines.PythonLines()
 
 

@@ -69,7 +69,7 @@ def cure(rule: str) -> str | None:
         return "name it by a field (lang, path), the file name or language="
     if rule.startswith(NO_GRAMMAR):
         return _install(rule.removeprefix(NO_GRAMMAR))
-    return "leave out generated, minified and broken files" if rule == TOO_HARD else None
+    return "exclude generated, minified and broken files" if rule == TOO_HARD else None
 
 
 def versions(language: str) -> dict[str, str]:

@@ -56,9 +56,9 @@ class Mixed(Segmenter):
     "mediawiki", "typst" or "man". `granularity` of code: "physical", or "logical" where its
     language is known and its grammar installed.
 
-    A paragraph is what the format calls one, and what stands like one: a heading, an item of a
-    list, a listing, a table, a cell's output, the headers of a message, a hunk. A section begins
-    with a heading, a cell, a message, or the changes of another file.
+    A paragraph is a paragraph of the format, a heading, an item of a list, a listing, a table, the
+    output of a cell, the headers of a message, or a hunk. A section begins at a heading, a cell, a
+    message, or the changes of another file.
     """
 
     format: str = "markdown"

@@ -61,7 +61,7 @@ class Decision:
 class Auto(Segmenter):
     """Cuts each document by the segmenter of its kind; `granularity` of code as in `Mixed`.
 
-    Levels are those of the chosen segmenter by rank, whatever it calls them.
+    Levels are those of the chosen segmenter, by rank and not by name.
     """
 
     granularity: str = "physical"

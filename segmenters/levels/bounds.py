@@ -62,7 +62,7 @@ class Bound:
             found = _WISH.fullmatch(wish)
             if found is None or int(found[1]) < 1:
                 raise ValueError(
-                    "longest must be a number of characters, or as in '512 characters' or "
+                    "longest must be a number of characters, or a text such as '512 characters' or "
                     f"'128 tokens', was: {wish!r}"
                 )
             unit = "tokens" if (found[2] or "").startswith("token") else "characters"

@@ -29,7 +29,7 @@ HEADERS = "headers of files"
 class Repository(Derived):
     """Cuts each file by what `of` chooses for it; "file" is the level above those of `of`.
 
-    A header is a segment; every level is cut where a file begins.
+    The header of a file is a segment; every level is cut where a file begins.
     """
 
     lookahead = None
@@ -117,7 +117,7 @@ class _OfFiles(Repository):
 
     def _only(self) -> Segmenter:
         if len(self.files) > 1:
-            raise self.refusal("it knows where the files of one document begin")
+            raise self.refusal("file boundaries are known only for a whole document")
         return self.files[0][2]
 
 

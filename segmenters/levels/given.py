@@ -41,7 +41,7 @@ class _Stated(Segmenter):
         require_choice("form", self.form, get_args(Form))
         names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         if not names or len({*names}) < len(names):
-            raise ValueError(f"names must be at least one, each once, was: {self.names!r}")
+            raise ValueError(f"names must be one or more distinct names, was: {self.names!r}")
         object.__setattr__(self, "names", names)
 
     @property
@@ -68,7 +68,7 @@ class _Stated(Segmenter):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Given(_Stated):
-    """Cuts each document where a field of its row says; the reader keeps it by `meta_keys`."""
+    """Cuts at boundaries from a field of the row, which `meta_keys` of the reader keeps."""
 
     field: str
 
@@ -77,8 +77,8 @@ class Given(_Stated):
     ) -> Segmenter:
         if self.field not in (meta or {}):
             raise SegmenterError(
-                f"field {self.field!r} of boundaries is not among the kept fields of this document "
-                f"({', '.join(meta or {}) or 'none'}); set meta_keys=[{self.field}] of the reader"
+                f"this document has no field {self.field!r} with boundaries (its fields: "
+                f"{', '.join(meta or {}) or 'none'}); set meta_keys=[{self.field}] of the reader"
             )
         assert meta is not None
         return _OfDocument(
@@ -87,7 +87,8 @@ class Given(_Stated):
 
     def _levels(self, text: str) -> list[list[int]]:
         raise SegmenterError(
-            f"boundaries come with the document: choose(text=..., meta={{{self.field!r}: ...}})"
+            "boundaries are given per document: call choose(text=..., "
+            f"meta={{{self.field!r}: ...}})"
         )
 
 
@@ -108,12 +109,12 @@ class _OfDocument(Given):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Called(_Stated):
-    """Cuts where a function says: `function` is "module:name", and gets the text.
+    """Cuts at boundaries from a function: `function` is "module:name", and gets the text.
 
-    `method`: `function` makes an object, once per process, from `options`, and this method of it
-    gets the text; without it, the function gets the options with each text, which is its first
-    argument that is no option. `take`: which attribute of the result has the boundaries ("sents");
-    a result that is one string has a segment in each line. A description in a file may name a
+    `method`: `function` makes an object from `options`, once per process, and this method of it
+    gets the text; without it, the function gets each text as its first argument, and the options.
+    `take`: the attribute of the result with the boundaries ("sents"); in a result that is one
+    string, each line is a segment. A description in a file may name a
     function only if its package is allowed (docs/trust.md).
     """
 
@@ -129,7 +130,7 @@ class Called(_Stated):
         require_type("function", self.function, str)
         require_type("options", self.options, Mapping)
         if not _FUNCTION.fullmatch(self.function):
-            raise ValueError(f"function must be as in 'module:name', was: {self.function!r}")
+            raise ValueError(f"function must have the form 'module:name', was: {self.function!r}")
 
     def versions(self) -> dict[str, str]:
         """Return the version of the package that holds the function, if it is installed by pip."""
@@ -185,7 +186,7 @@ def _leaves(value: Any, depth: int, said: str, *, form: Form) -> Iterator[tuple[
     """Yield each boundary with the coarsest level that it opens, in order."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise SegmenterError(
-            f"{said}: boundaries must be a list of depth {depth + 1}, was: {value!r}"
+            f"{said}: boundaries must be lists nested {depth + 1} deep, was: {value!r}"
         )
     for inner in value:
         inner = inner["text"] if isinstance(inner, Mapping) and "text" in inner else inner
@@ -221,7 +222,7 @@ def _span(leaf: Any, text: str, end: int, said: str) -> tuple[int, int]:
     start, stop = map(int, pair)
     if not end <= start <= stop <= len(text):
         raise SegmenterError(
-            f"{said}: offsets must rise, from {end} here to {len(text)}, was: {leaf!r}",
+            f"{said}: offsets must increase and be from {end} to {len(text)} here, was: {leaf!r}",
             offset=start,
         )
     return start, stop

@@ -96,10 +96,10 @@ class Never(Machine):
 class Levels(Derived):
     """Some levels of another segmenter, with a bound on the length of the finest of them.
 
-    `keep`: how many, the finest ones, or their names, finest first; the first is what `cut`
-    gives. `longest`: a number of characters, or as in "128 tokens"; what is longer is split
-    (bounds.py). A bound in tokens is applied by `bound`, where the tokens are known. With one level
-    and no bound, this is the segmenter itself, fingerprint included.
+    `keep`: how many of the finest levels, or their names, finest first; `cut` returns the first.
+    `longest`: a number of characters, or "128 tokens"; longer segments are split (bounds.py). A
+    bound in tokens is applied by `bound`, where the tokens are known. With one level and no bound,
+    this is the segmenter itself, fingerprint included.
     """
 
     keep: int | Sequence[str] = 1

@@ -37,7 +37,7 @@ _METAMATH_OPENS_OR_ENDS = frozenset("([.{}")
 class Metamath(Formal):
     """Ends a segment after each statement, scope mark and comment between statements. Causal.
 
-    `inner`: also at each step of a proof.
+    `inner`: also end one at each step of a proof.
     """
 
     inner: bool = False

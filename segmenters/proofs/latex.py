@@ -109,7 +109,7 @@ class LaTeXProofs(Segmenter):
         return self.cut(text), sections + paragraphs, sections
 
     def machine(self) -> Machine:
-        raise self.refusal("where a formula or a listing closes is known from the text behind it")
+        raise self.refusal("the end of a formula or listing is known only from the text after it")
 
 
 class _Scan:

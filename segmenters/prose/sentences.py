@@ -1,6 +1,6 @@
 """Sentences of prose as segments, by our causal rules or by spaCy.
 
-By default the causal rules of `rules` cut; spaCy is imported only for a back end of its own.
+By default the causal rules of `rules` are used; spaCy is imported only for its own backends.
 Trailing white space stays with the sentence before, and a blank line is always a boundary. No model
 is trained or downloaded.
 """
@@ -75,18 +75,17 @@ _ONE_KIND = re.compile(rf"\s++|[{_RUN}]++|[{_WEAK_RUN}]++|[{EMOJI}]++|[{_DIVIDER
 class Sentences(Segmenter):
     """Ends a segment where a sentence ends.
 
-    `backend`: "rules" (the causal rules), "spacy" (the same cuts by the rules as a spaCy component,
-    slower), "thai" (the rules, but PyThaiNLP tells at which white space of Thai a sentence ends),
-    "sentencizer", "senter" or "parser" (spaCy's own, which read ahead; the last two need the small
-    model of `language`), or the name or path of an installed spaCy model. A model reads paragraph
-    by paragraph, and very long ones in pieces. `language`: a code of spaCy ("en";
-    "xx" for any), read only by spaCy's own back ends. `next_word`: the rules read the next word
-    where the next character leaves a doubt (after "U.S.", at "2)" inside of a line): more exact,
-    but not while text is written. `fallback`: the rules cut if library or model is not installed;
-    a warning is logged, and the fingerprint differs. `line_ends`: what a single line end is to the
-    rules: "wrapped" (white space), "paragraph" (the end of a sentence and of a paragraph) or "auto"
-    (by the lengths of the lines before it). Raises SegmenterError, when it cuts, if library
-    or model is not installed or the model does not find sentences.
+    `backend`: "rules" (the causal rules), "spacy" (the same rules as a spaCy component, slower),
+    "thai" (the rules, with PyThaiNLP for the spaces of Thai), "sentencizer", "senter" or "parser"
+    (spaCy's own, not causal; the last two need the small model of `language`), or the name or path
+    of an installed spaCy model. Models process one paragraph at a time, very long ones in pieces.
+    `language`: a spaCy code ("en"; "xx" for any), used only by spaCy's own backends. `next_word`:
+    the rules also read the next word where the next character is ambiguous (after "U.S.", at "2)"
+    inside a line): more accurate, but not available during generation. `fallback`: use the rules
+    if the library or model is not installed; a warning is logged, and the fingerprint differs.
+    `line_ends`: how the rules treat a single line end: "wrapped" (white space), "paragraph" (the
+    end of a sentence and a paragraph) or "auto" (by the lengths of the previous lines). Raises
+    SegmenterError in `cut` if the library or model is not installed, or finds no sentences.
     """
 
     backend: str = "rules"
@@ -139,7 +138,7 @@ class Sentences(Segmenter):
         if missing is None:
             return False
         if not self.fallback:
-            raise SegmenterError(f"{missing}, or set fallback=true for the rules alone")
+            raise SegmenterError(f"{missing}, or set fallback=true to use the rules instead")
         _warn_once(missing)
         return True
 
@@ -174,9 +173,9 @@ class Sentences(Segmenter):
 
     def machine(self) -> Machine:
         if not self._is_causal:
-            raise self.refusal("this back end reads the whole text: take backend=rules")
+            raise self.refusal("this backend needs the whole text: set backend=rules")
         if self.next_word:
-            raise self.refusal("it reads the next word: set next_word=false")
+            raise self.refusal("it needs the next word: set next_word=false")
         return SentenceMachine(lines=None if self.line_ends == WRAPPED else self._lines())
 
     @property
@@ -221,7 +220,7 @@ def _missing(backend: str, language: str) -> str | None:
 
 @lru_cache(maxsize=32)
 def _warn_once(wrong: str) -> None:
-    _LOG.warning("%s; the rules cut in its stead", wrong)
+    _LOG.warning("%s; the rules are used instead", wrong)
 
 
 @dataclass(slots=True, kw_only=True)

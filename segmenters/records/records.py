@@ -37,8 +37,8 @@ _READINGS: Final[Mapping[str, type[Reading]]] = {
 class Records(Segmenter):
     """Cuts a file at the starts of its records: cues, rows, entries, items, statements.
 
-    `format`: "csv", "log", "sql" ...; "auto" takes that of the file name, else "log", whose records
-    are lines unless the text has times. The last level of some formats is coarser: sections,
+    `format`: "csv", "log", "sql" ...; "auto" uses the file name, else "log", whose records are
+    lines unless the text has times. The last level of some formats is coarser: sections,
     tables, targets, stages.
     """
 

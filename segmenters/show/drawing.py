@@ -132,15 +132,15 @@ def _document(cut: CutText, *, alone: bool) -> Iterator[str]:
     else:
         yield from _compared(cut, cut.beside)
     if len(cut.text) > DRAWN_CHARACTERS:
-        yield f"<p class=q>The first {DRAWN_CHARACTERS:,} characters of {len(cut.text):,}.</p>"
+        yield f"<p class=q>First {DRAWN_CHARACTERS:,} of {len(cut.text):,} characters.</p>"
 
 
 def _compared(one: CutText, other: CutText) -> Iterator[str]:
     """Yield both drawings, and how many of their cuts are the same."""
     own, others = (set(cut.cuts[1:-1].tolist()) for cut in (one, other))
     both = len(own & others)
-    yield f"<p>{counted(both, 'cut')} by both, {len(own) - both} by {_safe(one.note)} alone, "
-    yield f"{len(others) - both} by {_safe(other.note)} alone.</p><div class=two>"
+    yield f"<p>{counted(both, 'cut')} by both; {len(own) - both} only by {_safe(one.note)}; "
+    yield f"{len(others) - both} only by {_safe(other.note)}.</p><div class=two>"
     for cut, alone in ((one, own - others), (other, others - own)):
         yield f"<div><h3>{_safe(cut.note)}</h3><pre>{''.join(_segments(cut, alone))}</pre></div>"
     yield "</div>"

@@ -202,7 +202,7 @@ class CutText:
         if not index:
             return f"starts {starts}"
         before = _separator(self.text[int(self.cuts[index - 1]) : start])
-        return f"starts {starts} behind {before if len(before) > 1 else repr(before)}"
+        return f"starts {starts} after {before if len(before) > 1 else repr(before)}"
 
     def spans(self, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
         """Yield start, end and outer segment's number of each segment that starts before `stop`."""

@@ -50,7 +50,7 @@ _BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class IdTable:
-    """What each id does to segments. Made by `compile` or `of_separators`."""
+    """The effect of each id on segments. Made by `compile` or `of_separators`."""
 
     closes: Flags  # bool [2, ids], as the next two
     takes: Flags
@@ -67,7 +67,7 @@ class IdTable:
     def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:
         """Return the table of a vocabulary; `pieces[id]` is the text of an id, empty if special.
 
-        Raises ValueError for a segmenter without a machine (`Segmenter.machine`).
+        Raises ValueError for a segmenter that needs the whole text (`Segmenter.machine`).
         """
         probe = _Probe(segmenter)
         data = tuple(
@@ -96,7 +96,7 @@ class IdTable:
 
     @classmethod
     def of_separators(cls, size: int, separators: Collection[int]) -> IdTable:
-        """Return the table of the released BiPE: each id in `separators` closes its segment."""
+        """Return the table of the released BiPE: each id in `separators` ends its segment."""
         closes = np.zeros((2, size), dtype=bool)
         closes[:, list(separators)] = True
         never, none = np.zeros_like(closes), np.zeros(size, dtype=bool)
@@ -105,7 +105,7 @@ class IdTable:
     def marks(self, ids: npt.ArrayLike) -> Marks:
         """Return marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
 
-        Raises ValueError for an id outside of the table.
+        Raises ValueError for an id outside the table.
         """
         index = np.asarray(ids, dtype=np.int64)
         if index.size and not 0 <= index.min() <= index.max() < len(self.opens):
@@ -130,7 +130,7 @@ class IdTable:
         `encode` gives the ids of a text. Raises ValueError without a segmenter or without tokens.
         """
         if self.segmenter is None:
-            raise ValueError("segmenter must be known: measure a table made by compile")
+            raise ValueError("the table has no segmenter: measure one made by compile")
         wrong = tokens = 0
         for text in texts:
             ids = list(encode(text))
@@ -140,7 +140,7 @@ class IdTable:
             wrong += int((self.marks(ids) != np.array(exact, dtype=np.uint8)).sum())
             tokens += len(ids)
         if not tokens:
-            raise ValueError("texts must hold tokens to measure on")
+            raise ValueError("texts must contain at least one token")
         return replace(self, disagreement=wrong / tokens, tokens=tokens)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class IdTable:
         count, size = len(self.opens), size or len(self.opens)
         if count > size:
             raise ValueError(
-                f"the id table must be of the model's vocabulary, {size} ids, was: {count}"
+                f"the id table must have one entry per id of the vocabulary ({size}), was: {count}"
             )
         flags = np.zeros((9, size), dtype=bool)
         flags[:, :count] = np.concatenate([np.atleast_2d(getattr(self, name)) for name in _FLAGS])

@@ -32,9 +32,10 @@ _CONTINUATION = range(0x80, 0xC0)
 
 @dataclass(slots=True, init=False)
 class Online:
-    """Marks of the tokens of one document, pushed one by one (ValueError without a machine).
+    """Marks of the tokens of one document, pushed one by one.
 
-    `levels`: how many levels of the segmenter the marks hold, the finest first.
+    `levels`: how many levels of the segmenter the marks contain, finest first. Raises ValueError
+    for a segmenter that needs the whole text.
     """
 
     _machines: list[Machine]
@@ -77,7 +78,7 @@ class Online:
         if not isinstance(piece, str | bytes):
             raise TypeError(f"piece must be str or bytes, was: {type(piece).__name__}")
         if self._closed:
-            raise ValueError("push must not follow finish: copy the state before")
+            raise ValueError("push must not follow finish: copy the state before finish")
         first = self._size
         if isinstance(piece, str):
             # The replacement of an incomplete character comes before the piece.

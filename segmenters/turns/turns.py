@@ -81,8 +81,9 @@ _KINDS = ("chain_of_thought", "markdown", "prose")
 class Turns(Segmenter):
     """Cuts each turn of a conversation by a segmenter of its own.
 
-    `of`: the segmenter of all turns; None: what the text of each looks like, a chain of thought,
-    Markdown or prose. `names`: whether "NAME:", nicks and times start turns, as in transcripts.
+    `of`: the segmenter of all turns; None: chosen for each turn by its text, among chains of
+    thought, Markdown and prose. `names`: whether "NAME:", nicks and times start turns, as in
+    transcripts.
     """
 
     of: Segmenter | None = None
@@ -129,9 +130,12 @@ class Turns(Segmenter):
 
     def machine(self) -> Machine:
         if self.names:
-            raise self.refusal("names are known late: set names=false")
+            raise self.refusal("names are known only later in the text: set names=false")
         if self.of is None:
-            raise self.refusal("kinds of turns are known late: set of=chain_of_thought, or another")
+            raise self.refusal(
+                "kinds of turns are known only later in the text: set of=chain_of_thought or "
+                "another"
+            )
         return _TurnMachine(of=self.of, inner=self.of.machine())
 
     def _coarser_machine(self, level: int) -> Machine:

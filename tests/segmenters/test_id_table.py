@@ -88,12 +88,12 @@ def test_the_disagreement_is_measured_and_printed_and_told_apart():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="segmenter must be one that works while text"):
+    with pytest.raises(ValueError, match="segmenter must be one that works during generation"):
         IdTable.compile(PIECES, Pattern(ends="a"))
     table = IdTable.of_separators(4, (1,))
     with pytest.raises(ValueError, match="ids must be below 4, was: 4"):
         table.marks([1, 4])
-    with pytest.raises(ValueError, match="segmenter must be known"):
+    with pytest.raises(ValueError, match="the table has no segmenter"):
         table.measured(["a"], lambda text: [1])
-    with pytest.raises(ValueError, match="texts must hold tokens"):
+    with pytest.raises(ValueError, match="texts must contain at least one token"):
         IdTable.compile(PIECES, Newline()).measured([], len)

@@ -102,7 +102,7 @@ def test_segments_tile_the_text(segmenter, text):
 @given(text=any_text)
 def test_a_place_is_decided_within_the_lookahead(segmenter, text):
     if segmenter.lookahead is None:
-        pytest.skip("reads the whole text")
+        pytest.skip("needs the whole text")
     cuts = set(segmenter.cut(text).tolist())
     for length in range(1, len(text)):
         known = min(length - segmenter.lookahead, length - 1)

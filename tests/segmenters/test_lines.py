@@ -225,6 +225,6 @@ def test_prose_asks_for_logical_lines_and_for_the_whole_text():
         Lines(prose="sentences")
     with pytest.raises(ValueError, match="prose must be one of"):
         Lines(granularity="logical", prose="rules")
-    with pytest.raises(ValueError, match="need the whole text: leave out prose"):
+    with pytest.raises(ValueError, match="need the whole text: set prose=null"):
         with_prose("python").machine()
     assert with_prose("python").versions().keys() == {"prose"}

@@ -202,16 +202,18 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
 @pytest.mark.parametrize(
     ("segmenter", "cure"),
     [
-        (Pattern(ends="a"), "it has no machine"),
+        (Pattern(ends="a"), "it needs the whole text"),
         (Sentences(next_word=True), "set next_word=false"),
-        (Sentences(backend="sentencizer"), "take backend=rules"),
+        (Sentences(backend="sentencizer"), "set backend=rules"),
         (Lines(granularity="logical"), "set language=python"),
         (Auto(), "segmenter.choose"),
     ],
     ids=repr,
 )
 def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
-    with pytest.raises(ValueError, match="segmenter must be one that works while text") as caught:
+    with pytest.raises(
+        ValueError, match="segmenter must be one that works during generation"
+    ) as caught:
         segmenter.machine()
     assert cure in str(caught.value)
 

@@ -196,7 +196,7 @@ def test_the_state_stays_small():
 
 
 def test_a_segmenter_that_cannot_be_followed_is_refused():
-    with pytest.raises(ValueError, match="segmenter must be one that works while text"):
+    with pytest.raises(ValueError, match="segmenter must be one that works during generation"):
         Online(segmenter=Pattern(ends="a"))
 
 

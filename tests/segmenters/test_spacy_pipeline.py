@@ -159,7 +159,7 @@ def test_the_rules_stand_in_for_a_missing_model_if_they_may(fresh, caplog):
     for _ in range(2):
         assert segmenter.cut(text).tolist() == RULES.cut(text).tolist()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "fr_core_news_sm" in caplog.text and "the rules cut in its stead" in caplog.text
+    assert "fr_core_news_sm" in caplog.text and "the rules are used instead" in caplog.text
     assert segmenter.fingerprint()["versions"] == RULES.fingerprint()["versions"]
     assert segmenter.lookahead is None
 

@@ -83,9 +83,9 @@ def test_ids_of_another_tokenizer_are_refused(tmp_path):
     ids = np.fromfile(name, "<u2")
     np.full_like(ids, tokenizer_of("bytes").token_to_id("\u00a9")).tofile(name)  # a lone byte
     step = SegmentMarks(str(folder), str(tmp_path / "tokenizer.json"), Sentences())
-    with pytest.raises(SegmenterError, match=rf"0 of {name.name}.*do not spell a text"):
+    with pytest.raises(SegmenterError, match=rf"0 of {name.name}.*do not decode to text"):
         list(step.run(None))
     assert not name.with_name(f"{name.name}.marks").exists()
     name.write_bytes(b"")
-    with pytest.raises(SegmenterError, match="the file ends within it"):
+    with pytest.raises(SegmenterError, match="the file ends in the middle of it"):
         list(step.run(None))

@@ -58,7 +58,7 @@ def test_a_document_without_files_is_one_and_can_be_followed():
     assert [online.push(piece) for piece in ("a", "\n", "b")] == [[7], [0], [2]]
     two = [{"path": "a", "start": 0, "body": 0}, {"path": "b", "start": 2, "body": 2}]
     several = one.choose(text="a\nb", meta={"files": two})
-    with pytest.raises(ValueError, match="where the files of one document begin"):
+    with pytest.raises(ValueError, match="only for a whole document"):
         several.machine()
     assert Levels(of=one, keep=["file"]).around(several).cut("a\nb").tolist() == [0, 2, 3]
 

@@ -69,16 +69,24 @@ def test_text_in_no_span_is_a_segment_of_its_own():
 @pytest.mark.parametrize(
     ("value", "options", "rule"),
     [
-        ([9, 99], {}, "character 99: field 'b': offsets must rise, from 9 here to 32, was: 99"),
-        ([9, 4], {}, "character 4: field 'b': offsets must rise, from 9 here to 32, was: 4"),
-        ([-1], {}, "offsets must rise, from 0 here"),
+        (
+            [9, 99],
+            {},
+            "character 99: field 'b': offsets must increase and be from 9 to 32 here, was: 99",
+        ),
+        (
+            [9, 4],
+            {},
+            "character 4: field 'b': offsets must increase and be from 9 to 32 here, was: 4",
+        ),
+        ([-1], {}, "offsets must increase and be from 0 to 32 here"),
         (["He left.", "He left."], {}, "character 8: field 'b': texts must occur in the document"),
         ([True], {}, "must be texts or offsets"),
         ([[0, 8]], {}, "must be texts or offsets in characters; set form=spans for pairs"),
         ([[0, 8, 9]], {"form": "spans"}, "spans must be pairs of a start and an end"),
-        ("He left.", {}, "boundaries must be a list of depth 1"),
-        (["a"], {"names": ["x", "y"]}, "boundaries must be a list of depth 1"),
-        (None, {}, "boundaries must be a list"),
+        ("He left.", {}, "boundaries must be lists nested 1"),
+        (["a"], {"names": ["x", "y"]}, "boundaries must be lists nested 1"),
+        (None, {}, "boundaries must be lists nested 1"),
     ],
 )
 def test_wrong_boundaries_are_refused(value, options, rule):
@@ -191,7 +199,7 @@ def test_what_a_function_does_wrong_is_an_error_of_the_segmenter():
         Called(function=f"{HERE}:broken").cut("xy")
     with pytest.raises(SegmenterError, match="ModuleNotFoundError"):
         Called(function="nowhere_at_all:x").cut("xy")
-    with pytest.raises(ValueError, match=r"function must be as in 'module:name', was: 'a\.b'"):
+    with pytest.raises(ValueError, match=r"function must have the form 'module:name', was: 'a\.b'"):
         Called(function="a.b")
 
 

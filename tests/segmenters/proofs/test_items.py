@@ -267,5 +267,5 @@ def test_levels_are_the_same_while_text_is_written(segmenter, data, seed):
 
 
 def test_a_document_in_latex_is_followed_on_no_level():
-    with pytest.raises(ValueError, match="where a formula or a listing closes"):
+    with pytest.raises(ValueError, match="the end of a formula or listing"):
         LaTeXProofs().level_machine(1)
