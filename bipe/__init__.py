@@ -1,6 +1,6 @@
 """BiPE: position encodings that are aware of segments (He et al., 2401.16421).
 
-Each name is imported on first use, so that parts without torch (build, sealing) load at once.
+Names are imported on first use, so that modules without torch (build, sealing) load quickly.
 """
 
 from importlib import import_module

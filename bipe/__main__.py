@@ -21,8 +21,8 @@ def main() -> int:
         found = Path(spec.origin or room) if spec else Path(room)
         if found.absolute() != Path(__file__).absolute().parents[1] / room / "__init__.py":
             print(
-                f"bipe: {found} hides bipe's own package {room}: rename it, or take its folder "
-                "off PYTHONPATH",
+                f"bipe: {found} hides bipe's own package {room}: rename it, or remove its folder "
+                "from PYTHONPATH",
                 file=sys.stderr,
             )
             return 2

@@ -1,4 +1,4 @@
-"""Descriptions of what is added to attention scores, as returned by `Encoding.bias`.
+"""Descriptions of biases on attention scores, as returned by `Encoding.bias`.
 
 They let attention choose a path (attention/dispatch.py):
 
@@ -32,7 +32,7 @@ class Bias(ABC):
 
     @abstractmethod
     def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
-        """Return the bias as a tensor: the reference of every other path, and the fallback."""
+        """Return the bias as a tensor: the reference for every other path, and the fallback."""
 
     def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
         """Return the same as `dense`, with less work where there are few pairs of ids."""
@@ -53,7 +53,7 @@ class Bias(ABC):
         return self.spread(plain.dtype) if spread else self.dense(plain.dtype)
 
     def valued(self, weights: Tensor) -> Tensor | None:
-        """Return what is added to the values that queries read with these weights; None: 0."""
+        """Return the term added to the weighted sum of values; None: 0."""
         return None
 
     def leaves(self) -> tuple[Bias, ...]:
@@ -114,8 +114,8 @@ class LinearBias(SeparableBias):
     ) -> Float[Tensor, "batch head key"]:
         """Return the bias of some keys up to a constant per query, for some rows of the batch.
 
-        Ids are centred as integers, before they are multiplied by a slope: added to an uncentred
-        slope * id, scores are lost to rounding (official BiPE, bfloat16: 0.3 nats at 1024 tokens).
+        Ids are centred as integers before the multiplication by a slope: an uncentred slope * id
+        rounds away the scores (official BiPE, bfloat16: 0.3 nats at 1024 tokens).
         """
         return sum(  # type: ignore[return-value]
             (term.slopes.double()[:, None] * (ids - ids[:, ids.shape[1] // 2, None])[:, None]).to(
@@ -262,10 +262,10 @@ class ContentBias(Bias):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateBias(Bias):
-    """A running sum of gates, which are read off hidden states in each layer (FoX, CABLE).
+    """A cumulative sum of gates computed from the hidden states of each layer (FoX, CABLE).
 
-    A gate is what its token takes off the scores of all earlier ones, at tokens whose id differs
-    from that of the token before: each token in a flat encoding, the first of a segment in BiPE.
+    A gate lowers the scores of all earlier tokens. It applies to tokens whose id differs from that
+    of the previous token: every token in a flat encoding, the first of each segment in BiPE.
     """
 
     layered: ClassVar[bool] = True

@@ -2,12 +2,12 @@
 
     build({"_target_": "bipe.encodings.RoPE", "head_width": 64}, Encoding)
 
-The form is that of conf/, but needs no Hydra. A description may come with a downloaded model or
-data set, so each place says what it asks for, nested places by the types of the parameters that
-they fill. What may be named there (docs/trust.md):
+The format is that of conf/, but needs no Hydra. A description may come with a downloaded model or
+data set, so each use states which kind of class it expects, and nested descriptions follow the
+types of the parameters. What may be named (docs/trust.md):
 
 - a class, by a public name or where it is defined; never a function, a method or a private name;
-- a subclass of what the place asks for, from the same room (bipe, segmenters or train), or from
+- a subclass of the expected kind, from the same package (bipe, segmenters or train), or from
   the same package of torch or lightning (for Lightning's kinds, also from train);
 - from packages of the user's own only if the caller allows them: importing a module runs it. The
   same holds for a function by which a class cuts text (`NAMES_CODE`).
@@ -96,7 +96,7 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
     """
     asked = _asked(kind, allowed)
     if asked is None:
-        raise ValueError(f"{TARGET}: a plain value is asked for here, was: {name!r}")
+        raise ValueError(f"{TARGET} is not allowed where a plain value is expected, was: {name!r}")
     if isinstance(name, str) and name in asked.names:
         return _imported(name)
     own = _own(allowed)
@@ -112,23 +112,22 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
         package = name.partition(".")[0]
         lost = isinstance(error, ModuleNotFoundError) and error.name == package
         cure = (
-            f"; run bipe in the folder of {package}.py, or put it into that of --config-dir" * lost
+            f"; run bipe in the folder of {package}.py, or move it to the folder of --config-dir"
+            * lost
         )
-        raise ValueError(
-            f"{TARGET} names nothing that can be imported: {name!r} ({error}){cure}"
-        ) from error
+        raise ValueError(f"{TARGET}: {name!r} cannot be imported ({error}){cure}") from error
     if not inspect.isclass(found):
-        raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}, which is none")
+        raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}")
     if not name.startswith(own) and not _is_public(found, name, homes):
         raise ValueError(
-            f"{TARGET} must name a class where it is defined or published, was: {name!r}, which is "
-            f"{found.__module__}.{found.__qualname__}"
+            f"{TARGET} must name a class by the module that defines or exports it, was: {name!r}, "
+            f"which is {found.__module__}.{found.__qualname__}"
         )
     kinds = (kind for kind in asked.kinds if name.startswith(_homes(kind) + own))
     if not any(_is_a(found, _class(kind)) for kind in kinds):
         raise ValueError(f"{TARGET} must name a subclass of {asked}, was: {name!r}")
     if inspect.isabstract(found) or getattr(found, "_is_protocol", False):
-        raise ValueError(f"{TARGET} must name a class that can be made, was: {name!r}")
+        raise ValueError(f"{TARGET} must name a class that is not abstract, was: {name!r}")
     return found
 
 
@@ -357,7 +356,7 @@ def _cure(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or package in known:
         return ""
     return (
-        "; a class of your own needs its package among those allowed: add "
+        "; to allow a class of your own package, add "
         f"allowed_targets=[{package}] to the command line"
     )
 

@@ -9,8 +9,8 @@ Keys are kept as they enter the scores (rotated), with their ids, which a linear
 equals uncached under a dynamic stretch too (bipe/extension), with `lengths` fixed for the request.
 Unrotated keys would not give that: hidden states depend on the frequencies of their time.
 
-Layers with a far method that forgets (`Far.forgets`) hold only what later tokens may see. They make
-room by dropping keys, and grow if that is not enough: memory follows what is seen, not the text.
+Layers with a far method that forgets (`Far.forgets`) keep only the keys that later tokens may
+attend to. They drop other keys to make room, and grow if that is not enough.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Seen = Callable[..., Tensor]
 class Cache:
     """Keys and values of all layers for a batch of rows that grow together.
 
-    batch: rows. capacity: maximum of tokens per row; with `grows`, only the first size, doubled
-    when it is full. lengths: required by models with a dynamic stretch, ignored by others.
-    drops: keys that no later token sees may be dropped (`held`).
+    batch: rows. capacity: maximum tokens per row; with `grows`, the initial size, doubled when
+    full. lengths: required by models with a dynamic stretch, ignored by others.
+    drops: whether keys that no later token attends to may be dropped (`held`).
     """
 
     drops: ClassVar[bool] = True
@@ -96,13 +96,15 @@ class Cache:
         """Make room for tokens at `at` or raise ValueError; return the positions of all keys."""
         batch, time = at.document.shape
         if batch != self.batch:
-            raise ValueError(f"the cache holds {self.batch} rows, was given {batch}")
+            raise ValueError(
+                f"batch must be {self.batch}, as in earlier calls with this cache, was: {batch}"
+            )
         start, stop = self._length, self._length + time
         if stop > self.capacity:
             if not self.grows:
                 raise ValueError(
-                    f"the cache holds {self.capacity} tokens per row, was asked for {stop}: give "
-                    "it a larger capacity, or grows=True"
+                    f"the cache has room for {self.capacity} tokens per row, {stop} are needed: "
+                    "set a larger capacity, or grows=True"
                 )
             self._grow(stop)
         if self._positions is None:
@@ -120,7 +122,7 @@ class Cache:
         if self.lengths is None:
             raise ValueError(
                 "the model has a dynamic stretch, whose frequencies depend on the length: give the "
-                "cache the lengths to come, Cache(lengths=Lengths(token=..., inter=..., intra=...))"
+                "cache the final lengths, Cache(lengths=Lengths(token=..., inter=..., intra=...))"
             )
         return replace(at, lengths=self.lengths)
 
@@ -133,7 +135,7 @@ class Cache:
 
     @property
     def oldest(self) -> int:
-        """Return the least length to which the cache can be rewound, other than 0."""
+        """Return the shortest length, other than 0, to which the cache can be rewound."""
         return max((held.oldest for held in self._held.values()), default=0)
 
     def append(
@@ -158,7 +160,7 @@ class Cache:
         if 0 < length < self.oldest:
             raise ValueError(
                 f"length must be 0 or at least {self.oldest} tokens, was: {length}; keys that "
-                "tokens there see have been dropped, so rewind to 0 and read the text again"
+                "they attend to have been dropped; rewind to 0 and read the text again"
             )
         self._length = length
         if not length:

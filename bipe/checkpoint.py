@@ -50,9 +50,10 @@ def save_model(
 ) -> None:
     """Write a model; an older one of the same name is replaced when the new one is complete.
 
-    state: the weights, if the model itself holds only a part of them (FSDP).
-    notes: any JSON to keep with the weights (row length, tokenizer, steps ...).
-    beside: texts of more files by name; config.json vouches for all but README and LICENSE.
+    state: the weights, if the model itself has only a part of them (FSDP).
+    notes: any JSON to store with the weights (row length, tokenizer, steps ...).
+    beside: contents of further files by name; config.json has the checksum of all but README and
+    LICENSE.
     """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -89,12 +90,12 @@ def load_model(
         held = read_shapes(weights)
         require_shapes(decoder, held, allowed=allowed)
     except _UNFIT as error:
-        raise CheckpointError(f"{weights}: does not fit {CONFIG}: {error}") from error
+        raise CheckpointError(f"{weights}: does not match {CONFIG}: {error}") from error
     for name, entry in content["files"].items():
         if bytes_sha256(folder / name) != entry.get("sha256"):
             raise CheckpointError(
-                f"{folder / name}: has changed since it was written: {CONFIG} records another "
-                "sha256; copy the folder again"
+                f"{folder / name}: has changed since it was written: its sha256 differs from that "
+                f"in {CONFIG}; copy the folder again"
             )
     model = Decoder(decoder, allowed=allowed)
     load_weights(model, load_file(weights))
@@ -102,7 +103,7 @@ def load_model(
 
 
 def seal_model(folder: str | os.PathLike[str]) -> None:
-    """Give a folder of the format before this one its sha256: its files count from now on."""
+    """Add checksums to a folder of the previous format, trusting its current files."""
     folder = Path(folder)
     content = read_object(folder / CONFIG)[1]
     if content.get("format") != UNSEALED:
@@ -132,7 +133,7 @@ def require_shapes(
         for name in _WIDTHS:
             own, size = node.get(name), getattr(config, name)
             if isinstance(own, int) and (own > size or (ours and own != size)):
-                raise ValueError(f"encoding: {name} must be the decoder's, {size}, was: {own}")
+                raise ValueError(f"encoding.{name} must be that of the decoder, {size}, was: {own}")
     with torch.device("meta"):
         scheme = _without_values(config.encoding, allowed=allowed)
         _require_same(scheme, {name: held[name] for name in held if name in scheme})

@@ -1,6 +1,6 @@
 """A LLaMA decoder (Touvron et al., 2302.13971) that takes positions as data.
 
-Nothing here knows what a segment is: the encoding turns positions into a rotation and a bias.
+Segments do not occur here: the encoding turns positions into a rotation and a bias.
 Shape suffixes: b batch, t time, c width, h head, d head width, v vocabulary.
 """
 
@@ -44,15 +44,15 @@ Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]] | None  # the sa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderConfig:
-    """Everything that a decoder is made from; saved next to its weights.
+    """The configuration of a decoder; saved next to its weights.
 
     encoding: the description of an encoding (build.py); a bare one counts tokens (`Flat`).
     n_kv_head: below n_head for grouped-query attention. mlp_width: hidden width of the SwiGLU.
-    head_width: by default, and in a made object, width / n_head.
+    head_width: None: width / n_head.
     qk_norm: RMSNorm of each head of queries and keys before rotation ("both": 2302.05442, Qwen 3),
-        or of keys only ("key": their size then counts for nothing; kexue.fm/archives/9859).
-    qkv_bias: projections with a bias, zero at the start: "qkv" as in Qwen 2; "qk", with which RoPE
-        reads on (kexue.fm/archives/9577).
+        or of keys only ("key"; kexue.fm/archives/9859).
+    qkv_bias: projections with a bias, initialised to zero: "qkv" as in Qwen 2; "qk" helps RoPE to
+        extrapolate (kexue.fm/archives/9577).
     """
 
     vocab_size: int
@@ -74,11 +74,13 @@ class DecoderConfig:
             require_at_least(1, **{name: getattr(self, name)})
         for name, known in (("qk_norm", ("both", "key")), ("qkv_bias", ("qkv", "qk"))):
             if getattr(self, name) not in (None, *known):
-                said = f"{' or '.join(map(repr, known))} or None"
+                said = f"{', '.join(map(repr, known))} or None"
                 raise ValueError(f"{name} must be {said}, was: {getattr(self, name)!r}")
         for name in ("norm_eps", "init_std"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be a number from 0 up, was: {getattr(self, name)}")
+                raise ValueError(
+                    f"{name} must be finite and at least 0, was: {getattr(self, name)}"
+                )
         divided = (("n_head", "n_kv_head"),)
         if self.head_width is None:
             divided = (("width", "n_head"), *divided)
@@ -246,10 +248,10 @@ class Decoder(nn.Module):
         *,
         cache: Cache | Context | None = None,
     ) -> Float[Tensor, "b t c"]:
-        """Return hidden states after the final norm; `cache` holds earlier tokens, adds these.
+        """Return hidden states after the final norm; `cache` has the earlier tokens and gets these.
 
-        tokens: ids, or vectors in the place of their embeddings.
-        With a `Context` for a cache, tokens are the own part of rows that devices share.
+        tokens: ids, or vectors instead of their embeddings. With a `Context` as the cache, tokens
+        are this device's part of rows that several devices share.
         """
         if self.levels > 1 and len(at.levels) != self.levels:
             raise ValueError(too_few_levels(len(at.levels) or 1, self.levels))
@@ -311,14 +313,14 @@ class Decoder(nn.Module):
     def logits(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t v"]:
-        """Return all logits at once, for short inputs; loss.py scores long ones in chunks."""
+        """Return all logits at once, for short inputs; loss.py computes long ones in chunks."""
         return self.head(self(tokens, at, cache=cache))
 
     @torch.no_grad()
     def init_weights(self, *, seed: int) -> None:
-        """Fill each matrix with its `drawn_weights`; vectors stay as they are.
+        """Fill each matrix with its `drawn_weights`; vectors keep their values.
 
-        An encoding may have it otherwise (`Encoding.starts`).
+        An encoding may override this (`Encoding.starts`).
         """
         parameters = dict(self.named_parameters())
         for name, values in self.drawn_weights(seed=seed):

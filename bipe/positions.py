@@ -1,7 +1,7 @@
 """The ids that position encodings count, derived from marks.
 
 A data set stores one mark per token (bit 0: a document starts here; bit 1: a segment starts here;
-bits 2 and up: coarser levels). Everything else is derived on the device, without waiting for it:
+bits 2 and up: coarser levels). Everything else is derived on the device without a synchronisation:
 
     text       The cat sat.  It slept.  <end> | Rain fell.
     mark       3   0   0     2  0       0     | 3    0
@@ -10,7 +10,7 @@ bits 2 and up: coarser levels). Everything else is derived on the device, withou
     inter      0   0   0     1  1       1     | 0    0      BiPE's outer level (2401.16421)
     intra      0   1   2     0  1       2     | 0    1      BiPE's inner level
 
-A position of 0 does not mean a new document: under BiPE `intra` is 0 at the start of each segment.
+A position of 0 does not imply a new document: `intra` is 0 at the start of each segment.
 
 With `levels` of 2 or more, coarser units are counted too, each inside the next coarser one (mark
 bits 1 and 2: sentences and paragraphs; `|` is the end of a paragraph):
@@ -44,7 +44,7 @@ IDS = ("document", "token", "inter", "intra")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """The ids of each row's next token if it starts no document and no segment: ``(batch)``.
+    """The ids of the next token of each row if it continues document and segment: ``(batch)``.
 
     levels: those of `Positions.levels`.
     """
@@ -65,7 +65,7 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How many ids of each kind each row's document has when complete: ``(batch)`` each.
+    """The final number of ids of each kind in the document of each row: ``(batch)`` each.
 
     Dynamic stretches use them in all calls of a request: cached keys keep their frequencies.
     """
@@ -80,11 +80,11 @@ class Positions:
     """The ids of a batch of packed rows: ``(batch, time)``, int64, each.
 
     document: index in the row, -1 for padding. token, inter: index in the document. intra: index in
-    the segment. levels: with several, the index of each unit in the next coarser one, finest first,
-        the last in the document.
+    the segment. levels: with several, the index of each unit in the next coarser one, finest first;
+        the last one in the document.
     lengths: see `Lengths`; None: each document ends with its ids here.
-    packed: False promises that each row is one document without padding, so that plain causal
-        attention is exact; a host value, because asking the device would wait for it.
+    packed: False guarantees that each row is one document without padding, so that plain causal
+        attention is exact; a host value, to avoid a synchronisation.
     """
 
     document: Int[Tensor, "batch time"]
@@ -109,8 +109,8 @@ class Positions:
         """Derive the ids of each row; `level` 0 reads segments from bit 1 of marks, 1 from bit 2.
 
         Without a carry, the first token that is not padding starts a document and a segment,
-        whatever its mark. Padding may be on either side. levels: how many are read, from `level`
-        on; with several, a unit of a level also starts where one of a coarser level does.
+        whatever its mark. Padding may be on either side. levels: how many are read, starting at
+        `level`; with several, a unit of a level also starts where one of a coarser level does.
         """
         at = torch.arange(marks.shape[-1], device=marks.device)
         bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)

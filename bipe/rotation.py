@@ -29,7 +29,7 @@ class Rotation(Protocol):
 class PlaneRotation:
     """A rotation of pairs of features by one angle each (RoPE: Su et al., 2104.09864, eq. 34).
 
-    cos, sin: per token and pair, times the factor that the encoding puts on both.
+    cos, sin: per token and pair, including the attention factor of the encoding.
     interleaved: pairs are neighbours (0, 1), (2, 3) as in GPT-J; else halves (0, d/2) as in LLaMA.
     """
 
@@ -56,7 +56,7 @@ class PlaneRotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRotation:
-    """A rotation of some neighbouring features of each head; the others stay."""
+    """A rotation of some neighbouring features of each head; the others are unchanged."""
 
     features: slice
     inner: Rotation
@@ -127,8 +127,7 @@ class Scaled:
 def compose(*rotations: Rotation | None) -> Rotation | None:
     """Chain the rotations of several encodings; None if there are none.
 
-    Raises ValueError beside one that `widens` heads (PoPE): the order would count, and one alone
-    makes scores depend on distances.
+    Raises ValueError for a rotation that `widens` heads (PoPE) combined with another one.
     """
     parts = tuple(r for r in rotations if r is not None)
     wide = next((type(r).__name__ for r in parts if getattr(r, "widens", False)), None)

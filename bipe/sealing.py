@@ -54,7 +54,7 @@ def read_object(path: Path) -> tuple[str, dict[str, Any]]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(content, dict):
-        raise ValueError(f"it must hold an object, was: {type(content).__name__}")
+        raise ValueError(f"it must be an object, was: {type(content).__name__}")
     return text, content
 
 
@@ -84,7 +84,9 @@ def read_config(folder: Path) -> dict[str, Any]:
             f"seal('{folder}')\""
         )
     if found != FORMAT:
-        raise CheckpointError(f"{path}: format must be {FORMAT!r}; other layouts: bipe.layouts")
+        raise CheckpointError(
+            f"{path}: format must be {FORMAT!r}; bipe.layouts reads other layouts"
+        )
     if not is_sealed(text, content):
         raise CheckpointError(f"{path}: has changed since it was written: its seal does not match")
     parts = ("decoder", "notes", "files")
@@ -130,12 +132,10 @@ def _require_files(folder: Path, files: Mapping[str, Any]) -> None:
     for name, entry in files.items():
         path = folder / name
         if Path(name).name != name or not isinstance(entry, dict):
-            raise CheckpointError(
-                f"{folder / CONFIG}: files must list names in the folder: {name!r}"
-            )
+            raise CheckpointError(f"{folder / CONFIG}: files must be in the folder, was: {name!r}")
         if not path.is_file():
             raise CheckpointError(
-                f"{path} is missing; a model folder holds {', '.join((CONFIG, *files))}"
+                f"{path} is missing; a model folder contains {', '.join((CONFIG, *files))}"
             )
         if path.stat().st_size != entry.get("bytes"):
             raise CheckpointError(
@@ -144,7 +144,9 @@ def _require_files(folder: Path, files: Mapping[str, Any]) -> None:
             )
     for path in sorted(folder.iterdir()):
         if path.name not in (CONFIG, *files) and not path.name.startswith((".", *UNLISTED)):
-            raise CheckpointError(f"{path}: is not of the model: {CONFIG} does not list it")
+            raise CheckpointError(
+                f"{path}: does not belong to the model: {CONFIG} does not list it"
+            )
 
 
 def bytes_sha256(path: Path) -> str:

@@ -109,8 +109,8 @@ def refuse_shared(scheme: Any, *, path: Path) -> None:
     for part in scheme.modules():
         if isinstance(part, Encoding) and part.layered:
             raise ValueError(
-                f"{type(part).__name__} depends on what each layer computes, which does not work "
-                "with context parallelism: set context_parallel=1"
+                f"{type(part).__name__} depends on the hidden states of each layer, which is not "
+                "supported with context parallelism: set context_parallel=1"
             )
 
 

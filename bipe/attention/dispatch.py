@@ -184,13 +184,13 @@ def choose_attention(
     if name == "flex":
         return choose_flex(bias=bias, at=_same(name, q_at, k_at))
     if name == "causal" and bias is not None:
-        raise ValueError(f"attention path {name!r} takes no bias, got {type(bias).__name__}")
+        raise ValueError(f"attention path {name!r} supports no bias, got {type(bias).__name__}")
     if name in _LINEAR and not isinstance(bias, SeparableBias):
-        raise ValueError(f"attention path {name!r} takes a linear bias, got {bias!r}")
+        raise ValueError(f"attention path {name!r} needs a linear bias, got {bias!r}")
     if name == "tables" and bias_kind(bias) != "table":
-        raise ValueError(f"attention path {name!r} takes a table, got {bias!r}")
+        raise ValueError(f"attention path {name!r} needs a table, got {bias!r}")
     if name == "chunked" and bias is None:
-        raise ValueError("attention path 'chunked' takes a bias, got None")
+        raise ValueError("attention path 'chunked' needs a bias, got None")
     _same(name, q_at, k_at)
     if name == "chunked" and k_at.packed and k_at.document.device.type != "cpu":
         assert bias is not None
@@ -272,7 +272,7 @@ def bias_kind(bias: Bias | None) -> Kind:
 def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
     if q_at.document.shape != k_at.document.shape:
         raise ValueError(
-            f"attention path {name!r} takes as many queries as keys, got "
+            f"attention path {name!r} needs as many queries as keys, got "
             f"{q_at.document.shape[1]} and {k_at.document.shape[1]}; set attention=auto to decode"
         )
     return k_at

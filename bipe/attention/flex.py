@@ -168,7 +168,9 @@ def score_mod(bias: Bias | None) -> ScoreMod | None:
         elif isinstance(part, TableBias):
             mods.append(_gathered(part.pairs(torch.float32)))
         else:
-            raise ValueError(f"attention path 'flex' takes linear and table biases, got {part!r}")
+            raise ValueError(
+                f"attention path 'flex' supports linear and table biases, got {part!r}"
+            )
     return functools.reduce(_both, mods)
 
 

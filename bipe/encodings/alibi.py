@@ -4,7 +4,7 @@
 
 `Bilevel(inter=ALiBi(multiplier=96))`, over segment indices, is BiPE-ALiBi as released (2401.16421,
 eq. 4; the multiplier is in its code). `Bilevel(intra=ALiBi(), inter=ALiBi(multiplier=m))` counts a
-segment as m tokens, whatever its length: the bias inside is a term of that sum, of either sign.
+segment as m tokens, whatever its length.
 """
 
 import torch

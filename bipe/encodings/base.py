@@ -1,10 +1,10 @@
-"""The three hooks of a position encoding, and the schemes that feed it ids.
+"""The three hooks of a position encoding, and the schemes that pass it ids.
 
 An encoding sees integer ids and never segments; a scheme decides what the ids count:
 `Flat(RoPE(...))` counts tokens of the document; `Bilevel(intra=Learned(...), inter=RoPE(...))` is
 BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): tokens of the segment, and segments.
 
-    embed(x, ids)       what to add to the embeddings
+    embed(x, ids)       changes the embeddings
     rotation(ids)       a rotation of queries and keys, computed once and applied in each layer
     bias(q_ids, k_ids)  what to add to attention scores: a description (bias.py), no T x T tensor
 """
@@ -26,10 +26,10 @@ class Encoding(nn.Module):
     """A position encoding; a hook that is not overridden changes nothing.
 
     relative: scores stay the same when all ids of a document are shifted by one number.
-    random: draws anew at each call in training; without draws in evaluation.
-    layered: the bias differs between layers, or depends on what they compute (content.py).
-    decays: a rotation makes scores fall with distance, which must not be negative then.
-    either_sign: the bias also has a meaning where a key has a greater id than a later query.
+    random: random in training, a new draw per call; deterministic in evaluation.
+    layered: the bias differs between layers, or depends on their hidden states (content.py).
+    decays: the rotation makes scores decrease with distance, which must not be negative.
+    either_sign: the bias is also defined where a key has a greater id than a later query.
     counts_length: `rotation` also needs the ids per document, `length=`: ``(batch, time or 1)``.
     """
 
@@ -61,14 +61,14 @@ class Encoding(nn.Module):
         return None
 
     def starts(self) -> Mapping[str, float | None]:
-        """Return the standard deviation that parameters are drawn with, where not the model's.
+        """Return the standard deviations for parameters that do not use the model's.
 
-        None: the parameter keeps the values that the constructor gave, as all vectors do.
+        None: the parameter keeps its values from the constructor, as all vectors do.
         """
         return {}
 
     def constant(self, name: str, value: Tensor) -> None:
-        """Register a table that follows the module's device, keeps its dtype and is not saved."""
+        """Register a buffer that moves with the module, keeps its dtype and is not saved."""
         self._constants[name] = value
         self.register_buffer(name, value, persistent=False)
 
@@ -82,7 +82,7 @@ class Encoding(nn.Module):
 
 @runtime_checkable
 class Scheme(Protocol):
-    """What a decoder calls: the three hooks, with `Positions` instead of ids."""
+    """The interface of a decoder: the three hooks, with `Positions` instead of ids."""
 
     def embed(self, x: Tensor, at: Positions) -> Tensor: ...
     def rotation(self, at: Positions) -> Rotation | None: ...
@@ -141,7 +141,7 @@ class Flat(Fed):
 class Bilevel(Fed):
     """BiPE: `intra` counts tokens inside a segment, `inter` counts segments.
 
-    Raises ValueError for an `intra` whose bias or decay cannot do with ids that start again.
+    Raises ValueError for an `intra` with a bias or decay, since ids restart in each segment.
     """
 
     level = "inter"
@@ -158,14 +158,14 @@ class Bilevel(Fed):
 
 
 class Chain(nn.Module):
-    """Several schemes, applied in order; at most one has a far method, which acts on it only."""
+    """Several schemes, applied in order; at most one has a far method, which affects no other."""
 
     def __init__(self, *, links: list[Scheme]) -> None:
         super().__init__()
         self.parts = nn.ModuleList(links)  # type: ignore[arg-type]
         far = [link for link in self.links if far_of(link) is not None]
         if len(far) > 1:
-            raise ValueError(f"one link of a chain at most may have far, had: {len(far)}")
+            raise ValueError(f"at most one encoding of a chain may set far, {len(far)} do")
         self.far = far_of(far[0]) if far else None
         self.level = far[0].level if far else "token"
 
@@ -188,13 +188,14 @@ class Chain(nn.Module):
 
 
 class Layers(nn.Module):
-    """Another scheme in some layers; what schemes add to embeddings is added once, by all of them.
+    """Different schemes in different layers; embeddings are changed once, by all of them.
 
         Layers(schemes={"a": .., "b": ..}, pattern=["a", "a", "a", "b"])      every fourth layer b
         Layers(schemes={"a": .., "b": ..}, pattern=["a", "b"], n_layer=12)    six layers a, six b
 
-    NoPE in every n-th layer between rotary ones (RNoPE-SWA, 2501.18795), NoPE with log-n beside
-    rotary windows (SWAN, 2504.08719), flat below and bilevel above. Each scheme has its own `far`.
+    Examples: NoPE in every n-th layer, RoPE in the others (RNoPE-SWA, 2501.18795); NoPE with log-n
+    scaling and RoPE with windows (SWAN, 2504.08719); flat below and bilevel above. Each scheme has
+    its own `far`.
     pattern: names, repeated over the layers, or spread over `n_layer`.
     """
 
@@ -208,7 +209,7 @@ class Layers(nn.Module):
         super().__init__()
         if set(pattern) != set(schemes):
             raise ValueError(
-                f"pattern must hold the names of all schemes ({', '.join(schemes)}) and no other, "
+                f"pattern must use each of the schemes ({', '.join(schemes)}) and no other name, "
                 f"was: {', '.join(pattern)}"
             )
         if n_layer is not None and n_layer < len(pattern):
@@ -273,9 +274,9 @@ def require_inner(name: str, encoding: Encoding, *, unit: str, last: str) -> Non
     if has_hook(kind, "bias") or encoding.decays:
         what = "a bias" if has_hook(kind, "bias") else "a decay"
         raise ValueError(
-            f"{name}: {kind.__name__} has {what} by distance, and ids start again in each {unit}, "
-            f"so that an earlier {unit} may have the greater id: use it as {last}, and here an "
-            "absolute one (learned, sinusoidal) or RoPE"
+            f"{name}: {kind.__name__} has {what} that needs increasing ids, but ids restart in "
+            f"each {unit}: use it as {last}, and an absolute encoding (learned, sinusoidal) or "
+            "RoPE here"
         )
 
 
@@ -289,8 +290,8 @@ def levels_of(scheme: Any) -> int:
     counts = {int(part.levels) for part in scheme.modules() if hasattr(part, "levels")}
     if len(counts) > 1:
         raise ValueError(
-            "all Multilevel encodings of a model must have equally many levels, since the coarsest "
-            f"counts units of the document, had: {', '.join(map(str, sorted(counts)))}"
+            "all Multilevel encodings of a model must have the same number of levels, since the "
+            f"coarsest counts units of the document, had: {', '.join(map(str, sorted(counts)))}"
         )
     return counts.pop() if counts else 1
 
@@ -299,12 +300,12 @@ def _require_hook(encoding: Encoding, far: Far | None) -> None:
     """Raise ValueError for a method that would not change the encoding."""
     if far is not None and encoding.layered:
         raise ValueError(
-            f"{type(far).__name__} sets the ids of parts of the keys, and "
-            f"{type(encoding).__name__} depends on what each layer computes: leave out far"
+            f"{type(far).__name__} changes the ids of some keys, which is not supported with "
+            f"{type(encoding).__name__}, which depends on hidden states: remove far"
         )
     serves = far.serves if far is not None else ()
     if serves and not any(has_hook(type(encoding), hook) for hook in serves):
         raise ValueError(
-            f"{type(far).__name__} changes the {' or '.join(serves)} of an encoding, and "
-            f"{type(encoding).__name__} has none"
+            f"{type(far).__name__} changes the {' or '.join(serves)} of an encoding, but "
+            f"{type(encoding).__name__} has none: remove far"
         )

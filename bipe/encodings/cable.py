@@ -1,4 +1,4 @@
-"""A penalty that the words decide (CABLE; 2503.08067, eq. 5 and 6).
+"""A penalty that depends on the tokens between query and key (CABLE; 2503.08067, eq. 5 and 6).
 
     score(i, j) = q_i . k_j / sqrt(head_width) - sum_{m=j+1}^{i} softplus(w x_m + b)
 
@@ -10,6 +10,6 @@ from bipe.encodings.fox import FoX
 
 
 class CABLE(FoX):
-    """Steps read off hidden states, one per head and token. start: b; below 0 they start small."""
+    """Steps computed from hidden states, per head and token. start: b; negative starts small."""
 
     sign = -1.0

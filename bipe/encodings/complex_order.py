@@ -1,4 +1,4 @@
-"""Embeddings as complex numbers that turn with the position (Wang et al., 1912.12333).
+"""Embeddings as complex numbers that rotate with the position (Wang et al., 1912.12333).
 
     z_j(id) = amplitude_j exp(i (frequency_j id + phase_j)),   j < width / 2
 
@@ -27,7 +27,7 @@ def turned(
 
 
 class ComplexOrder(Encoding):
-    """Turns pairs of features of the embedding by learned frequencies, in radians per id."""
+    """Rotates pairs of features of the embedding by learned frequencies, in radians per id."""
 
     relative = False
 

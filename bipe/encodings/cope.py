@@ -1,10 +1,10 @@
-"""Positions that the model counts itself (CoPE; Golovneva et al., 2405.18719, eq. 2 to 5).
+"""Positions counted by learned gates (CoPE; Golovneva et al., 2405.18719, eq. 2 to 5).
 
     g_im = sigmoid(q_i . k_m),   p_ij = min(g_ij + .. + g_ii, positions - 1)
     score(i, j) = q_i . k_j / sqrt(head_width) + q_i . e[p_ij],   e between whole p interpolated
 
-Gates read unscaled products, as in the paper's code. Ids count only by where they change: in a flat
-encoding each key counts, over segment indices the first token of each segment.
+Gates use unscaled products, as in the paper's code. Only tokens at which the id changes count: all
+tokens in a flat encoding, the first token of each segment over segment indices.
 """
 
 import torch

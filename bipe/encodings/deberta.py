@@ -1,4 +1,4 @@
-"""Words and distances apart (DeBERTa; He et al., 2006.03654, eq. 4; version 2: log buckets).
+"""Disentangled attention (DeBERTa; He et al., 2006.03654, eq. 4; version 2: log buckets).
 
     score(i, j) = (q_i . k_j + q_i . K_b + k_j . Q_b) / sqrt(3 head_width)
 
@@ -37,7 +37,7 @@ class DeBERTa(Content):
         super().__init__(n_layer=n_layer)
         require_at_least(2, span=span)
         if not terms or not set(terms) <= {"c2p", "p2c"}:
-            raise ValueError(f"terms must be of c2p and p2c, was: {', '.join(terms)}")
+            raise ValueError(f"terms must be among c2p and p2c, was: {', '.join(terms)}")
         if longest is not None and longest <= span:
             raise ValueError(f"longest must be above span ({span}), was: {longest}")
         of_head = width // n_head if head_width is None else head_width

@@ -1,8 +1,8 @@
 """Methods that change distances: attention in passes over parts of the keys.
 
-A model knows distances up to those of training. A method splits the keys of each query into
-disjoint parts and sets the ids of query and keys for each part: a pass. One softmax goes over all
-passes. Distances count whatever drives the encoding: tokens in a flat one, segments under BiPE.
+A model has only seen distances up to the training length. A method splits the keys of each query
+into disjoint parts and sets the ids of query and keys for each part: a pass. One softmax covers all
+passes. Distances are in the unit of the encoding: tokens if it is flat, segments under BiPE.
 The distances of ReRoPE with a window of 3:
 
     0
@@ -48,9 +48,9 @@ class Pass:
 class Far(Bounded, ABC):
     """A method that changes distances: a frozen, keyword-only dataclass.
 
-    serves: hooks of which the encoding must have one; empty: the method acts on any encoding.
-    unit: what distances count, if not what drives the encoding.
-    forgets: later queries see no more of some keys, which a cache then drops.
+    serves: hooks of which the encoding must have one; empty: any encoding.
+    unit: the unit of distances, if not that of the encoding.
+    forgets: some keys are never attended to again, so that a cache drops them.
     """
 
     serves: ClassVar[tuple[Hook, ...]] = ("rotation",)
@@ -83,5 +83,5 @@ class Far(Bounded, ABC):
         """Return the arguments that follow from the original length, in ids."""
 
     def longest(self, original: int) -> int | None:
-        """Return the most ids per document without a distance beyond training; None: any."""
+        """Return the largest number of ids per document without an unseen distance; None: any."""
         return None

@@ -1,12 +1,12 @@
-"""RoPE over two levels that a RoPE checkpoint reads on with (HiRoPE; Zhang et al., 2403.19115).
+"""RoPE over two levels, for RoPE checkpoints (HiRoPE; Zhang et al., 2403.19115).
 
     angle of pair p = (id in the segment if p is among the fast pairs, else segment) * frequency_p
 
 Frequencies are those of plain RoPE over the whole head. The nearest `window` tokens keep plain
-positions, so that a model trained with RoPE sees nothing new up close; beyond, both numbers stay as
-small as segments are short and few. Distances may be negative there: an earlier segment holds later
-tokens. Without a window this is Bilevel(intra=RoPE(pairs=(0, s)), inter=RoPE(pairs=(s, 1))), the
-form to train. The paper's upper level is functions; here it is what the segmenter cuts.
+positions, as the model was trained; beyond, both ids stay as small as segments are short and few.
+Distances may be negative there: an earlier segment may contain later ids. Without a window this is
+Bilevel(intra=RoPE(pairs=(0, s)), inter=RoPE(pairs=(s, 1))), the form to train. The paper's upper
+level is functions; here it is segments.
 """
 
 from dataclasses import dataclass, field

@@ -4,10 +4,10 @@
     combine=multiply    x * p, feature by feature (Su, kexue.fm/archives/8130)
 
 A product with a table of small entries shrinks the embedding, which the norm before the first block
-undoes. Adam moves all entries by the same amounts, so a table whose rows are in each batch outgrows
-the embeddings of rare tokens; `scale` below 1 holds it back. The table is the intra-segment
-encoding of the released BiPE. The release clamps ids beyond it to a padding row, which stays zero
-and untrained; here the last row is trained like any other.
+compensates. Adam updates all entries by similar amounts, so a table whose rows occur in every batch
+outgrows the embeddings of rare tokens; `scale` below 1 limits that. The table is the intra-segment
+encoding of the released BiPE. The release clamps larger ids to a padding row, which stays zero and
+untrained; here the last row is trained like any other.
 """
 
 from abc import abstractmethod
@@ -24,7 +24,7 @@ Overflow = Literal["clamp", "error"]
 
 
 class Absolute(Encoding):
-    """An encoding that defines `vectors`; combine: what `embed` does with them."""
+    """An encoding that defines `vectors`; combine: how `embed` applies them."""
 
     relative = False
 
@@ -53,7 +53,7 @@ class PositionError(ValueError):
 class Learned(Absolute):
     """Row `id` of a table, times `scale`.
 
-    overflow: clamp to the last row, or raise (device: assert).
+    overflow: "clamp" uses the last row for larger ids, "error" raises (an assertion on a device).
     """
 
     def __init__(

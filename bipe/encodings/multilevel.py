@@ -5,20 +5,20 @@
     sentence       sentences in the paragraph (level0)             RoPE on a part of each head
     paragraph      paragraphs in the document (level1)             ALiBi
 
-Names are free; units are those of the levels that are read (`rows.level`, `rows.coarser`): lines,
-definitions and files, for example. Two encodings would be `Bilevel`, three learned tables are
+Names are free; units are those of the chosen levels (`rows.level`, `rows.coarser`), such as lines,
+definitions and files. Two encodings would be `Bilevel`, three learned tables are
 Segatron: token, sentence and paragraph embeddings, added up (section 3.1).
 
-The last encoding may be any. Ids of the others start again in each unit: sentence 0 of the last
+The last encoding may be any. Ids of the others restart in each unit: sentence 0 of the last
 paragraph is nearer than sentence 5 of the first one, but has the smaller id. So these may be
 
-    absolute (embed)       vectors of the place in the unit
-    rotations              scores that depend on the difference of places, of either sign
+    absolute (embed)       vectors of the index in the unit
+    rotations              scores that depend on the difference of indices, of either sign
 
-and not what falls with distance: a bias, or a rotation with a decay, would take an early unit with
-a high place for a near or a future one. Rotary encodings of several levels must turn different
-features (`part`, `pairs`): on the same ones their ids would add up, and the second token of the
-first sentence could not be told from the first token of the second.
+but not a bias or a rotation with a decay, which would treat an early unit with a high index as a
+near or future one. Rotary encodings of several levels must rotate different features (`part`,
+`pairs`): on the same ones their angles would be added, and the second token of the first sentence
+would look like the first token of the second.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Multilevel(Fed):
     """A scheme: `encodings` by name, the first counts tokens, each next the units before it.
 
     Raises ValueError for combinations without a meaning, see above. Far methods and dynamic
-    stretches are not offered: they need the number of units to come.
+    stretches are not supported, since they need the final number of units.
     """
 
     far = None
@@ -46,8 +46,8 @@ class Multilevel(Fed):
         super().__init__()
         if not 3 <= len(encodings) <= MOST + 1:
             raise ValueError(
-                f"encodings must number 3 to {MOST + 1}, of tokens, units, units of units and so "
-                f"on (Flat has one, Bilevel two), was: {len(encodings)}"
+                f"encodings must have 3 to {MOST + 1} entries, from tokens to the coarsest units "
+                f"(use Flat for one, Bilevel for two), was: {len(encodings)}"
             )
         self.encodings = nn.ModuleDict(encodings)
         self.levels = len(encodings) - 1
@@ -57,8 +57,8 @@ class Multilevel(Fed):
         for name, encoding in encodings.items():
             if encoding.counts_length:
                 raise ValueError(
-                    f"{name}: a dynamic stretch needs the number of units to come, which is counted"
-                    " for tokens and segments alone: choose one that is not, such as yarn"
+                    f"{name}: a dynamic stretch needs the final number of units, which is known for"
+                    " tokens and segments only: choose a fixed stretch, such as yarn"
                 )
         _require_apart({k: v for k, v in encodings.items() if isinstance(v, RoPE)})
 
@@ -73,7 +73,7 @@ def _require_apart(ropes: Mapping[str, RoPE]) -> None:
         for feature in rope.turned():
             if (other := turned.setdefault(feature, name)) != name:
                 raise ValueError(
-                    f"{other} and {name}: both turn feature {feature} of the heads, so that their "
-                    "ids add up; give each RoPE a part of its own, such as part=[0.0, 0.5] and "
-                    "part=[0.5, 1.0]"
+                    f"{other} and {name}: both rotate feature {feature} of the heads, so their "
+                    "angles would be added; give each RoPE its own part, such as part=[0.0, 0.5] "
+                    "and part=[0.5, 1.0]"
                 )

@@ -75,7 +75,9 @@ class PermuteFormer(Encoding):
 
     def rotation(self, ids: Ids) -> Permutation:
         if ids.is_floating_point():
-            raise ValueError("PermuteFormer takes whole ids, not the fractions of this far method")
+            raise ValueError(
+                "PermuteFormer needs whole ids, but this far method makes fractions: use another"
+            )
         turned = (self.place[:, None] + ids[:, None, :, None]) % self.length[:, None]
         at = self.start[:, None] + turned  # [b, group, t, d]
         members = self.members[:, None].expand_as(at)

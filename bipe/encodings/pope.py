@@ -1,10 +1,10 @@
-"""Polar coordinates (PoPE; Gopalakrishnan et al., 2509.10534, eq. 6): size is what, angle is where.
+"""Polar coordinates (PoPE; Gopalakrishnan et al., 2509.10534, eq. 6).
 
     score(i, j) = sum over c of  softplus(q_c) softplus(k_c) cos((j - i) theta_c + delta_c)
     theta_c = theta^(-c / head_width), c = 0 .. head_width - 1;  delta is learned per head
 
-RoPE's pairs have an angle of their own, which their content turns; here each feature is a size at
-an angle of position alone. So d features become 2d: scores need twice the work, and the cache of
+In RoPE, the angle of a pair also depends on its content; here each feature is a magnitude at an
+angle that depends on position alone. So d features become 2d: scores cost twice as much, and cached
 keys twice the memory. They are divided by sqrt(d), not sqrt(2d): queries are multiplied by sqrt(2).
 
 Deviations: delta is on the query, so that keys shared by several heads stay one; it is not clamped
@@ -53,7 +53,7 @@ class PolarRotation:
 
 
 class PoPE(Encoding):
-    """Sizes from content and angles from ids. n_head: query heads, each with its own delta."""
+    """Magnitudes from content and angles from ids. n_head: query heads, each with its own delta."""
 
     frequencies: Tensor
 

@@ -1,14 +1,14 @@
-"""Between tokens and segments: where a trained model of RoPE goes on from, bit for bit.
+"""Encodings between tokens and segments, which start as the RoPE of a trained model, bit for bit.
 
     angle of pair p = (token + m_p * (step * segment - token)) * frequency_p
 
-With m = 0 and a table of zeros this is RoPE as the model knows it; with m = 1 it is BiPE-RoPE
+With m = 0 and a table of zeros this is the RoPE of the model; with m = 1 it is BiPE-RoPE
 (2401.16421, eq. 3 and 4) whose segments count `step` tokens each.
 
-    GatedBiPE       a gate m_p for each rotary pair is learned, from 0 on
+    GatedBiPE       a gate m_p per rotary pair is learned, initialised to 0
     AnnealedBiPE    m goes from 0 to 1 in training, and is 1 otherwise
 
-bipe/extension/retrofit.py makes them of the RoPE of a model.
+bipe/extension/retrofit.py builds them from the RoPE of a model.
 """
 
 from abc import ABC, abstractmethod
@@ -59,7 +59,7 @@ class _Between(nn.Module, ABC):
 
 
 class GatedBiPE(_Between):
-    """Each rotary pair learns how far it goes over to segments."""
+    """Each rotary pair learns how far it moves from tokens to segments."""
 
     def __init__(self, *, intra: Absolute, inter: RoPE, step: float) -> None:
         super().__init__(intra=intra, inter=inter, step=step)
@@ -70,7 +70,7 @@ class GatedBiPE(_Between):
 
 
 class AnnealedBiPE(_Between):
-    """All pairs go over to segments while the model is trained, over a share of the steps."""
+    """All pairs move from tokens to segments in training. over: share of the steps."""
 
     def __init__(self, *, intra: Absolute, inter: RoPE, step: float, over: float = 0.8) -> None:
         super().__init__(intra=intra, inter=inter, step=step)

@@ -5,12 +5,12 @@
 `Bilevel(inter=RoPE)`, over segment indices, is BiPE-RoPE (2401.16421, eq. 3). bipe/extension has
 the strategies that change the frequencies for longer contexts. Forms of it in the literature:
 
-    partial rotary   part=(0, 0.25): the first quarter of a head turns, as if it were the head
+    partial rotary   part=(0, 0.25): the first quarter of a head rotates, as if it were the head
                      (GPT-NeoX, 2204.06745)
-    p-RoPE           pairs=(0, 0.75): the slowest quarter of the pairs stays (Barbero, 2410.06205)
+    p-RoPE           pairs=(0, 0.75): the slowest quarter is not rotated (Barbero, 2410.06205)
     BilevelRoPE      Bilevel(intra=RoPE(part=(0, 0.5)), inter=RoPE(part=(0.5, 1)))
     HiRoPE           Bilevel(intra=RoPE(pairs=(0, 0.5)), inter=RoPE(pairs=(0.5, 1))): the pairs keep
-                     the frequencies of plain RoPE, so that its checkpoints go on without training
+                     the frequencies of plain RoPE, so that its checkpoints work without training
                      (Zhang et al., 2403.19115; hirope.py has its window of plain positions)
 """
 
@@ -66,7 +66,7 @@ def span_of(shares: Shares, *, name: str, whole: int, step: int = 1) -> slice:
     exact = max(abs(first - start), abs(last - stop)) < _SLACK * whole
     if not (exact and 0 <= start < stop <= whole and start % step == stop % step == 0):
         raise ValueError(
-            f"{name} must be two growing shares from 0 to 1 that are multiples of {step}/{whole}, "
+            f"{name} must be two increasing fractions from 0 to 1, multiples of {step}/{whole}, "
             f"was: {tuple(shares)}"
         )
     return slice(start, stop)
@@ -76,8 +76,8 @@ class RoPE(Encoding):
     """Rotates queries and keys by angles proportional to their ids.
 
     interleaved: which features form pairs, see `PlaneRotation`; halves in LLaMA checkpoints.
-    part: the features that turn, as two shares of the head; frequencies are those of a head of
-        that width. pairs: the pairs of these that turn, fastest first, as two shares.
+    part: the features that rotate, as two fractions of the head; frequencies are those of a head
+        of that width. pairs: the rotated pairs among these, fastest first, as two fractions.
     stretch: changes the frequencies. A dynamic one depends on the number of ids per document, which
         a cache must know beforehand (`Lengths`); in packed rows each document has its own.
     """
@@ -117,7 +117,7 @@ class RoPE(Encoding):
         self.interleaved, self.theta, self.stretch = interleaved, theta, stretch
 
     def turned(self) -> list[int]:
-        """Return the features of a head that turn."""
+        """Return the features of a head that rotate."""
         pairs = range(len(self.moves))[self.pairs]
         if self.interleaved:
             found = [at for pair in pairs for at in (2 * pair, 2 * pair + 1)]

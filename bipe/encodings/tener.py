@@ -4,7 +4,7 @@
 
 Sharper than others by sqrt(head_width), which the paper found to help small models. TENER's keys
 are the hidden states themselves; here they are projected as in every encoding. Its sinusoids tell
-left from right, which in a decoder only one side of is ever read.
+left from right, of which a decoder uses one side.
 """
 
 from torch import Tensor

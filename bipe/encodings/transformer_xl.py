@@ -3,7 +3,7 @@
     score(i, j) = ((q_i + u) . k_j + (q_i + v) . W R_d) / sqrt(head_width),   d = id(i) - id(j)
 
 R_d = [sin(d w), cos(d w)], w_p = theta^(-2p / width); u, v and W are trained. The recurrence of
-Transformer-XL over earlier rows is no matter of positions: here a cache keeps keys, not states.
+Transformer-XL over earlier rows is not part of the encoding.
 """
 
 import torch

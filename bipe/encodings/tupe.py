@@ -1,4 +1,4 @@
-"""Scores of positions apart from those of words (TUPE; Ke et al., 2006.15595, eq. 7 and 8).
+"""Untied scores of positions and of words (TUPE; Ke et al., 2006.15595, eq. 7 and 8).
 
     TUPE-A   (q . k + (p_i U) . (p_j V)) / sqrt(2 head_width)
     TUPE-R   the same, and the bias of T5

@@ -1,4 +1,4 @@
-"""RoPE whose pairs shrink with distance, fast ones most (XPOS; Sun et al., 2212.10554).
+"""RoPE with a decay per pair, strongest in fast pairs (XPOS; Sun et al., 2212.10554).
 
     score(i, j) = sum over pairs p of  zeta_p^((i - j) / scale_base) (R_i q)_p . (R_j k)_p
     zeta_p = (2p / head_width + gamma) / (1 + gamma)
@@ -77,6 +77,6 @@ class XPos(Encoding):
             torch._assert_async((distance <= self.reach).all())
         elif distance.numel() and int(distance.max()) > self.reach:
             raise ValueError(
-                f"XPos can scale ids up to {self.reach} from its centre ({self.centre}), was given "
-                f"one {int(distance.max())} from it; use a larger scale_base or another centre"
+                f"ids must be at most {self.reach} from the centre of XPos ({self.centre}), but "
+                f"one is {int(distance.max())} from it; use a larger scale_base or another centre"
             )

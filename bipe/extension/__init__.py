@@ -1,4 +1,4 @@
-"""Strategies for texts beyond the length of training, and functions that apply one to a model.
+"""Strategies for texts longer than in training, and functions that apply one to a model.
 
 frequencies.py changes the frequencies of a rotation (`RoPE(stretch=...)`), distances.py changes
 distances or leaves out far keys (`Flat(far=...)`, `Bilevel(far=...)`), retrofit.py makes flat RoPE

@@ -1,6 +1,6 @@
-"""Methods for reading beyond the length of training without training: other distances, fewer keys.
+"""Methods for contexts longer than in training, without training: changed distances or fewer keys.
 
-Distances count tokens or segments, whatever drives the encoding; i is the id of a query, j that of
+Distances are in tokens or segments, the unit of the encoding; i is the id of a query, j that of
 a key. bipe/encodings/far.py defines passes; bipe/attention/passes computes them.
 """
 
@@ -68,7 +68,7 @@ class LeakyReRoPE(ReRoPE):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfExtend(Far):
-    """Far tokens share positions in groups, near ones do not (Jin et al., 2401.01325).
+    """Grouped positions for far tokens, ordinary ones for near tokens (Jin et al., 2401.01325).
 
         distance(i, j) = i - j                                     within the window w
                          floor(i/G) - floor(j/G) + w - floor(w/G)  beyond it
@@ -168,7 +168,7 @@ class _AnyEncoding(Far):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(_AnyEncoding):
-    """Only keys at distances below w are seen: i - w < j <= i (sliding window; 2004.05150, 3.1)."""
+    """Only keys at distances below w: i - w < j <= i (sliding window; 2004.05150, 3.1)."""
 
     forgets: ClassVar[bool] = True
 
@@ -192,10 +192,10 @@ class Separators(_AnyEncoding):
         j is among the first `sinks`       of the document, or of the part of it in the row
         the token after j opens a segment  j is the last token of its own
 
-    The third is known to every query that it serves: one beyond the window comes after the token
-    that opened the next segment. So training, prefill and decoding see the same keys. In SepLLM
-    separators are punctuation tokens; here they are where the segmenter cuts, and a document of one
-    segment keeps its sinks and the window (StreamingLLM; 2309.17453). Ids stay those of the text.
+    A query beyond the window comes after the token that opened the next segment, so training,
+    prefill and decoding use the same keys. In SepLLM separators are punctuation tokens; here they
+    are segment ends, and a document of one segment keeps the sinks and the window (StreamingLLM;
+    2309.17453). Ids do not change.
     """
 
     forgets: ClassVar[bool] = True
@@ -232,8 +232,8 @@ class Blockwise(_AnyEncoding):
 
         floor(i / s) - floor(j / s) <= 1
 
-    Blocks of s ids, half of the original length, count from the start of a document: one no longer
-    than that is read as without the method (Sun et al., 2212.10554, section 3.3, inference only).
+    Blocks of s ids, half of the original length, start with the document: shorter documents are
+    not affected (Sun et al., 2212.10554, section 3.3, inference only).
     """
 
     forgets: ClassVar[bool] = True
@@ -250,12 +250,12 @@ class Blockwise(_AnyEncoding):
 
 @dataclass(frozen=True, kw_only=True)
 class LogN(_AnyEncoding):
-    """Log-n scaling: sharper scores for queries that see more (Su, 2021; kexue.fm/archives/8823).
+    """Log-n scaling: sharper scores for queries with more keys (Su, 2021; kexue.fm/archives/8823).
 
         score(i, j) * ln n / ln L0,   n = id of the query + 1
 
     original_length: L0, in ids. clip: keep the factor at least 1, as the released ReRoPE does;
-    without, as in `log_scale` of the released BiPE, the scores of the first segment become 0.
+    without it, as in `log_scale` of the released BiPE, scores in the first segment become 0.
     """
 
     original_length: int = field(metadata=at_least(2))

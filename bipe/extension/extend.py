@@ -1,4 +1,4 @@
-"""Extend a model's configuration to longer texts, and report what that does.
+"""Extend the configuration of a model to longer texts, and report the effect.
 
     done = extend_config(model.config, {"_target_": "bipe.extension.YaRN", "factor": 16.0},
                          notes=notes)
@@ -6,9 +6,9 @@
     longer = Decoder(done.config)
     longer.load_state_dict(model.state_dict())
 
-The original length is how many positions drove the rotation in training: under BiPE a number of
-segments, far below the tokens of a row. With a number of tokens, slow pairs that never turned once
-would be taken for fast ones and kept. Training records the indices that it saw in a model's notes:
+The original length is the number of positions in training in the unit of the rotation: under BiPE a
+number of segments, far below the tokens of a row. With a number of tokens instead, slow pairs that
+never completed a turn would be treated as fast ones. Training records the positions in the notes:
 
     positions: {token: {counted, maximum, p99, p99.9}, segment: {...}}
 """
@@ -41,7 +41,7 @@ _KINDS = ("kept", "blended", "interpolated", "stopped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalLength:
-    """A length in positions, from 1, the unit that was counted, and where the number is from."""
+    """A length in positions, its unit, and the source of the number."""
 
     length: int
     unit: str
@@ -54,8 +54,8 @@ class OriginalLength:
 def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLength:
     """Return the original length of a model with these notes, or raise ValueError if they lack it.
 
-    unit: `segments` takes the segments that 99.9% of training tokens did not exceed; `tokens` the
-    length of a training row, as is usual; a number is the length itself.
+    unit: `segments` uses the 99.9th percentile of the segment index of training tokens, `tokens`
+    the length of a training row, as is usual; a number is the length itself.
     """
     if isinstance(unit, int) and not isinstance(unit, bool):
         if unit < 1:
@@ -63,7 +63,7 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
         return OriginalLength(length=unit, unit="positions", source="given")
     if unit == "tokens":
         if notes.get("row_length") is None:
-            raise ValueError("the notes of the model have no row_length; give unit as a number")
+            raise ValueError("the notes of the model have no row_length; set unit to a number")
         return OriginalLength(
             length=int(notes["row_length"]), unit="tokens", source="a training row"
         )
@@ -74,11 +74,11 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
         last, maximum = int(seen[_PERCENTILE]), int(seen["maximum"])
     except (KeyError, TypeError):
         raise ValueError(
-            f"the notes of the model have no positions.segment.{_PERCENTILE}: trained before "
-            "they were recorded; give unit as a number of segments, or unit=tokens"
+            f"the notes of the model have no positions.segment.{_PERCENTILE}: it was trained by "
+            "an older version; set unit to a number of segments, or to tokens"
         ) from None
     if last < 0:
-        raise ValueError("the model was trained on no tokens; give unit as a number of segments")
+        raise ValueError("the notes of the model count no tokens; set unit to a number of segments")
     return OriginalLength(
         length=last + 1,
         unit="segments",
@@ -88,12 +88,12 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What extends a model, and what that does.
+    """The effect of a strategy on a model.
 
-    unit: what positions count. length: positions in use that the rest is computed for (a dynamic
-    stretch), or up to which no distance is beyond training. attention_factor: on cosines and sines.
-    kept, blended, interpolated, stopped: rotary pairs, fastest first, that turn as before, slower,
-    slower by the whole factor, and not at all; no pairs for a method that changes distances.
+    unit: of positions. length: the length that the rest is computed for (a dynamic stretch), or up
+    to which no distance exceeds training. attention_factor: on cosines and sines. kept, blended,
+    interpolated, stopped: rotary pairs, fastest first, that rotate as before, slower, slower by the
+    whole factor, and not at all; none for a method that changes distances.
     """
 
     strategy: Mapping[str, Any]
@@ -151,13 +151,13 @@ def extend_config(
     unit: Unit | int | None = None,
     allowed: tuple[str, ...] = ALLOWED,
 ) -> Extension:
-    """Extend whatever counts the tokens of a document, or its segments.
+    """Extend the encodings of a model that count tokens or segments of documents.
 
-    strategy: the description of a stretch, which every such rotation gets, of a method that changes
-    distances, which one scheme gets, or of a `Retrofit`, which replaces a flat RoPE; lengths and
-    windows it leaves open are filled in.
-    unit: see `original_length`; None: what drives the encoding. Raises ValueError if the strategy
-    has no effect, if the model is extended already, and for a unit that does not drive it.
+    strategy: the description of a stretch, applied to every such rotation, of a method that changes
+    distances, applied to one scheme, or of a `Retrofit`, which replaces a flat RoPE; missing
+    lengths and windows are filled in.
+    unit: see `original_length`; None: the unit of the encoding. Raises ValueError if the strategy
+    has no effect, if the model is already extended, or if the unit does not fit the encoding.
     """
     encoding, given = _plain(config.encoding), _plain(strategy)
     given.pop(PARTIAL, None)
@@ -175,8 +175,8 @@ def extend_config(
         taken = (level.scheme if far else level.encoding).get(key)
         if taken is not None:
             raise ValueError(
-                f"the model is stretched already, by {taken.get(TARGET)}: start from the "
-                "checkpoint before that"
+                f"the model already has a stretch, {taken.get(TARGET)}: start from the "
+                "checkpoint that it was extended from"
             )
     if far:
         served = [each for each in levels if not kind.serves or any(map(each.has, kind.serves))]
@@ -188,13 +188,14 @@ def extend_config(
         hooks = (" or ".join(kind.serves) or "level") if far else "rotation"
         raise ValueError(
             f"{_names(encoding)} cannot be stretched: it has no {hooks} over the positions of a "
-            f"document, which is what {_name(given)} changes"
+            f"document, which {_name(given)} changes"
         )
     reports = []
     for level in served:
         if unit == "segments" and level.unit == "tokens":
             raise ValueError(
-                "unit must be tokens or a number: tokens drive a flat encoding, was: segments"
+                "unit must be tokens or a number, since a flat encoding has no segments, was: "
+                "segments"
             )
         report = report_on(kind, given, level, notes, unit)
         (level.scheme if far else level.encoding)[key] = dict(report.strategy)
@@ -217,7 +218,7 @@ def _retrofitted(
     encoding, original = _plain(config.encoding), None
     rope = encoding.get("encoding", encoding)
     if find(rope[TARGET], _ANY, allowed=allowed) is not RoPE or encoding.get("far") is not None:
-        raise ValueError(f"{_name(given)} starts from flat RoPE, was: {_names(encoding)}")
+        raise ValueError(f"{_name(given)} needs flat RoPE, was: {_names(encoding)}")
     arguments = {k: v for k, v in given.items() if k != TARGET and v is not None}
     parameters = inspect.signature(kind).parameters
     if "window" in parameters and "window" not in arguments:
@@ -273,9 +274,9 @@ def _levels(node: _Node, *, allowed: tuple[str, ...]) -> Iterator[_Level]:
         yield _Level(node, inner, find(inner[TARGET], Encoding, allowed=allowed), "tokens")
     elif issubclass(kind, Fed):
         raise ValueError(
-            f"{kind.__name__} cannot be stretched: training counts the tokens and segments of "
-            "documents, and no coarser units, so the original length is not known; train with a "
-            "stretch of its RoPE from the start (encodings.NAME.stretch)"
+            f"{kind.__name__} cannot be stretched: training counts tokens and segments, not "
+            "coarser units, so the original length is unknown; set a stretch of its RoPE before "
+            "training (encodings.NAME.stretch)"
         )
     elif issubclass(kind, Encoding):
         yield _Level(node, node, kind, "tokens")

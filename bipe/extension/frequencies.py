@@ -1,11 +1,11 @@
-"""Strategies that slow rotary frequencies down, so that larger positions turn no further.
+"""Strategies that lower rotary frequencies, so that larger positions stay within trained angles.
 
-A model knows rotations by angles up to (largest position seen in training) x frequency. Positions
-are whatever drives the rotation: tokens in a flat encoding, segments under BiPE.
+A model has only seen angles up to (largest position in training) x frequency. Positions are in the
+unit of the encoding: tokens if it is flat, segments under BiPE.
 
 Here p is the index of a rotary pair, d = 2 x pairs the width of a head, theta the base of the
 frequencies theta^(-2p/d), L0 the original length, n the length in use, s the factor. A factor of 1
-changes no bit.
+changes nothing.
 
 By parts (2309.00071, eq. 17 and 18, as in its code): a pair turns L0 x frequency / (2 pi) times
 over the original length; fast pairs are kept (ramp 0), slow ones interpolated (1), others blended.
@@ -139,7 +139,7 @@ class LongRoPE(ByLength):
         super().__post_init__()
         for name in ("short_factor", "long_factor"):
             if not all(each > 0 for each in getattr(self, name)):
-                raise ValueError(f"{name} must hold numbers above 0, was: {getattr(self, name)}")
+                raise ValueError(f"{name} must contain numbers above 0, was: {getattr(self, name)}")
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         sharpening = self.attention_factor
@@ -155,14 +155,15 @@ class LongRoPE(ByLength):
         divisors = getattr(self, name)
         if len(divisors) != len(inv_freq):
             raise ValueError(
-                f"{name} must hold one number per rotary pair, {len(inv_freq)}, had {len(divisors)}"
+                f"{name} must have one number per rotary pair, {len(inv_freq)}, was: "
+                f"{len(divisors)}"
             )
         return inv_freq.new_tensor(list(divisors))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DroPE(Stretch):
-    """No rotation any more (Gelberg et al., 2512.12167).
+    """No rotation (Gelberg et al., 2512.12167).
 
     Rotations help training but hurt beyond its length. Dropping them after pre-training takes a
     short recalibration at the same row length: `bipe extend stretch=drope`. attention_factor: on

@@ -37,14 +37,16 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = given.get("rope_type", given.get("type", "default"))
     kind = _ALIASES.get(kind, kind)
     if given.pop("partial_rotary_factor", 1) != 1:
-        raise ValueError(f"{name}.partial_rotary_factor must be 1: all features of a head turn")
+        raise ValueError(
+            f"{name}.partial_rotary_factor must be 1: bipe rotates all features of a head"
+        )
     if kind not in ("default", *_TYPES):
         known = ", ".join(("default", *_TYPES))
         raise ValueError(f"{name}.rope_type must be one of {known}, was: {kind!r}")
     target, parameters = _TYPES.get(kind, ("", ()))
     unknown = sorted(set(given) - set(parameters) - _PASSED_OVER)
     if unknown:
-        raise ValueError(f"{name}: {kind!r} has no parameter {unknown[0]!r} here")
+        raise ValueError(f"{name}: {unknown[0]!r} is not supported for {kind!r}")
     if kind == "default":
         return None
     stretch: dict[str, Any] = {TARGET: f"bipe.extension.{target}"}
@@ -54,16 +56,16 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
         originals = (given.get(_ORIGINAL), config.get(_ORIGINAL), longest)
         original = next((each for each in originals if each is not None), None)
         if original is None:
-            raise ValueError(f"{name}.{_ORIGINAL} or max_position_embeddings must be given")
+            raise ValueError(f"{name}.{_ORIGINAL} or max_position_embeddings must be set")
         stretch["original_length"] = int(original)
     if "factor" not in stretch:
         if longest is None or kind == "linear":
-            raise ValueError(f"{name}.factor must be given")
+            raise ValueError(f"{name}.factor must be set")
         stretch["factor"] = float(longest) / stretch["original_length"]
     if kind == "dynamic" and stretch["factor"] == 1:
         raise ValueError(
-            f"{name}.factor of 'dynamic' must be above 1, was: 1; in transformers it grows with "
-            "the length even so, here a factor of 1 changes nothing"
+            f"{name}.factor of 'dynamic' must be above 1, was: 1, which changes nothing here but "
+            "still scales with the length in transformers"
         )
     return stretch
 

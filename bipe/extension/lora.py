@@ -1,4 +1,4 @@
-"""LoRA (Hu et al., 2106.09685): of some layers only a product of two thin matrices is trained.
+"""LoRA (Hu et al., 2106.09685): train only a low-rank update of some layers.
 
     W x + alpha / rank * up (down x)
 
@@ -23,7 +23,7 @@ _PART = "lora"
 
 
 class LowRank(nn.Module):
-    """What is added to the output of a layer."""
+    """The low-rank term added to the output of a layer."""
 
     def __init__(self, layer: nn.Linear, *, rank: int, alpha: float, seed: int) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ def add_lora(
     whole: Collection[str] = (),
     seed: int = 0,
 ) -> None:
-    """Train only low ranks of some layers of all blocks from now on, and the parameters `whole`.
+    """Train only low-rank updates of some layers of all blocks, and the parameters `whole`.
 
     ValueError for a layer that no block has.
     """
     if odd := sorted({*layers} - {*LAYERS}):
-        raise ValueError(f"layers must be some of {', '.join(LAYERS)}, was: {', '.join(odd)}")
+        raise ValueError(f"layers must be among {', '.join(LAYERS)}, was: {', '.join(odd)}")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in whole)
     for name, layer in model.blocks.named_modules():
@@ -68,7 +68,7 @@ def _added(layer: nn.Module, inputs: tuple[Tensor, ...], made: Tensor) -> Tensor
 
 
 def merged(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights of a model with low ranks as those of a plain one; others as they are."""
+    """Return the weights with low-rank updates merged, under the names of a plain model."""
     made: dict[str, Any] = dict(state)
     for name in state:
         place, _, last = name.rpartition(f".{_PART}.")

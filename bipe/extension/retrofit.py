@@ -1,14 +1,14 @@
-"""Ways in which a trained model of flat RoPE learns segments.
+"""Methods that add segments to a trained model with flat RoPE.
 
     Gated       a table of zeros, and a gate of zero on segments in each rotary pair: the first step
                 is the base model, bit for bit
-    Homotopy    the same at first; then positions go over from tokens to segments by a schedule
-    Swap        segments at once, with the same frequencies, to be trained on (as DroPE does, which
-                drops positions at once; Gelberg et al., 2512.12167)
+    Homotopy    the same at first; then positions move from tokens to segments on a schedule
+    Swap        segments at once, with the same frequencies, followed by training (as DroPE drops
+                positions at once; Gelberg et al., 2512.12167)
     Split       no training: fast pairs count tokens of the segment, slow ones segments, beyond a
                 window of plain positions (HiRoPE; Zhang et al., 2403.19115)
 
-`extend_config` takes them like a stretch. Parameters that the base model lacks start at zero.
+`extend_config` accepts them like a stretch. Parameters that the base model lacks start at zero.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Retrofit(Bounded, ABC):
-    """A way; flat_layers: of the first layers, which keep plain RoPE."""
+    """Base of the methods; flat_layers: how many of the first layers keep plain RoPE."""
 
     flat_layers: int = field(default=0, metadata=at_least(0))
 
@@ -61,7 +61,7 @@ class Swap(Retrofit):
 
 @dataclass(frozen=True, kw_only=True)
 class Gated(Swap):
-    """Gates that are learned; step: tokens that a segment counts for."""
+    """Learned gates; step: tokens that a segment counts as."""
 
     step: float = field(metadata=at_least(0))
 
@@ -72,7 +72,7 @@ class Gated(Swap):
 
 @dataclass(frozen=True, kw_only=True)
 class Homotopy(Gated):
-    """Positions that go over in the first `over` of training, a share of its steps."""
+    """Positions that move to segments over the first share `over` of the training steps."""
 
     over: float = 0.8
 
@@ -91,6 +91,6 @@ class Split(Retrofit):
     def scheme(self, rope: Node, *, width: int) -> Node:
         taken = {key: rope[key] for key in ("head_width", "theta", "interleaved") if key in rope}
         if odd := [key for key in rope if key not in (*taken, TARGET)]:
-            raise ValueError(f"Split is for plain RoPE, which has no {odd[0]}: take gated or swap")
+            raise ValueError(f"Split needs plain RoPE, without {odd[0]}: use gated or swap")
         target = "bipe.encodings.hirope.HiRoPE"
         return {TARGET: target, **taken, "window": self.window, "split": self.split}

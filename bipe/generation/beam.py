@@ -1,10 +1,10 @@
-"""Beam search: several of the most likely continuations, followed at once.
+"""Beam search.
 
     best, *others = beam_search(model, prompt, max_new=100, search=Beams(beams=4), stop_ids=[0])
 
 A score is the sum of log probabilities over (tokens drawn) ** length_penalty, the stop included, as
 in fairseq and transformers (Wu et al., 1609.08144, use another power). The prompt is read once;
-where beams change places, only what they wrote is moved. One beam with early stopping is greedy.
+reordering beams moves only the generated tokens. One beam with early stopping is greedy.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_prom
 class Beams:
     """The width of a search, and when it ends.
 
-    beams: hypotheses that are followed, and the maximum returned.
+    beams: hypotheses kept at each step, and the maximum returned.
     length_penalty: above 0 favours long ones, below 0 short ones; 0 is the plain sum.
-    early_stopping: end as soon as `beams` are complete; otherwise when no open one can exceed the
-        worst complete one that is kept.
+    early_stopping: stop as soon as `beams` are complete; otherwise when no open one can exceed the
+        worst complete one.
     """
 
     beams: int = 4

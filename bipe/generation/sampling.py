@@ -24,12 +24,12 @@ _BYTES = 4  # of a character at most, in UTF-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How a token is chosen from logits, applied in this order.
+    """How tokens are chosen from logits, applied in this order.
 
     repetition_penalty: logits of tokens in the row are divided by it if positive, else multiplied
-        (Keskar et al., 1909.05858); 1: no penalty. temperature: divides logits; 0 takes the most
-        likely token. top_k: only the k most likely are drawn from; None: all. top_p: only the
-        fewest that together reach this probability (Holtzman et al., 1904.09751).
+        (Keskar et al., 1909.05858); 1: no penalty. temperature: divides logits; 0 always chooses
+        the most likely token. top_k: sample from the k most likely; None: all. top_p: sample from
+        the fewest that together reach this probability (Holtzman et al., 1904.09751).
     """
 
     temperature: float = 1.0
@@ -102,14 +102,14 @@ def generate(
 ) -> list[Written]:
     """Generate at most `max_new` tokens after each prompt.
 
-    sampling: by default the most likely token. marker: cuts the text into segments, for bilevel
-    models. marks: those of the prompts, if the marker starts after them. stop_strings: need
-    `decode`. static: reserve the whole cache at once. chunk: prompt tokens read at once. on_token:
-    called with (row, id). Raises ValueError for an empty prompt, or stop strings without `decode`.
+    sampling: greedy by default. marker: finds segments, for bilevel models. marks: of the prompts,
+    if the marker starts after them. stop_strings: need `decode`. static: allocate the whole cache
+    at once. chunk: prompt tokens per forward pass. on_token: called with (row, id). Raises
+    ValueError for an empty prompt, or stop strings without `decode`.
     """
     require_prompts(prompts, max_new)
     if stop_strings and decode is None:
-        raise ValueError("stop_strings need decode, which turns ids into text")
+        raise ValueError("stop_strings need decode=, a function from ids to text")
     longest = max(map(len, prompts))
     padding = [longest - len(prompt) for prompt in prompts]
     session = Session(

@@ -34,7 +34,9 @@ PREFILL_CHUNK = 1024  # tokens
 def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
     """Raise ValueError for an empty prompt, or `max_new` below 1."""
     if not prompts or not all(len(prompt) for prompt in prompts):
-        raise ValueError("prompts must hold at least one token each; begin with the document end")
+        raise ValueError(
+            "each prompt must have at least one token; begin with the end-of-document token"
+        )
     if max_new < 1:
         raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
 
@@ -137,7 +139,7 @@ class Session:
         marks: Sequence[Sequence[int]] | None = None,
         last_only: bool = False,
     ) -> Float[Tensor, "batch time vocab"]:
-        """Read equally many tokens per row; return logits after each, or only after the last.
+        """Read the same number of tokens per row; return logits after each, or only after the last.
 
         Left padding counts as tokens and is fed with the prompt; its values are ignored.
         marks: of tokens that the marker does not read, which come before all others.
@@ -145,10 +147,10 @@ class Session:
         count = len(tokens[0])
         lengths, vocabulary = list(map(len, tokens)), self.model.config.vocab_size
         if not count or lengths != [count] * len(tokens):
-            raise ValueError(f"rows must be of one length, at least 1, were: {lengths}")
+            raise ValueError(f"rows must have the same length, at least 1, were: {lengths}")
         for id in (min(map(min, tokens)), max(map(max, tokens))):
             if not 0 <= id < vocabulary:
-                raise ValueError(f"ids must be from 0 to below {vocabulary}, was: {id}")
+                raise ValueError(f"ids must be from 0 to {vocabulary - 1}, was: {id}")
         if marks is not None:
             self._require_marks(marks, count)
         first = not len(self)
@@ -169,7 +171,7 @@ class Session:
         return State(rows=tuple(row.copy() for row in self._rows), length=len(self))
 
     def rewind(self, state: State) -> None:
-        """Go back to a state of this session, forgetting what was fed since."""
+        """Return to an earlier state of this session."""
         self._rows = [row.copy() for row in state.rows]
         self._rewind(min(state.length, len(self.cache)))
 
@@ -218,10 +220,12 @@ class Session:
     def _require_marks(self, marks: Sequence[Sequence[int]], count: int) -> None:
         lengths = list(map(len, marks))
         if lengths != [count] * len(marks):
-            raise ValueError(f"marks must be as many as tokens, {count}, were: {lengths}")
+            raise ValueError(f"each row must have {count} marks, one per token, were: {lengths}")
         for row in self._rows:
             if any(row.marks) if row.begins is None else row.begins != len(row.marks):
-                raise ValueError("marks must come before the tokens that the marker reads")
+                raise ValueError(
+                    "marks cannot follow tokens without marks; give marks for all tokens"
+                )
 
     def _read(self, start: int) -> list[Tensor]:
         """Return hidden states of the tokens from `start` on, chunk by chunk."""

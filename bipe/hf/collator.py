@@ -44,7 +44,7 @@ class DataCollatorWithSegments:
         if self.flash and not self.packed:
             raise ValueError("flash describes the documents of a packed row: set packed=True")
         if self.pad_to_multiple_of is not None and self.packed:
-            raise ValueError("a packed row has no padding: leave out pad_to_multiple_of")
+            raise ValueError("a packed row has no padding: remove pad_to_multiple_of")
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the batch: int64 tensors, segment_marks uint8."""
@@ -58,7 +58,7 @@ class DataCollatorWithSegments:
             if "text" not in example:
                 raise ValueError(
                     f"an example needs input_ids or text, had: {', '.join(example) or 'nothing'}; "
-                    "the Trainer drops text: set remove_unused_columns=False"
+                    "the Trainer removes text: set remove_unused_columns=False"
                 )
             given = dict(self.tokenizer(example["text"]))
         elif "segment_marks" not in given:
@@ -71,7 +71,7 @@ class DataCollatorWithSegments:
         count = len(row["input_ids"])
         odd = {key: len(each) for key, each in row.items() if len(each) != count}
         if odd:
-            raise ValueError(f"an example of {count} input_ids must have as many {odd}")
+            raise ValueError(f"{odd} must be as many as the {count} input_ids of an example")
         real = row.pop("attention_mask", torch.ones(count)).bool()
         row = {key: each[real] for key, each in row.items()}
         row.setdefault("labels", row["input_ids"])
@@ -105,7 +105,7 @@ class DataCollatorWithSegments:
     def _padded(self, rows: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
         several = [row for row in rows if bool((row["position_ids"][1:] == 0).any())]
         if several:
-            raise ValueError("an example holds several documents: use packed=True")
+            raise ValueError("an example contains several documents: use packed=True")
         fill = self.tokenizer.pad_token_id
         values = {"input_ids": 0 if fill is None else fill, "labels": IGNORED, "segment_marks": 0}
         step = self.pad_to_multiple_of or 1

@@ -1,11 +1,10 @@
-"""Our Decoder as a model of transformers: any encoding, scheme and far method.
+"""The Decoder as a model of transformers, with any encoding, scheme and far method.
 
     BipeForCausalLM.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
     BipeForCausalLM.of(decoder)
 
-The cache is transformers' own: keys and values lie in its layers, positions of all tokens come from
-`segment_marks`. attn_implementation "sdpa" is the path "auto" (bipe/attention), "eager" the
-reference.
+The cache is that of transformers; positions of all tokens come from `segment_marks`.
+attn_implementation "sdpa" is the path "auto" (bipe/attention), "eager" the reference.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class BipeConfig(Handed, PreTrainedConfig):
         return cls(**given, **others)
 
     def decoder_config(self) -> DecoderConfig:
-        """Return the configuration of our decoder; ValueError for one that makes no sense."""
+        """Return the configuration of our decoder; ValueError if it is invalid."""
         return DecoderConfig(**{name: getattr(self, name) for name in _FIELDS})
 
 
@@ -121,7 +120,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
 
     @classmethod
     def of(cls, decoder: Decoder, **others: Any) -> BipeForCausalLM:
-        """Return a decoder in transformers' clothes; it is not copied. others: of the config."""
+        """Wrap a decoder without copying it. others: further keys of the config."""
         with torch.device("meta"):
             made = cls(BipeConfig.of(decoder.config, **others))
         made._hold(decoder)
@@ -160,9 +159,9 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
     ) -> dict[str, Any]:
         """Return the decoder's tokens, positions and cache."""
         if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("give either input_ids or inputs_embeds")
+            raise ValueError("exactly one of input_ids and inputs_embeds must be given")
         if output_attentions:
-            raise ValueError("output_attentions must be False: attention is never in one tensor")
+            raise ValueError("output_attentions must be False: attention weights are never stored")
         given = input_ids if input_ids is not None else inputs_embeds
         assert given is not None
         past = cached(past_key_values)
@@ -282,7 +281,7 @@ class _Layers(Cache):
     def complete(self, at: Positions) -> Positions:
         raise ValueError(
             "the model has a dynamic stretch, whose frequencies depend on the length: cached keys "
-            "would have those of another length; use use_cache=False, or bipe's own Session"
+            "would have those of another length; set use_cache=False, or use bipe's own Session"
         )
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

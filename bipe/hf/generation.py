@@ -1,7 +1,7 @@
-"""What models with segments add to transformers' generation, for `bilevel` and `BipeForCausalLM`.
+"""Generation of transformers with segments, for `bilevel` and `BipeForCausalLM`.
 
-Each step derives the marks of all tokens so far from their ids, so that beams may change places and
-candidates may be dropped in any way: nothing has to be undone. Marks of the prompt that are given
+Each step derives the marks of all tokens so far from their ids, so that beams may be reordered and
+candidates dropped without undoing anything. Marks of the prompt that are given
 (`segment_marks`, as a SegmentingTokenizer makes them) stay; those of new tokens come from the id
 table of the config, or exactly from a marker (`segmentation="exact"` after `model.follow(...)`).
 """
@@ -39,7 +39,7 @@ class Segmented:
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Read a model as transformers does, and report how exact its id table is."""
+        """Load a model as transformers does, and report the error rate of its id table."""
         found = super().from_pretrained(*args, **kwargs)  # type: ignore[misc]
         model = found[0] if isinstance(found, tuple) else found
         if model.segmented and model.config.segment_table is not None:
@@ -47,10 +47,10 @@ class Segmented:
         return found
 
     def follow(self, marker: Any) -> None:
-        """Read new tokens with a marker, or a SegmentingTokenizer, under segmentation="exact"."""
+        """Use a marker or SegmentingTokenizer for new tokens (segmentation="exact")."""
         if not isinstance(marker, Marker) and marker.levels < self._levels:
             raise ValueError(
-                f"the model reads {self._levels} levels of units, the tokenizer marks "
+                f"the model reads {self._levels} levels of units, but the tokenizer marks "
                 f"{marker.levels}: give it segmenter=Levels(of=..., keep={self._levels})"
             )
         made = marker if isinstance(marker, Marker) else marker.marker()
@@ -83,8 +83,8 @@ class Segmented:
             return self._exact.marks(ids, mask=mask, whole=whole)
         if self._levels > 1:
             raise ValueError(
-                f"segmentation='table' knows one level of segments, the model reads {self._levels}:"
-                " set segmentation='exact' and call model.follow(tokenizer)"
+                "segmentation='table' has one level of segments, but the model reads "
+                f"{self._levels}: set segmentation='exact' and call model.follow(tokenizer)"
             )
         return flags_on(self.id_flags(), ids.device).marks(ids)
 
@@ -103,8 +103,8 @@ class Segmented:
         total = past + count
         if attention_mask is not None and attention_mask.ndim != 2:
             raise ValueError(
-                "attention_mask must be [batch, tokens so far], 0 for padding: positions are "
-                f"counted by it; it had {attention_mask.ndim} dimensions"
+                "attention_mask must be [batch, tokens so far], 0 for padding, since positions "
+                f"are counted from it; it had {attention_mask.ndim} dimensions"
             )
         if attention_mask is not None and attention_mask.shape != (batch, total):
             raise ValueError(
@@ -135,8 +135,9 @@ class Segmented:
         if past:
             raise ValueError(
                 f"a call with {past} tokens in the cache needs segment_marks of all of them and of "
-                "the new ones: the cache does not hold them. generate() gives them; prefix tuning "
-                "fills a cache with what is no text, and does not work with segments"
+                "the new ones: the cache does not store them. generate() passes them; prefix "
+                "tuning fills a cache with vectors that are not text, and is not supported with "
+                "segments"
             )
         if ids is None:
             raise ValueError(f"inputs_embeds have no ids to find segments by: {_HOW}")
@@ -176,7 +177,7 @@ class Segmented:
             return given[:, :total]
         if ids.shape[1] < total:
             raise ValueError(
-                f"segments of {total} tokens are asked for, of which {known} have segment_marks "
+                f"segments of {total} tokens are needed, but only {known} have segment_marks "
                 f"and {ids.shape[1]} have ids: give the ids of the whole text, or all marks"
             )
         ids = ids[:, :total]

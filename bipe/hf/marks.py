@@ -1,9 +1,9 @@
-"""Marks of tokens inside transformers: their positions, and the marks of tokens being written.
+"""Marks of tokens inside transformers: their positions, and the marks of generated tokens.
 
-What travels is `segment_marks` [batch, all tokens so far], as data sets hold them (bit 0: a
-document starts, bit 1: a segment starts), beside ordinary position_ids, whose restarts are packed
-documents, as everywhere in transformers. Never the ids of BiPE in place of position_ids: they are
-taken for packed documents there, and attention is cut at every segment.
+Models receive `segment_marks` [batch, all tokens so far], as in data sets (bit 0: a document
+starts, bit 1: a segment starts), and ordinary position_ids, whose restarts are packed documents, as
+everywhere in transformers. Never pass ids of BiPE as position_ids: transformers would treat each
+segment as a packed document and separate their attention.
 
 Marks of new tokens come from one of two rules:
 
@@ -81,7 +81,9 @@ class IdFlags:
         except (KeyError, TypeError, ValueError, zlib.error) as fault:
             raise ValueError(f"segment_table has changed since it was written: {fault!r}") from None
         if ids < 1 or len(data) != size:
-            raise ValueError(f"segment_table must hold the flags of {ids} ids: it is damaged")
+            raise ValueError(
+                f"segment_table is damaged: it must have one flag for each of the {ids} ids"
+            )
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=9 * ids)
         return cls(flags=torch.from_numpy(bits.reshape(9, ids).astype(bool)), about=about)
 

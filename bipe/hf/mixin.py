@@ -7,10 +7,10 @@
 The class keeps the weights and names of its base and adds the table `intra.weight`, which starts at
 zero. It works on classes whose base model computes its rotation once, by `self.rotary_emb(x, ids)`:
 Llama, Mistral, Qwen 2 and 3, Gemma 1 to 3, OLMo, Phi 3, GPT-NeoX and others (FAMILIES). Packed rows
-have no mask and no cache, as transformers wants them: documents begin where position_ids restart,
+have no mask and no cache, as transformers requires: documents begin where position_ids restart,
 or where segment_marks say so.
 
-The layers see ordinary positions, so sliding windows and masks count tokens as before.
+Layers get ordinary positions, so sliding windows and masks count tokens as before.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BilevelConfig:
 
 
 class IntraTable(nn.Embedding):
-    """The vectors of places in a segment; places beyond the table have its last row."""
+    """The vectors of positions in a segment; positions beyond the table use its last row."""
 
     def __init__(self, length: int, width: int, *, std: float) -> None:
         super().__init__(length, width)
@@ -68,7 +68,7 @@ class IntraTable(nn.Embedding):
 
 
 class SegmentRotary(nn.Module):
-    """The rotation of the base model at other ids, and with a stretch of ours."""
+    """The rotation of the base model at segment ids, with an optional stretch."""
 
     ids: Tensor | None = None  # set for the time of a forward pass
     inner: Any
@@ -81,12 +81,12 @@ class SegmentRotary(nn.Module):
         if stretch.dynamic:
             raise ValueError(
                 f"stretch: {type(stretch).__name__} depends on the length of the text, which "
-                "changes under a cache here: use a fixed one, or BipeForCausalLM"
+                "grows while keys are cached: use a fixed one, or BipeForCausalLM"
             )
         if getattr(inner, "rope_type", None) != "default":
             raise ValueError(
-                "stretch needs a model of one plain rotation: it has rotations per layer, or a "
-                "rope_type of its own; set rope_parameters.rope_type to 'default' first"
+                "stretch needs a model with one plain RoPE: this one has several, or its own "
+                "rope_type; set rope_parameters.rope_type to 'default' first"
             )
 
     def apply_stretch(self) -> None:
@@ -197,9 +197,9 @@ def _require_packable(kwargs: dict[str, Any]) -> None:
     """Refuse what would let the documents of a row see each other in transformers."""
     if any(kwargs.get(key) is not None for key in ("attention_mask", "past_key_values")):
         raise ValueError(
-            "rows hold several documents (position_ids restart, or segment_marks start one): "
+            "rows contain several documents (position_ids restart, or segment_marks start one): "
             "transformers keeps them apart only without attention_mask and without a cache; leave "
-            "both out, or give each document a row"
+            "both out, or give each document its own row"
         )
     if kwargs.get("use_cache"):
         raise ValueError("use_cache must be False for rows of several documents")

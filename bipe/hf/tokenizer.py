@@ -2,11 +2,11 @@
 
     tokenizer = SegmentingTokenizer.from_pretrained(folder, segmenter=Sentences())
     tokenizer.attach(model, texts)          # gives the model an id table, and the exact rule
-    tokenizer.save_pretrained(folder)       # tokenizer.json, as anybody reads it; segmenter.json
+    tokenizer.save_pretrained(folder)       # tokenizer.json for any library; segmenter.json
 
-segmenter.json holds the segmenter's fingerprint, from which it is built again. Marks are those of
-prepared data: a token belongs to the segment of its first visible character (segmenters/align.py);
-special tokens that a template adds belong to the segment before them. Padding has no marks.
+segmenter.json contains the fingerprint of the segmenter, from which it is rebuilt. Marks equal
+those of prepared data: a token belongs to the segment of its first visible character
+(segmenters/align.py), special tokens of a template to the segment before them; padding has none.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SegmentingTokenizer(_WithSegmenter):
     model_input_names = ["input_ids", "attention_mask", "segment_marks"]  # noqa: RUF012
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
-        """Write the tokenizer for anybody, and the segmenter beside it."""
+        """Write the tokenizer, and the segmenter next to it."""
         written = super().save_pretrained(save_directory, *args, **kwargs)
         folder = Path(save_directory)
         # Who has no bipe must not be sent to look for this class.
@@ -66,9 +66,7 @@ class SegmentingTokenizer(_WithSegmenter):
         if self.segmenter is None:
             return super()._encode_plus(text, text_pair, **kwargs)
         if text_pair is not None or kwargs.get("is_split_into_words"):
-            raise ValueError(
-                "segments are those of one text: join pairs of texts and lists of words first"
-            )
+            raise ValueError("segments need one text: join pairs of texts and lists of words first")
         tensors = kwargs.pop("return_tensors", None)
         rows = [text] if isinstance(text, str) else list(text)
         made = super()._encode_plus(rows, **kwargs)
@@ -131,7 +129,7 @@ class SegmentingTokenizer(_WithSegmenter):
         return self.segmenter
 
     def marker(self) -> TokenMarker:
-        """Return a marker of tokens one by one; ValueError for a segmenter that reads further."""
+        """Return a marker for generation; ValueError for a segmenter that needs the whole text."""
         segmenter = self._require_segmenter()
         return TokenMarker(segmenter=segmenter, pieces=self.pieces(), levels=self.levels)
 
@@ -174,12 +172,12 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
         made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
         raise ValueError(
-            f"{path}: holds no segmenter that can be built: {fault!r}; give segmenter= yourself"
+            f"{path}: its segmenter cannot be built: {fault!r}; pass segmenter= instead"
         ) from None
     if json.loads(json.dumps(made.fingerprint())) != written:
         logger.warning(
-            f"{path}: was written for an older rule or table of {type(made).__name__}; "
-            "the one of today is used"
+            f"{path}: was written with older rules or tables of {type(made).__name__}; "
+            "the current ones are used"
         )
     return made
 

@@ -1,7 +1,7 @@
 """Model folders as transformers has them, read and written without it.
 
     write_folder(model, "out")         config.json, model.safetensors or shards, modeling_bipe.py
-    model = read_folder("somebody's")  LLaMA-like or bipe; one file of weights or several shards
+    model = read_folder("downloaded")  LLaMA-like or bipe; one file of weights or several shards
 
 A flat model with a counterpart in transformers (official.py) is written as that; every other one as
 model type `bipe`, which bipe.hf reads. Classes that bipe.hf.bilevel made of a counterpart are read
@@ -56,11 +56,11 @@ def write_folder(
     shard_bytes: int = SHARD_BYTES,
     beside: Callable[[dict[str, Any]], Mapping[str, str]] = lambda config: {},
 ) -> dict[str, Any]:
-    """Write a model for transformers into a folder that is not there yet, whole or not at all.
+    """Write a model for transformers into a new folder, completely or not at all.
 
-    max_length: tokens that it is meant for. keys: more of config.json (eos_token_id, segmenter).
-    dtype: of the weights, by default the model's. shard_bytes: weights of more are several files.
-    beside: gives the texts of more files by name, of config.json, which is returned.
+    max_length: longest supported text, in tokens. keys: further keys of config.json (eos_token_id,
+    segmenter). dtype: of the weights, by default the model's. shard_bytes: maximum size of a weight
+    file. beside: from config.json, which is returned, to the contents of further files by name.
     """
     folder = Path(folder)
     if folder.exists():
@@ -117,7 +117,7 @@ def read_folder(
         known = str(fault).startswith(str(folder))
         raise CheckpointError(str(fault) if known else f"{folder}: {fault}") from fault
     except _UNFIT as fault:
-        raise CheckpointError(f"{folder}: {CONFIG} and weights do not fit: {fault}") from fault
+        raise CheckpointError(f"{folder}: {CONFIG} and weights do not match: {fault}") from fault
 
 
 def _as_official(
@@ -209,7 +209,9 @@ def _write_weights(
 def _cast(name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
     made = values.to(dtype).contiguous()
     if dtype == torch.float16 and bool(made.isinf().any() & values.isfinite().all()):
-        raise CheckpointError(f"{name} has values beyond float16: take bfloat16 or float32")
+        raise CheckpointError(
+            f"{name} has values outside the range of float16: use bfloat16 or float32"
+        )
     return made
 
 
@@ -225,7 +227,9 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     for name in names:
         path = folder / name
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{index}: must list .safetensors of its folder, was: {name!r}")
+            raise CheckpointError(
+                f"{index}: must list .safetensors files of its folder, was: {name!r}"
+            )
         if not path.is_file():
             pickles = sorted(each.name for each in folder.glob("*.bin"))
             cure = f"; {pickles[0]} is a pickle: save it as safetensors first" if pickles else ""

@@ -84,7 +84,8 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     `rope_scaling` or `rope_parameters` become the stretch of RoPE, unless `stretch` describes one
     of ours; under bipe_rope its lengths count segments. `log_scale` becomes LogN without a floor,
     of original length `train_scale`.
-    intra_length: rows of the intra-segment table. Raises CheckpointError for what is unknown.
+    intra_length: rows of the intra-segment table. Raises CheckpointError for unknown keys and
+    values.
     """
     options = _options(config)
     return DecoderConfig(
@@ -127,7 +128,8 @@ def to_official(model: Decoder) -> dict[str, Tensor]:
 def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, Any]:
     """Return config.json of a model with RoPE or BiPE-RoPE, for transformers or the release.
 
-    max_length: positions it is meant for. Raises CheckpointError for what has no counterpart.
+    max_length: longest supported text, in tokens. Raises CheckpointError for a model without a
+    counterpart.
     """
     encoding = dict(config.encoding)
     log_scale = _log_scale(encoding.get("far"))
@@ -174,8 +176,8 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     kind = config.get("model_type")
     if kind is not None and kind not in _KINDS:
         raise CheckpointError(
-            f"model_type must be one of {', '.join(_KINDS)}, was: {kind!r}, which computes "
-            "otherwise; bipe.hf.bilevel gives segments to models of transformers as they are"
+            f"model_type must be one of {', '.join(_KINDS)}, was: {kind!r}, whose "
+            "computation differs; bipe.hf.bilevel adds segments to any model of transformers"
         )
     missing = [key for key in _SIZES if not isinstance(config.get(key), int)]
     if missing:
@@ -183,19 +185,19 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, neutral in _NEUTRAL.items():
         if config.get(key) is not None and config[key] not in neutral:
             said = " or ".join(map(repr, neutral)) or "absent"
-            raise CheckpointError(
-                f"{key} must be {said}: the decoder has none, was: {config[key]!r}"
-            )
+            raise CheckpointError(f"{key} must be {said} for this decoder, was: {config[key]!r}")
     windowed = config.get("use_sliding_window", kind not in ("qwen2", "qwen3"))
     others = sorted({*(config.get("layer_types") or ())} - {"full_attention"})
     if (config.get("sliding_window") and windowed) or others:
         seen = others[0] if others else f"sliding_window={config['sliding_window']}"
         raise CheckpointError(
-            f"all layers must see all tokens, was: {seen}; if no text is longer than the window, "
-            "set sliding_window to null and drop layer_types in config.json"
+            f"all layers must attend to all tokens, was: {seen}; if no text is longer than the "
+            "window, set sliding_window to null and remove layer_types in config.json"
         )
     if config.get("attention_bias") and kind != "qwen2":
-        raise CheckpointError("attention_bias also means a bias of o_proj, which has no place here")
+        raise CheckpointError(
+            "attention_bias must be false, since the decoder has no bias of o_proj"
+        )
     return _KINDS.get(str(kind), {})
 
 
@@ -208,7 +210,8 @@ def _require_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
         expected = tuple(own[ours].shape)
         if theirs in state and tuple(state[theirs].shape) != expected:
             raise CheckpointError(
-                f"{theirs} must be {expected} by the config, was: {tuple(state[theirs].shape)}"
+                f"{theirs} must be {expected} according to the config, was: "
+                f"{tuple(state[theirs].shape)}"
             )
 
 
@@ -223,7 +226,7 @@ def _model_type(config: DecoderConfig) -> str:
     found = next((name for name, known in _KINDS.items() if known == options), None)
     if found is None:
         said = " and ".join(f"{name}={value}" for name, value in options.items())
-        raise CheckpointError(f"the official layout has no model with {said}")
+        raise CheckpointError(f"the official layout does not support {said}")
     return found
 
 
@@ -237,7 +240,7 @@ def _names(model: Decoder) -> dict[str, str]:
         elif ours in _OUTSIDE:
             names[ours] = _OUTSIDE[ours]
         else:
-            raise CheckpointError(f"the official layout has no place for {ours!r}")
+            raise CheckpointError(f"the official layout has no weight for {ours!r}")
     return names
 
 
@@ -247,7 +250,8 @@ def _with_log_scale(encoding: dict[str, Any], config: Mapping[str, Any]) -> dict
     length = config.get("train_scale")
     if not isinstance(length, int) or length < 2:
         raise CheckpointError(
-            f"log_scale needs train_scale, the tokens of a training row, at least 2; was: {length}"
+            "train_scale, the tokens of a training row, must be at least 2 for log_scale, was: "
+            f"{length}"
         )
     if encoding[TARGET] != _BILEVEL:
         encoding = {TARGET: _FLAT, "encoding": encoding}

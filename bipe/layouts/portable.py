@@ -298,7 +298,7 @@ def _with_names(lines: list[str], node: ast.AST, called: Mapping[str, str]) -> l
         if isinstance(each, ast.Name) and each.id in called:
             places.append((each.lineno - 1, each.col_offset, each.id))
         elif isinstance(each, ast.arg) and each.arg in called:
-            raise LookupError(f"{each.arg} of line {each.lineno} is an argument: rename it")
+            raise LookupError(f"line {each.lineno}: rename the argument {each.arg}")
         elif isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name in called:
             before = re.split(rf"\b{each.name}\b", lines[each.lineno - 1])[0]
             places.append((each.lineno - 1, len(before), each.name))

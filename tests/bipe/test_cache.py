@@ -153,11 +153,13 @@ def test_a_shared_prompt_need_not_be_moved(order):
 def test_a_full_cache_says_so_and_one_without_a_size_too():
     cache = Cache(batch=1, capacity=4)
     at = positions_of(torch.zeros(1, 5, dtype=torch.uint8))
-    with pytest.raises(ValueError, match="holds 4 tokens per row, was asked for 5"):
+    with pytest.raises(ValueError, match="has room for 4 tokens per row, 5 are needed"):
         cache.extend(at)
     with pytest.raises(ValueError, match="capacity must be given"):
         Cache(batch=1)
     with pytest.raises(ValueError, match="length must be from 0 to 0"):
         cache.rewind(1)
-    with pytest.raises(ValueError, match="the cache holds 1 rows, was given 2"):
+    with pytest.raises(
+        ValueError, match="batch must be 1, as in earlier calls with this cache, was: 2"
+    ):
         cache.extend(positions_of(torch.zeros(2, 5, dtype=torch.uint8)))

@@ -82,7 +82,7 @@ def test_an_official_config_that_needs_more_is_refused():
     with pytest.raises(CheckpointError, match=r"rope_scaling.rope_type must be .*was: 'ntk-yarn'"):
         config_from_official({**base, "rope_scaling": {"type": "ntk-yarn", "factor": 4.0}})
     for length in (None, 1, "64"):
-        with pytest.raises(CheckpointError, match=rf"log_scale needs train_scale.*was: {length}"):
+        with pytest.raises(CheckpointError, match=rf"train_scale.*for log_scale, was: {length}"):
             config_from_official({**base, "log_scale": True, "train_scale": length})
     with pytest.raises(CheckpointError, match=r"rpe_type must be one of rope, .*was: 'xpos'"):
         config_from_official({**base, "rpe_type": "xpos"})
@@ -116,9 +116,7 @@ def test_a_config_cannot_name_what_is_not_allowed(tmp_path):
 
 
 def test_build_names_what_does_not_exist():
-    with pytest.raises(
-        ValueError, match=r"names nothing that can be imported: 'bipe\.encodings\.X"
-    ):
+    with pytest.raises(ValueError, match=r"'bipe\.encodings\.X"):
         build(target("Xpos"))
 
 

@@ -111,7 +111,7 @@ def test_the_layouts_of_transformers_hold_the_options(name):
 
 @pytest.mark.parametrize("name", ["key_norm", "qk_bias", "all"])
 def test_options_without_a_counterpart_are_refused(name):
-    with pytest.raises(CheckpointError, match=r"no model with q\w+="):
+    with pytest.raises(CheckpointError, match=r"does not support q\w+="):
         config_to_official(model_with(name).config, max_length=64)
 
 

@@ -96,7 +96,7 @@ def test_names_in_manifests_stay_in_their_folder(name, trap, data, tmp_path):
     part = tmp_path / "out" / ".part"
     part.mkdir(parents=True)
     (part / "install.json").write_text(json.dumps([name]))
-    with pytest.raises(DataError, match="must list names of files"):
+    with pytest.raises(DataError, match="must be a list of file names"):
         recover(part, tmp_path / "out")
     assert trap.untouched()
 
@@ -141,7 +141,7 @@ def test_a_report_removes_no_figures_behind_a_link(trap, tmp_path):
     made.write(tmp_path / "runs" / made.name)
     (tmp_path / "report_figures").symlink_to(trap.folder, target_is_directory=True)
     results = load([tmp_path / "runs" / made.name])
-    with pytest.raises(ReportError, match="report_figures must be a folder, was: a link"):
+    with pytest.raises(ReportError, match="report_figures must be a folder, not a link"):
         write_report(results, out=tmp_path, title="x", formats=["pdf"])
     assert trap.untouched()
 

@@ -182,10 +182,10 @@ def test_a_pickle_in_place_of_weights_is_not_read(model, trap):
             return (exec, (f"open({str(trap.ran)!r}, 'w')",))
 
     (model / "pytorch_model.bin").write_bytes(pickle.dumps(Runs()))
-    with pytest.raises(CheckpointError, match=r"pytorch_model.bin: is not of the model"):
+    with pytest.raises(CheckpointError, match=r"pytorch_model.bin: does not belong to the model"):
         load_model(model)
     (model / "pytorch_model.bin").replace(model / "model.safetensors")
     write_config(model, read_object(model / "config.json")[1])
-    with pytest.raises(CheckpointError, match=r"model.safetensors: does not fit"):
+    with pytest.raises(CheckpointError, match=r"model.safetensors: does not match"):
         load_model(model)
     assert trap.untouched()

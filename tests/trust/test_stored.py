@@ -43,9 +43,9 @@ EXPLOITS = [
     ("evaluate.measurements", {"x": {"_target_": "evil.Encoding"}}, "evaluate.measurements.x"),
     ("name", "../../victim/papers", "name must be one folder name"),
     ("name", "{folder}", "name must be one folder name"),
-    ("out", "${oc.env:HOME}", "must hold plain values"),
-    ("name", "${oc.decode:${oc.env:HOME}}", "must hold plain values"),
-    ("data", "${{oc}.env:HOME}", "must hold plain values"),
+    ("out", "${oc.env:HOME}", "must contain plain values only"),
+    ("name", "${oc.decode:${oc.env:HOME}}", "must contain plain values only"),
+    ("data", "${{oc}.env:HOME}", "must contain plain values only"),
 ]  # fmt: skip
 
 

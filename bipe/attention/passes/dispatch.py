@@ -85,7 +85,7 @@ def pass_attention(
     own_ids = all(part.q_ids is None and part.k_ids is None for part in passes)
     if path not in ("auto", "chunked", *(["flex"] if own_ids else [])):
         raise ValueError(
-            f"attention path {path!r} has no form for passes, and the model has {scheme.far}: set "
+            f"attention path {path!r} does not support passes, which {scheme.far} needs: set "
             f"attention to auto, chunked{', flex' if own_ids else ''} or eager"
         )
     # Frequencies that depend on the length of documents need all of their keys.

@@ -156,7 +156,7 @@ def test_spans_follow_the_documents():
 
 def test_a_path_that_cannot_do_it_says_so():
     _, at = inputs(0, torch.float32)
-    with pytest.raises(ValueError, match="'bias_row' takes a linear bias"):
+    with pytest.raises(ValueError, match="'bias_row' needs a linear bias"):
         choose_attention(bias=None, q_at=at, k_at=at, path="bias_row")
-    with pytest.raises(ValueError, match="'causal' takes no bias, got LinearBias"):
+    with pytest.raises(ValueError, match="'causal' supports no bias, got LinearBias"):
         choose_attention(bias=biases(at)["linear"], q_at=at, k_at=at, path="causal")

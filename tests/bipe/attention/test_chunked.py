@@ -136,5 +136,5 @@ def test_memory_that_chunks_free_is_released(monkeypatch):
 
 def test_chunks_without_a_bias_are_refused():
     _, at, _, _ = draw(6, ids="inter")
-    with pytest.raises(ValueError, match="'chunked' takes a bias"):
+    with pytest.raises(ValueError, match="'chunked' needs a bias"):
         choose_attention(bias=None, q_at=at, k_at=at, path="chunked")

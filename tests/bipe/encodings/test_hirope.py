@@ -82,7 +82,7 @@ def test_a_checkpoint_of_rope_fits():
     [
         ({"window": 0}, "window must be at least 1, was: 0"),
         ({"split": 1.0}, "split must be above 0 and below 1, was: 1.0"),
-        ({"split": 0.3}, "pairs must be two growing shares"),
+        ({"split": 0.3}, "pairs must be two increasing fractions"),
     ],
 )
 def test_bad_parameters_are_named(change, message):

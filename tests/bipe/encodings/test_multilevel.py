@@ -147,13 +147,16 @@ def test_what_combines(inner, last):
 @pytest.mark.parametrize(
     ("encodings", "message"),
     [
-        ([NoPE(), ALiBi(n_head=2), NoPE()], "b: ALiBi has a bias by distance, and ids start again"),
-        ([XPos(**SIZES), NoPE(), NoPE()], "a: XPos has a decay by distance"),
+        (
+            [NoPE(), ALiBi(n_head=2), NoPE()],
+            "b: ALiBi has a bias that needs increasing ids, but ids restart",
+        ),
+        ([XPos(**SIZES), NoPE(), NoPE()], "a: XPos has a decay that needs increasing ids"),
         ([NoPE(), PermuteFormer(**SIZES, n_head=2), NoPE()], "b: PermuteFormer has a bias"),
-        ([NoPE(), ROPE, RoPE(**SIZES)], "b and c: both turn feature 0 of the heads"),
-        ([HALVES[0], NoPE(), ROPE], "a and c: both turn feature 0"),
-        ([NoPE(), ROPE], "encodings must number 3 to 8.*was: 2"),
-        ([NoPE()] * 9, "encodings must number 3 to 8.*was: 9"),
+        ([NoPE(), ROPE, RoPE(**SIZES)], "b and c: both rotate feature 0 of the heads"),
+        ([HALVES[0], NoPE(), ROPE], "a and c: both rotate feature 0"),
+        ([NoPE(), ROPE], "encodings must have 3 to 8.*was: 2"),
+        ([NoPE()] * 9, "encodings must have 3 to 8.*was: 9"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_the_reason(encodings, message):
@@ -165,7 +168,7 @@ def test_a_dynamic_stretch_is_refused():
     ntk = {"_target_": "bipe.extension.DynamicNTK", "factor": 2.0, "original_length": 9}
     rope = target("RoPE", **SIZES, stretch=ntk)
     nope = target("NoPE")
-    with pytest.raises(ValueError, match="c: a dynamic stretch needs the number of units to come"):
+    with pytest.raises(ValueError, match="c: a dynamic stretch needs the final number of units"):
         build(target("multilevel.Multilevel", encodings={"a": nope, "b": nope, "c": rope}))
 
 
@@ -177,7 +180,7 @@ def test_two_numbers_of_levels_in_a_model_are_refused():
     )
     SCHEMES["mixed"] = target("Chain", links=[three, four])
     try:
-        with pytest.raises(ValueError, match=r"equally many levels.*had: 2, 3"):
+        with pytest.raises(ValueError, match=r"the same number of levels.*had: 2, 3"):
             small_decoder("mixed")
     finally:
         del SCHEMES["mixed"]

@@ -79,7 +79,9 @@ def test_xpos_refuses_ids_that_it_cannot_scale():
     xpos = XPos(head_width=8, centre=10)
     xpos.rotation(torch.tensor([[10 + xpos.reach]]))
     for far in (11 + xpos.reach, 9 - xpos.reach):
-        with pytest.raises(ValueError, match=r"up to \d+ from its centre \(10\), was given one"):
+        with pytest.raises(
+            ValueError, match=r"at most \d+ from the centre of XPos \(10\), but one"
+        ):
             xpos.rotation(torch.tensor([[far]]))
     turn = xpos.rotation(torch.tensor([[10 - xpos.reach, 10 + xpos.reach]])).to(torch.float32)
     x = torch.ones(1, 1, 2, 8)
@@ -115,7 +117,10 @@ def test_hirope_is_rope_where_both_levels_count_the_same():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"part": [0.0, 0.3]}, r"part must be two growing shares from 0 to 1 that are multiples"),
+        (
+            {"part": [0.0, 0.3]},
+            r"part must be two increasing fractions from 0 to 1, multiples",
+        ),
         ({"part": [0.0, 0.125]}, r"multiples of 2/8, was: \(0.0, 0.125\)"),
         ({"part": [0.5, 0.5]}, "part must be"),
         ({"part": [0.5]}, "part must be"),
@@ -259,5 +264,5 @@ def test_far_methods_take_every_rotation(name, far):
 
 
 def test_permutations_refuse_fractions_of_ids():
-    with pytest.raises(ValueError, match="PermuteFormer takes whole ids"):
+    with pytest.raises(ValueError, match="PermuteFormer needs whole ids"):
         PermuteFormer(head_width=8, n_head=2).rotation(torch.tensor([[0.5]]))

@@ -270,7 +270,7 @@ def test_the_attention_factor_is_on_cosines_and_sines():
                     factor=2.0, original_length=9, short_factor=[1.0], long_factor=[1.0] * 4
                 ),
             ),
-            "short_factor must hold one number per rotary pair, 4, had 1",
+            "short_factor must have one number per rotary pair, 4, was: 1",
         ),
         (lambda: DynamicNTK(factor=2.0, original_length=-1), "original_length must be at least 1"),
     ],

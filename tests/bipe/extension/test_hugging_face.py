@@ -120,10 +120,10 @@ def test_old_names_and_lengths_beside_the_dictionary_are_read():
     ("config", "message"),
     [
         ({"rope_scaling": {"type": "ntk"}}, "rope_scaling.rope_type must be one of .*was: 'ntk'"),
-        ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters.factor must be given"),
+        ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters.factor must be set"),
         (
             {"rope_scaling": {"type": "linear", "factor": 2.0, "beta_fast": 3}},
-            "'linear' has no parameter 'beta_fast' here",
+            "'beta_fast' is not supported for 'linear'",
         ),
         ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, f"rope_scaling.{ORIGINAL} or max_posi"),
         (

@@ -83,5 +83,5 @@ def test_low_ranks_depend_on_the_seed_and_the_layer_alone():
 
 
 def test_layers_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match=r"layers must be some of query, .* was: heads"):
+    with pytest.raises(ValueError, match=r"layers must be among query, .* was: heads"):
         add_lora(fresh(), rank=2, alpha=1.0, layers=["query", "heads"])

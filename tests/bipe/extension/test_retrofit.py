@@ -138,12 +138,12 @@ def test_a_split_is_the_base_model_within_its_window():
 @pytest.mark.parametrize(
     ("encoding", "strategy", "notes", "told"),
     [
-        (BARE["alibi"], way("Gated"), NOTES, r"starts from flat RoPE, was: ALiBi"),
+        (BARE["alibi"], way("Gated"), NOTES, r"needs flat RoPE, was: ALiBi"),
         (
             target("Bilevel", intra=BARE["learned"], inter=BARE["rope"]),
             way("Swap"),
             NOTES,
-            r"Swap starts from flat RoPE, was: Bilevel\(Learned, RoPE\)",
+            r"Swap needs flat RoPE, was: Bilevel\(Learned, RoPE\)",
         ),
         (
             target(
@@ -155,7 +155,7 @@ def test_a_split_is_the_base_model_within_its_window():
         ),
         (BARE["rope"], way("Gated"), {}, "set stretch.step, the tokens per segment"),
         (BARE["rope"], way("Split"), {}, "have no row_length"),
-        (BARE["rope_yarn"], way("Split"), NOTES, "which has no stretch: take gated or swap"),
+        (BARE["rope_yarn"], way("Split"), NOTES, "without stretch: use gated or swap"),
         (BARE["rope"], way("Swap", flat_layers=2), NOTES, r"below n_layer \(2\), was: 2"),
         (BARE["rope"], way("Swap", flat_layers=-1), NOTES, "flat_layers must be at least 0"),
         (BARE["rope"], way("Gated", step=-1.0), NOTES, "step must be at least 0, was: -1.0"),

@@ -123,7 +123,7 @@ def test_wrong_numbers_are_refused():
         Beams(beams=0)
     with pytest.raises(ValueError, match="length_penalty must be finite"):
         Beams(length_penalty=float("nan"))
-    with pytest.raises(ValueError, match="prompts must hold at least one token"):
+    with pytest.raises(ValueError, match="each prompt must have at least one token"):
         beam_search(model, [], max_new=3, search=Beams())
     with pytest.raises(ValueError, match="max_new must be at least 1 token, was: 0"):
         beam_search(model, [1], max_new=0, search=Beams())

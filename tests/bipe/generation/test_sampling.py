@@ -135,7 +135,7 @@ def test_sampling_out_of_bounds_is_refused(wrong, match):
 
 def test_what_cannot_be_written_is_refused():
     model = small_decoder("flat_rope")
-    with pytest.raises(ValueError, match="at least one token each"):
+    with pytest.raises(ValueError, match="at least one token"):
         generate(model, [[]], max_new=3)
     with pytest.raises(ValueError, match="stop_strings need decode"):
         generate(model, [[1]], max_new=3, stop_strings=["x"])

@@ -129,7 +129,7 @@ def test_models_of_another_block_are_refused(tmp_path):
 def test_a_plain_tokenizer_file_fits_or_is_refused(tmp_path):
     stranger("Llama", vocab_size=SIZE["bytes"]).save_pretrained(tmp_path / "theirs")
     trained("bytes").save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(UserError, match="holds none of tokenizer"):
+    with pytest.raises(UserError, match="contains none of tokenizer"):
         to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
     to_bipe(str(tmp_path / "theirs"), tmp_path / "run", tokenizer=str(tmp_path / "tokenizer.json"))
     about = json.loads((tmp_path / "run" / "model" / "tokenizer_config.json").read_text())

@@ -31,14 +31,17 @@ REFUSED = {
     "Gemma": ({}, "model_type must be one of llama, .*was: 'gemma'"),
     "Gemma3": ({}, "was: 'gemma3_text'"),
     "Granite": ({}, "was: 'granite'"),
-    "Mistral": ({"sliding_window": 16}, "all layers must see all tokens, was: sliding_window=16"),
-    "Llama": ({"hidden_act": "gelu"}, "hidden_act must be 'silu' or 'swish': .*was: 'gelu'"),
+    "Mistral": (
+        {"sliding_window": 16},
+        "all layers must attend to all tokens, was: sliding_window=16",
+    ),
+    "Llama": ({"hidden_act": "gelu"}, "hidden_act must be 'silu' or 'swish' .*was: 'gelu'"),
     "Llama_biased": ({"mlp_bias": True}, "mlp_bias must be False"),
     "Llama_scaled": ({"logits_scaling": 8.0}, "logits_scaling must be 1"),
     "Llama_capped": ({"final_logit_softcapping": 30.0}, "final_logit_softcapping must be absent"),
     "Qwen2": (
         {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
-        "all layers must see all tokens, was: sliding_attention",
+        "all layers must attend to all tokens, was: sliding_attention",
     ),
 }
 
@@ -92,7 +95,9 @@ def test_missing_weights_and_other_shapes_are_named():
     theirs = stranger("Llama")
     config, state = theirs.config.to_dict(), dict(theirs.state_dict())
     name = "model.layers.1.mlp.up_proj.weight"
-    with pytest.raises(CheckpointError, match=rf"{name} must be \(64, 32\) by the config"):
+    with pytest.raises(
+        CheckpointError, match=rf"{name} must be \(64, 32\) according to the config"
+    ):
         from_official(config, state | {name: torch.zeros(65, 32)})
     del state[name]
     with pytest.raises(CheckpointError, match=f"{name} is missing"):

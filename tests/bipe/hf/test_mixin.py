@@ -147,7 +147,7 @@ DYNAMIC = {"_target_": "bipe.extension.DynamicNTK", "factor": 2.0, "original_len
                 "stretch": YARN,
                 "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
             },
-            "one plain rotation",
+            "one plain RoPE",
         ),
     ],
 )

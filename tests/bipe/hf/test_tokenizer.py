@@ -124,7 +124,7 @@ def test_a_segmenter_file_of_a_stranger_is_refused(fast, tmp_path, change):
     tokenizer_of(fast, Sentences()).save_pretrained(tmp_path)
     file = tmp_path / "segmenter.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(ValueError, match="holds no segmenter"):
+    with pytest.raises(ValueError, match="its segmenter cannot be built"):
         SegmentingTokenizer.from_pretrained(tmp_path)
 
 
@@ -265,7 +265,7 @@ def test_several_levels_are_marked_and_followed():
     encoding = {"_target_": "bipe.encodings.multilevel.Multilevel", "encodings": several}
     config = BipeConfig(vocab_size=fast.get_vocab_size(), width=32, encoding=encoding)
     model = filled(BipeForCausalLM(config))
-    with pytest.raises(ValueError, match=r"knows one level of segments, the model reads 2"):
+    with pytest.raises(ValueError, match=r"has one level of segments, but the model reads 2"):
         model(made["input_ids"])
     with pytest.raises(ValueError, match=r"reads 2 levels .* the tokenizer marks 1: .*keep=2"):
         model.follow(tokenizer_of(fast, Sentences()))
