@@ -4,8 +4,8 @@
         for each measurement, each of its cells         Measurement, Cell
             rows = cell.measure(model)                  Row, appended as soon as they are known
 
-A cell whose key is in the journal is not measured again: a killed run continues where it was, and
-new lengths add to what is there. Cells of equal models are measured once.
+A cell whose key is in the journal is not measured again: an interrupted evaluation continues, and
+new lengths are added. Cells of equal models are measured once.
 """
 
 import datetime
@@ -62,7 +62,7 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What is measured at once: one length of one source, one number of operators.
+    """A unit of measurement: one length of one source, or one number of operators.
 
     name: unique in its measurement; a later cell of this name replaces this one. depends_on: plain
     values that decide the rows, besides name and model. cost: tokens read, for the time left.
@@ -77,7 +77,7 @@ class Cell:
 
 
 class Measurement(ABC):
-    """Something that is measured of models, cell by cell.
+    """A measurement of models, cell by cell.
 
     >>> class Entropy(Measurement):
     ...     def cells(self, subject):
@@ -194,6 +194,7 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
                     if known is None and callable(one.cell.measure):
                         meter.done(one, time.monotonic() - begin)
                 meter.note(one, run.journal[one.key])
+        meter.tell_left_out()
 
 
 class _Meter:
@@ -203,6 +204,7 @@ class _Meter:
         self._left = {id(one): one for one in todo}
         self._total = len(todo)
         self._spent: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._left_out: dict[str, list[str]] = defaultdict(list)
         self._console = Console(stderr=True)
         self.bar = Progress(
             BarColumn(bar_width=24), TextColumn("{task.description}"), console=self._console,
@@ -236,7 +238,15 @@ class _Meter:
     def note(self, one: _Planned, rows: Iterable[Row]) -> None:
         for row in rows:
             if row.measure == LEFT_OUT:
-                self._print(f"{row.run}: {one.name} is left out: {row.note}")
+                name = f"{one.kind} {one.cell.name}".rstrip()
+                model = f"{row.run} ({row.variant})" if row.variant else row.run
+                self._left_out[f"{name} is left out: {row.note}"].append(model)
+
+    def tell_left_out(self) -> None:
+        """Print each reason once, with the models that it applies to."""
+        for reason, models in self._left_out.items():
+            listed = ", ".join(models) if len(models) < 4 else f"{len(models)} models"
+            self._print(f"{listed}: {reason}")
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -170,6 +170,14 @@ def test_what_is_left_out_is_named_and_never_tried_again(run, capsys):
     assert (row.length, row.value, row.note) == (101, None, "too long")
 
 
+def test_what_several_runs_leave_out_is_told_once(tmp_path, capsys):
+    runs = [trained(tmp_path / name) for name in "abcd"]
+    for count, told in ((2, "a, b"), (4, "4 models")):
+        measure([(subject_of(run), "norm", Norm((4, 101))) for run in runs[:count]])
+        lines = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+        assert lines == [f"{told}: norm at 101 is left out: too long"]
+
+
 def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys):
     subject = subject_of(SimpleNamespace(name="r"))
     cells = [
