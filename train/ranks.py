@@ -49,11 +49,11 @@ def world(environ: Mapping[str, str] = os.environ) -> World | None:
         return None
     if by == "srun" and environ.get("ENVIRONMENT") == "BATCH" and "SLURM_STEP_ID" not in environ:
         raise ConfigError(
-            f"the job has {size} tasks, and its script starts one process; write: srun bipe ..."
+            f"the job has {size} tasks, but its script starts one process; use: srun bipe ..."
         )
     if not local or size % local:
         raise ConfigError(
-            f"{by} must start equally many processes on each node, was: {size} on "
+            f"{by} must start the same number of processes on each node, was: {size} on "
             f"{environ.get('SLURM_NNODES', 'several')} nodes"
         )
     return World(size=size, local=local, by=by)

@@ -40,7 +40,7 @@ _MARGIN, _MARGIN_SHARE = 120.0, 0.1  # seconds before the end, at most this shar
 _UNREAD = 5.0  # seconds for a pipe that is full
 _GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 
-AGAIN = "run the same command again to go on"
+AGAIN = "run the same command again to resume"
 
 _requested: signal.Signals | None = None
 _deferring = 0

@@ -134,7 +134,7 @@ def test_all_faults_are_told_at_once():
         steps="abc", stepz=1, path=..., encoding=ROPE | {"theta": []}, inner={"depth": 1.5}
     )
     assert len(told) == 6  # the heading and five faults
-    assert told[0] == "5 faults:"
+    assert told[0] == "5 errors:"
 
 
 @pytest.mark.parametrize("target", FORBIDDEN)

@@ -48,8 +48,8 @@ def test_a_module_of_the_users_in_the_way_is_named(room, tmp_path):
     )
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == (
-        f"bipe: {tmp_path / room}.py hides bipe's own package {room}: rename it, or take its "
-        "folder off PYTHONPATH\n"
+        f"bipe: {tmp_path / room}.py hides bipe's own package {room}: rename it, or remove its "
+        "folder from PYTHONPATH\n"
     )
 
 
@@ -113,7 +113,7 @@ def test_rows_longer_than_all_documents_together(refused):
 @pytest.mark.parametrize(
     ("word", "told"),
     [
-        ("evaluate.runs=/nowhere", "evaluate.runs: '/nowhere' holds no trained run"),
+        ("evaluate.runs=/nowhere", "evaluate.runs: '/nowhere' contains no trained run"),
         ("evaluate.lengths=[]", "evaluate.lengths must be numbers from 1 up"),
         ("evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
         ("evaluate.lengths=[a]", "evaluate.lengths must be list[int], was: ['a']"),
@@ -126,7 +126,7 @@ def test_an_evaluation_that_makes_no_sense(refused, word, told):
 
 
 def test_a_report_of_nothing(refused):
-    assert "report.runs: '/nowhere' holds no trained run" in refused(
+    assert "report.runs: '/nowhere' contains no trained run" in refused(
         "report", "report.runs=/nowhere"
     )
 
@@ -145,7 +145,7 @@ def test_data_that_is_there_is_refused_kept_or_overwritten(bipe, data, tmp_path)
     assert "if_exists=overwrite" in err
     status, out, _ = bipe("prepare", *there)
     assert status == 0
-    assert "is there already" in out
+    assert "is already prepared" in out
     status, _, err = bipe("prepare", *there, "corpus.tokenizer.vocab_size=270")
     assert status == 2
     assert "vocab_size" in err
@@ -159,7 +159,7 @@ def test_an_output_that_holds_a_run_is_refused_resumed_or_overwritten(bipe, tmp_
     before = curve(run)
     status, _, err = bipe("pretrain", "steps=2", "if_exists=refuse")
     assert status == 2
-    assert "if_exists=auto goes on with it, if_exists=overwrite starts again" in err
+    assert "if_exists=auto to resume it, if_exists=overwrite to start again" in err
     assert bipe("pretrain", "steps=2")[0] == 0
     assert curve(run) == before
     status, _, err = bipe("pretrain", "steps=3")
@@ -320,10 +320,13 @@ def test_the_value_of_an_option_needs_no_key(words):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["steps", "=", "3"], "KEY=VALUE has no spaces around =, was: 'steps'"),
-        (["steps=", "3"], "KEY=VALUE has no spaces around =, was: '3'"),
-        (["steps", "=3"], "KEY=VALUE has no spaces around =, was: 'steps'"),
-        (["-m", "encoding=rope,", "alibi"], "a list of values has no spaces: encoding=rope,alibi"),
+        (["steps", "=", "3"], "KEY=VALUE must have no spaces around =, was: 'steps'"),
+        (["steps=", "3"], "KEY=VALUE must have no spaces around =, was: '3'"),
+        (["steps", "=3"], "KEY=VALUE must have no spaces around =, was: 'steps'"),
+        (
+            ["-m", "encoding=rope,", "alibi"],
+            "a list of values must have no spaces, was: encoding=rope,alibi",
+        ),
         (["--pln"], "pretrain: there is no option --pln; did you mean '--plan'?"),
         (["--zzz"], "pretrain: there is no option --zzz; bipe pretrain --help lists the keys"),
         (["lr=1"], "there is no key 'lr'; did you mean optimizer.lr?"),

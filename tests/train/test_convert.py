@@ -160,7 +160,7 @@ def test_a_segmenter_of_ones_own_needs_the_words(run, convert, tmp_path, monkeyp
     status, _, err = convert("run", "to=hf", "out=hf")
     assert status == 2
     assert "add allowed_targets=[lent_rule] to the command line" in err
-    assert "set segmenter to one that is followed" in err
+    assert "set segmenter to one that works during generation" in err
     assert convert("run", "to=hf", "out=hf", "allowed_targets=[lent_rule]")[0] == 0
     written = json.loads((tmp_path / "hf/segmenter.json").read_text())
     assert written["segmenter"] == "lent_rule.Semicolons"
@@ -200,10 +200,10 @@ def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
         (["RUN", "to=bipe", "out=x", "allowed_targets=[a]"], "allowed_targets is for to=hf"),
         (["RUN", "to=hf", "out=x", "shard_gb=big"], "shard_gb must be a number of gigabytes"),
         (["RUN", "to=hf", "out=x", "shard_gb=0"], "shard_gb must be above 0"),
-        (["RUN", "to=bipe", "out=x"], "is a model of bipe already; to=hf converts it"),
+        (["RUN", "to=bipe", "out=x"], "is already a model of bipe; use to=hf"),
         (["RUN", "to=hf", "out=RUN"], "already exists: name a new folder"),
-        (["RUN", "to=hf", "out=x", "data=nowhere"], "holds no prepared data"),
-        (["nowhere", "to=hf", "out=x"], "'nowhere' holds no trained run"),
+        (["RUN", "to=hf", "out=x", "data=nowhere"], "contains no prepared data"),
+        (["nowhere", "to=hf", "out=x"], "'nowhere' contains no trained run"),
         (["nowhere", "to=bipe", "out=x"], "nowhere/config.json cannot be read"),
         (["RUN", "to=hf", "out=x", "segmenter=sentence"], "there is no 'sentence'; did you"),
         (["RUN", "to=hf", "out=x", "tokenizer=nowhere"], "there is no such tokenizer file"),
@@ -245,11 +245,11 @@ NORM = "model.norm.weight"
             "norm.weight must be (32,), was: (31,)",
         ),
         (lambda f: edited(f / "config.json", n_layer="two"), "hf/config.json: n_layer must be"),
-        (lambda f: (f / "tokenizer.json").unlink(), "tokenizer=PATH names another"),
+        (lambda f: (f / "tokenizer.json").unlink(), "tokenizer=PATH to use another"),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.json: not a fast tokenizer"),
-        (lambda f: (f / "tokenizer_config.json").write_text("["), "is not JSON of an object"),
-        (lambda f: edited(f / "bipe.json", notes=[1]), "hf/bipe.json: must hold an object"),
-        (lambda f: (f / "bipe.json").write_text("{"), "hf/bipe.json: must hold an object"),
+        (lambda f: (f / "tokenizer_config.json").write_text("["), "must be a JSON object"),
+        (lambda f: edited(f / "bipe.json", notes=[1]), "hf/bipe.json: must be an object"),
+        (lambda f: (f / "bipe.json").write_text("{"), "hf/bipe.json: must be an object"),
     ],
 )
 def test_a_folder_that_is_damaged(spoil, message, folder, refused):
@@ -275,7 +275,7 @@ def test_a_tokenizer_of_another_model(run, folder, refused, tmp_path):
 def test_a_run_without_tokenizer_and_data(run, refused, tmp_path):
     model, notes = load_model(run / "model")
     save_model(model, tmp_path / "old" / "model", notes=notes)
-    assert "model/tokenizer.json is missing, and the data of old is gone: name" in refused(
+    assert "model/tokenizer.json and the data of old are missing: set" in refused(
         "old", "to=hf", "out=x"
     )
 

@@ -68,7 +68,7 @@ def test_a_wrong_type_or_choice(refused, word, told):
 def test_all_faults_are_told_at_once(refused, words):
     """Those of plain keys, without torch; if there are none, those of what they call."""
     told = refused("pretrain", *words)
-    assert told.splitlines()[0] == f"{len(words)} faults:"
+    assert told.splitlines()[0] == f"{len(words)} errors:"
     assert len(told.splitlines()) == 1 + len(words)
 
 
@@ -147,7 +147,7 @@ BAD = {
         "encoding=bilevel encoding@encoding.intra=rope encoding@encoding.inter=pope",
         "encoding: PoPE (PolarRotation) cannot be combined with another rotation",
     ],
-    "attention": ["attention=bias_row", "attention: attention path 'bias_row' takes a linear bias"],
+    "attention": ["attention=bias_row", "attention: attention path 'bias_row' needs a linear bias"],
     "positions": ["positions=pose positions.chunks=1", "positions: chunks must be at least 2"],
     "optimizer": ["optimizer.betas=[2,2]", "optimizer.betas must be two numbers from 0"],
     "schedule": ["schedule.floor=2", "schedule.floor must be from 0 to 1, was: 2"],

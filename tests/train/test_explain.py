@@ -178,7 +178,7 @@ def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
             "PoPE (PolarRotation) cannot be combined with another rotation",
         ),
         (("encoding=alibi", "stretch=yarn"), "stretch: "),
-        (("encoding=rope", "attention=banded"), "'banded' takes a linear bias"),
+        (("encoding=rope", "attention=banded"), "'banded' needs a linear bias"),
         (("encoding=rope", "--svg", "x.png"), "--svg must name a file that ends in .svg"),
         (("encoding=rope", "--svg", "no/x.svg"), "there is no folder no"),
         (("encoding=rope", "--lengths", "0"), "must be numbers from 1 up, was: 0"),

@@ -183,17 +183,17 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
     [
         ("alibi", YARN, "ALiBi cannot be stretched: it has no rotation"),
         ("nope", YARN, "NoPE cannot be stretched: it has no rotation"),
-        ("rope", (*YARN, "extend.unit=segments"), "tokens drive a flat encoding"),
+        ("rope", (*YARN, "extend.unit=segments"), "a flat encoding has no segments"),
         ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
         ("rope", (*YARN, "extend.unit=0"), "segments, tokens or at least 1 or null, was: 0"),
-        ("rope", ("extend.unit=tokens",), "extend.unit is of a stretch, and there is none"),
-        ("rope", ("stretch=gated", "extend.unit=tokens"), "of a stretch, not of a retrofit"),
+        ("rope", ("extend.unit=tokens",), "extend.unit needs a stretch"),
+        ("rope", ("stretch=gated", "extend.unit=tokens"), "for a stretch, not a retrofit"),
         ("rope", ("stretch=swap", "stretch.flat_layers=9"), "flat_layers must be below n_layer"),
         ("rope", ("extend.distill=-1",), "extend.distill must be 0 or more, was: -1"),
-        ("bipe_rope", ("stretch=gated",), "Gated starts from flat RoPE, was: Bilevel("),
+        ("bipe_rope", ("stretch=gated",), "Gated needs flat RoPE, was: Bilevel("),
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
         ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),
-        ("rope", ("stretch.factor=2.0",), "stretch.factor is of no strategy"),
+        ("rope", ("stretch.factor=2.0",), "stretch.factor needs a stretch"),
         ("rope", ("stretch=longrope",), "LongRoPE also needs short_factor, long_factor; set"),
         ("rope", ("stretch=yran",), "Could not find 'stretch/yran'"),
         (
@@ -201,13 +201,13 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
             (*YARN, "stretch.original_length=9", "extend.unit=8"),
             "both set the original length",
         ),
-        ("rope", ("encoding=alibi",), "leave out encoding=alibi; the checkpoint decides it"),
-        ("rope", ("model.width=64",), "leave out model.width=64; the checkpoint decides it"),
-        ("rope", ("checkpoint=/nowhere",), "checkpoint: '/nowhere' holds no trained run"),
+        ("rope", ("encoding=alibi",), "remove encoding=alibi; the checkpoint sets it"),
+        ("rope", ("model.width=64",), "remove model.width=64; the checkpoint sets it"),
+        ("rope", ("checkpoint=/nowhere",), "checkpoint: '/nowhere' contains no trained run"),
         ("rope", ("checkpoint=null",), "checkpoint=RUN must be set"),
         ("rope", ("checkpoint=3",), "checkpoint=RUN must be set"),
         ("rope", ("steps=-1",), "steps must be at least 0, was: -1"),
-        ("rope", ("data=/nowhere",), "/nowhere/manifest.json: there is none"),
+        ("rope", ("data=/nowhere",), "/nowhere/manifest.json is missing"),
         (
             "learned",
             SHORT,
@@ -238,8 +238,8 @@ def test_data_of_another_tokenizer_is_refused(bipe, tmp_path, capsys):
     assert main(["prepare", "experiment=smoke", f"out={tmp_path}", *other]) == 0
     capsys.readouterr()
     status, told = bipe("rope", *SHORT, f"data={tmp_path / 'data'}")
-    assert status == 2 and "another tokenizer than" in told
-    assert "model=tiny of the experiment is left: the checkpoint decides it" in told
+    assert status == 2 and "a different tokenizer than" in told
+    assert "model=tiny of the experiment is ignored: the checkpoint sets it" in told
     assert "encoding=" not in told
 
 

@@ -209,14 +209,17 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
         (["generate.stop=['']"], "generate.stop must be strings that are not empty"),
         (["generate.stop=x"], "generate.stop must be list[str], was: 'x'"),
         (["generate.temprature=1"], "did you mean 'temperature'?"),
-        (["generate.run=nowhere"], "generate.run: 'nowhere' holds no trained run"),
+        (["generate.run=nowhere"], "generate.run: 'nowhere' contains no trained run"),
         (["generate.checkpoint=3"], "no checkpoint of step 3; there are those of steps 2, 4"),
         (["generate.checkpoint=no.ckpt"], "generate.checkpoint=no.ckpt: there is no such file"),
-        (["generate.data=nowhere"], "generate.data=FOLDER names the data of the model"),
+        (["generate.data=nowhere"], "generate.data=FOLDER to the data of the model"),
         (["generate.source=prose"], "generate.source: 'prose' is not a source"),
         (["generate.segmenter=lien"], "generate.segmenter: there is no 'lien'"),
         (["generate.segmenter='stride:size=3'"], "there is no parameter 'size'"),
-        (["generate.segmenter=mixed"], "set generate.segmenter to one that is followed"),
+        (
+            ["generate.segmenter=mixed"],
+            "set generate.segmenter to one that works during generation",
+        ),
         (["generate.file=nowhere"], "generate.prompt and generate.file are both set"),
     ],
 )
@@ -251,7 +254,7 @@ def test_another_tokenizer_is_refused(write, run, tmp_path):
     assert main(["prepare", *corpus]) == 0
     status, _, err = write(f"generate.data={tmp_path / 'data'}")
     assert status == 2
-    assert "with another tokenizer" in err and "generate.data" in err
+    assert "with a different tokenizer" in err and "generate.data" in err
 
 
 WRITES_SPACES = ("digits_prefix",)  # before every number

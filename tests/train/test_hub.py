@@ -55,8 +55,10 @@ def test_a_model_of_the_hub_is_read_by_its_name(place, cached, folder, tmp_path)
 
 def test_what_cannot_be_fetched_says_why_and_writes_nothing(cached, refused):
     said = refused("hf://me/another", "to=bipe")
-    assert "hf://me/another could not be fetched" in said and "name a folder" in said
-    assert "must name a model of the hub as OWNER/NAME" in refused("hf://tiny", "to=bipe")
+    assert "hf://me/another could not be downloaded" in said and "name a downloaded folder" in said
+    assert "must name a model on the Hugging Face Hub as OWNER/NAME" in refused(
+        "hf://tiny", "to=bipe"
+    )
     for file in cached.glob("*.safetensors"):
         file.rename(cached / "pytorch_model.bin")
     assert "has no weights as *.safetensors" in refused("hf://me/tiny", "to=bipe")

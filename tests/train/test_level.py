@@ -185,17 +185,19 @@ def test_rows_that_continue_have_the_ids_of_their_documents(study, strategy):
 
 def test_data_without_these_levels_are_refused(study, runs, capsys):
     place = [f"data={study / 'paragraphs'}", f"out={study / 'refused'}", "model=tiny"]
-    with pytest.raises(DataError, match=r"reads 2 levels of units, the data hold 1 \(paragraph\)"):
+    with pytest.raises(
+        DataError, match=r"reads 2 levels of units, but the data has 1 \(paragraph\)"
+    ):
         pretrain(*place, *WORDS, "rows.sources=null")
     place[0] = f"data={study / 'both'}"
-    with pytest.raises(DataError, match=r"reads 2 levels.*hold 1 \(paragraph\).*levels=3"):
+    with pytest.raises(DataError, match=r"reads 2 levels.*has 1 \(paragraph\).*levels=3"):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.level=paragraph")
     with pytest.raises(DataError, match=r"rows\.coarser=page must be among sentence, paragraph"):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[page]")
     with pytest.raises(DataError, match=r"rows\.coarser must name levels above .* was: sentence"):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[sentence]")
     with pytest.raises(
-        ConfigError, match=r"rows\.coarser must name 1 levels or be null.*was: \[\]"
+        ConfigError, match=r"rows\.coarser must name 1 levels, .* or be null, was: \[\]"
     ):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[]")
 

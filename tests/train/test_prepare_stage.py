@@ -45,7 +45,7 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert main(["prepare", *corpus, "limit=3"]) == 0
     assert "3 documents" in capsys.readouterr().out
     assert main(["prepare", *corpus, "limit=3"]) == 0
-    assert "is there already" in capsys.readouterr().out
+    assert "is already prepared" in capsys.readouterr().out
     assert main(["prepare", *corpus]) == 2
     told = capsys.readouterr().err
     assert "sources.text.documents.limit was 3, is null" in told
@@ -161,4 +161,4 @@ def test_few_documents_have_a_split_at_the_first_try(tmp_path, capsys, number, c
     assert "is ready" in out and counts in out and why in out and "warning" not in err
     assert f"- split: documents are few, {why}" in (tmp_path / "data" / "README.md").read_text()
     assert main(words) == 0  # the same documents, the same split
-    assert "is there already" in capsys.readouterr().out
+    assert "is already prepared" in capsys.readouterr().out

@@ -37,7 +37,7 @@ def test_a_shell_inside_a_job_is_no_task_of_it():
 
 
 def test_a_job_script_that_forgets_srun_is_refused():
-    with pytest.raises(ConfigError, match="6 tasks, and its script starts one process"):
+    with pytest.raises(ConfigError, match="6 tasks, but its script starts one process"):
         world(SRUN | {"ENVIRONMENT": "BATCH"})
     assert world(SRUN | {"ENVIRONMENT": "BATCH", "SLURM_STEP_ID": "0"}) is not None
 
@@ -46,7 +46,7 @@ def test_a_job_script_that_forgets_srun_is_refused():
     "environ", [SRUN | {"SLURM_NTASKS": "5"}, TORCHRUN | {"LOCAL_WORLD_SIZE": "3"}]
 )
 def test_nodes_must_have_equally_many_processes(environ):
-    with pytest.raises(ConfigError, match="equally many processes on each node"):
+    with pytest.raises(ConfigError, match="the same number of processes on each node"):
         world(environ)
 
 

@@ -50,7 +50,7 @@ def test_a_stopped_run_is_described_in_numbers(run):
     assert (found.loss, found.validation_loss, found.tokens_per_second) == (3.0, 3.75, 30.5)
     assert found.checkpoint == 2  # the other has no manifest
     assert 0 <= found.checkpoint_age < 3600
-    assert found.next == "bipe pretrain 'out=a b' goes on from step 2"
+    assert found.next == "bipe pretrain 'out=a b' resumes from step 2"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_claim_alone_has_begun_nothing(tmp_path):
     found = state_of(tmp_path / "run")
     assert (found.state, found.next) == (
         "claimed, not begun",
-        "the same command goes on from step 0",
+        "the same command resumes from step 0",
     )
 
 
@@ -120,7 +120,7 @@ def test_prepared_data_tells_its_parts(data, tmp_path):
     (part / "parts" / "web" / "00000" / "part.json").write_text("{}")
     (stopped,) = find_states(tmp_path)
     assert (stopped.state, stopped.step, stopped.steps) == ("stopped", 1, 3)
-    assert stopped.next == "bipe prepare goes on with 1 of 3 parts done"
+    assert stopped.next == "bipe prepare continues with 1 of 3 parts done"
     (part / "parts" / "web" / "00001.fault").write_text("DataError: row 3")
     assert state_of(tmp_path / "data").state == "failed: DataError: row 3"
     with locked(part / "lock", what="data"):
@@ -157,7 +157,7 @@ def test_the_table_and_its_limits(run, tmp_path, capsys, monkeypatch):
         assert told in out
     (tmp_path / "empty").mkdir()
     assert main(["status", "empty"]) == 0
-    assert capsys.readouterr().out == "no run and no prepared data in empty\n"
+    assert capsys.readouterr().out == "no runs or prepared data in empty\n"
     assert main(["status"]) == 2
     assert "runs: there is no such folder" in capsys.readouterr().err
 

@@ -155,7 +155,7 @@ def test_a_model_from_elsewhere_is_retrofitted_with_data_and_a_step(
     capsys.readouterr()
     words = (f"checkpoint={run}", "name=taught", "steps=2")
     status, told = retrofit(*words)
-    assert status == 2 and "does not say what it was trained on; set data=FOLDER" in told
+    assert status == 2 and "does not name its training data; set data=FOLDER" in told
     status, told = retrofit(*words, f"data={data}")
     assert status == 2 and "set stretch.step, the tokens per segment" in told
     words = (*words, f"data={data}", "stretch.step=9.0")

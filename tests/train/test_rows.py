@@ -130,14 +130,14 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
         ("rows.epochs=2", "rows.epochs cannot be set; set epochs instead"),
         (
             "rows.curriculum=[{length: 7, steps: 1}]",
-            "must divide row_length (64) and be below it, was: 7",
+            "must divide row_length (64) and be below it, since rows are",
         ),
         ("rows.curriculum=[{length: 8, steps: 6}]", "takes 6 steps before rows have row_length"),
         ("rows.curriculum=[{length: 8.5, steps: 6}]", "rows.curriculum must be "),
         ("rows.budget=time", "rows.budget must be one of tokens, rows, was: time"),
         ("rows.if_repeated=ask", "rows.if_repeated must be one of warn, refuse"),
         ("rows.on_batch_change=ask", "must be one of refuse, convert"),
-        ("rows.temperature=0", "make rows.sources a list, or null"),
+        ("rows.temperature=0", "rows.sources must be a list or null"),
         ("data=[]", "data must name at least one folder"),
     ],
 )

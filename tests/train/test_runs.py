@@ -31,7 +31,9 @@ def test_a_free_folder_is_claimed_by_its_configuration(tmp_path):
 
 def test_another_run_is_refused_and_left_alone(tmp_path):
     folder = trained(tmp_path / "run")
-    with pytest.raises(RunError, match=r"run holds a run already: if_exists=auto .*overwrite"):
+    with pytest.raises(
+        RunError, match=r"run already contains a run: set if_exists=auto .*overwrite"
+    ):
         claim(folder, if_exists="refuse", config=CONFIG)
     assert (folder / runs.MODEL).exists()
 
@@ -97,7 +99,7 @@ def test_what_is_not_ours_stays(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("seed: [", "is not YAML"), ("- 1\n", "holds no configuration"), ("", "no configuration")],
+    [("seed: [", "is not YAML"), ("- 1\n", "contains no configuration"), ("", "no configuration")],
 )
 def test_a_spoiled_configuration_is_named(tmp_path, text, told):
     (tmp_path / runs.CONFIG).write_text(text)
@@ -161,7 +163,7 @@ def test_runs_are_found_by_path_folder_and_pattern(tmp_path):
 def test_a_place_without_runs_is_named(tmp_path, place):
     (tmp_path / "empty").mkdir()
     claim(tmp_path / "unfinished", if_exists="refuse", config=CONFIG)
-    with pytest.raises(RunError, match=r"evaluate.runs: .* holds no trained run"):
+    with pytest.raises(RunError, match=r"evaluate.runs: .* contains no trained run"):
         find_runs(str(tmp_path / place), key="evaluate.runs")
 
 

@@ -161,7 +161,7 @@ def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
     assert not re.search(r"(src|href)=", made) and "<hr" in made
     assert made.count("<div class=t") == made.count("<div class=t tabindex=0>") == 2
     assert made.index("<main>") < made.index("<h1>") and made.endswith("</main></body></html>\n")
-    said = "segment 1, paragraph 0: 5 characters, 1 word; starts sentence behind &#x27;.&#x27;"
+    said = "segment 1, paragraph 0: 5 characters, 1 word; starts sentence after &#x27;.&#x27;"
     assert f'<i title="{said}">Then.</i>' in made
     assert "1 document\n" in capfd.readouterr().err
     assert "&lt;/title&gt;" in page([cut_of("")], title="</title>")
@@ -189,7 +189,7 @@ def test_two_segmenters_stand_side_by_side(file, tmp_path, capfd):
     words = ["segment", str(file), "--beside", "lines"]
     assert main([*words, "--html", str(page)]) == 0
     made = page.read_text(encoding="utf-8")
-    assert made.count("<pre>") == 2 and "1 cut by both, 1 by prose, by default alone, " in made
+    assert made.count("<pre>") == 2 and "1 cut by both; 1 only by prose, by default; " in made
     assert re.findall(r'<i class="(\w+)"[^>]*>([^<]*)', made) == [("x", "He left!\n\n")]
     assert main(words) == 2
     assert "--beside lines: needs --html OUT" in capfd.readouterr().err

@@ -43,7 +43,7 @@ def test_rows_are_documents_with_their_fields(tmp_path, capsys, monkeypatch):
     assert main(["segment", "a.csv"]) == 0 and "csv, by name" in capsys.readouterr().err
     assert main(["segment", "a.jsonl", "--text-key", "txt"]) == 2
     told = capsys.readouterr().err
-    assert "--text-key txt is not there; there is: text, path, said" in told
+    assert "--text-key txt is not a field; there are: text, path, said" in told
 
 
 def test_a_segmenter_of_ones_own_is_found_in_the_working_directory(file, monkeypatch, capsys):

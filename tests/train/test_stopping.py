@@ -146,7 +146,7 @@ def test_prepare_keeps_the_parts_that_are_done(workers, at, tmp_path, capsys, mo
     told = capsys.readouterr().err.splitlines()[-1]
     undo()
     work = list((tmp_path / "data/.part/parts/text").glob("0000?"))
-    done = f"{len(work)} of 4 parts are done and kept; run the same command again to go on"
+    done = f"{len(work)} of 4 parts are done and kept; run the same command again to resume"
     assert told == f"bipe: stopped by SIGTERM: {done}"
     assert len(work) == 2 or workers == 2
     assert main([*words, f"data={tmp_path / 'data'}"]) == 0
@@ -216,7 +216,7 @@ def test_a_step_that_does_not_end_is_told_once_with_its_stack(bipe, monkeypatch,
         monkeypatch.setattr("train.fit.parallel.together._STDERR", stacks)
         status, _, err = bipe("pretrain", *TASK, "stall_after=1")
     assert status == 0
-    assert err.count("has ended for 1 s after step 2 on rank 0") == 1
+    assert err.count("has finished for 1 s after step 2 on rank 0") == 1
     assert "in slow_step" in (tmp_path / "stacks").read_text()
 
 

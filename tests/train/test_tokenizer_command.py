@@ -64,12 +64,15 @@ def test_a_command_without_an_action_says_what_to_do(train):
 @pytest.mark.parametrize(
     ("word", "told"),
     [
-        ("tokenizer@corpus.tokenizer=load", "corpus.tokenizer must be trained, was: LoadTokenizer"),
+        (
+            "tokenizer@corpus.tokenizer=load",
+            "corpus.tokenizer must be one to train, was: LoadTokenizer",
+        ),
         ("corpus.tokenizer.split=o200k", "must be one of gpt2, cl100k, was: 'o200k'"),
         ("corpus.tokenizer.vocab_size=256", "vocab_size must be above 256"),
-        ("corpus.tokenizer.special_tokens=[a,a]", "special_tokens must differ"),
+        ("corpus.tokenizer.special_tokens=[a,a]", "special_tokens must not be empty, and differ"),
         ("corpus.sources.text.documents.path=no", "no"),
-        ("out=tokenizer_config.json", "take another name"),
+        ("out=tokenizer_config.json", "choose another name"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(train, tmp_path, word, told):

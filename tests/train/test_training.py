@@ -85,7 +85,7 @@ def test_an_evaluation_has_its_numbers_and_their_protocol(study, name):
     ]
     assert all(100 < row.value < 300 for row in perplexities)
     assert len({row.value for row in measured(study, name, "tokens_scored")}) == 1
-    assert "scored are all tokens but those at multiples of 64" in perplexities[0].note
+    assert "all tokens are scored except those at multiples of 64" in perplexities[0].note
     assert {row.value for row in measured(study, name, "chance")} == {0.25}
     assert {row.task for row in measured(study, name, "accuracy")} == {"passkey"}
     environment = json.loads((study / name / ENVIRONMENT).read_text())
@@ -159,7 +159,7 @@ def test_a_run_names_the_corpora_that_were_read_and_no_other(study, capsys):
     assert read_config(run)["corpus"] is None
     assert read_run(run).notes["documents"]["proofs"]["reader"] == "ArithmeticChains"
     assert main(["prepare", "--config-file", str(run / "config.yaml")]) == 2
-    assert "corpus is null, as in the configuration of a run" in capsys.readouterr().err
+    assert "corpus is null, since this is the configuration of a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("packing", ["concat", "best_fit", "long_first"])

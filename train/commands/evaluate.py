@@ -105,7 +105,7 @@ def _jobs(
     """Yield the measurements of a run, then those of its variants."""
     if run.model["vocab_size"] < vocab_size:
         raise DataError(
-            f"data={config.data} has a vocabulary of {vocab_size}, {run.folder} one of "
+            f"data={config.data} has a vocabulary of {vocab_size}, but {run.folder} one of "
             f"{run.model['vocab_size']}: it was trained on other data"
         )
     row_length = run.row_length or config.row_length
@@ -167,7 +167,7 @@ def _measurements(
     for name, description in options.measurements.items():
         own = f"evaluate.measurements.{name}"
         if name in ("perplexity", "long_ppl", "arithmetic", *NAMES):
-            raise ConfigError(f"{own}: bipe has a measurement of this name; choose another")
+            raise ConfigError(f"{own}: bipe already has a measurement of this name; choose another")
         yield name, build(description, Measurement, allowed=config.allowed, path=own)
 
 
@@ -179,10 +179,12 @@ def _evaluator(config: Config, sets: DataSets) -> Evaluator | None:
         return None
     found = runs.find_runs(place, key=key)
     if len(found) > 1:
-        raise ConfigError(f"{key} must name one run, was: {place} with {len(found)}")
+        raise ConfigError(f"{key} must name one run, was: {place} with {len(found)} runs")
     folder, run = found[0], read_run(found[0])
     if run.model["vocab_size"] < sets.vocab_size or run.notes.get("tokenizer") != sets.tokenizer:
-        raise ConfigError(f"{key}: {folder} was trained with another tokenizer than {config.data}")
+        raise ConfigError(
+            f"{key}: {folder} was trained with a different tokenizer than {config.data}"
+        )
 
     @cache
     def load() -> Decoder:
@@ -206,7 +208,7 @@ def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:
     except ValueError as fault:
         raise ConfigError(
             f"evaluate.probing.source={source}: {fault}; name a source whose segmenter can be "
-            "built, or ask for no probe: evaluate.probes=[]"
+            "built, or set evaluate.probes=[]"
         ) from None
     beginning = tokenizer.decode(data.tokens[: min(_LOOKED_AT, len(data.tokens))])
     name = Path(next(iter(data.document_ids()), "")).name or None

@@ -10,8 +10,8 @@ from train.errors import ConfigError, DataError
 
 USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...] [level=...]
 
-Write prepared data for other programs, every split by itself, checked before.
-  DIR          what bipe prepare wrote
+Write prepared data for other programs: one set of files per split, verified first.
+  DIR          prepared data
   format       megatron: .bin and .idx of Megatron-LM's IndexedDataset
                parquet: id, bytes, input_ids and segment_lengths, a row per document
   out          a new or empty folder

@@ -51,8 +51,8 @@ def completed(config: DictConfig) -> DictConfig:
     known = options.get("sha256") if isinstance(options, DictConfig) else None
     if known not in (None, base.sha256):
         raise ConfigError(
-            f"extend.sha256 is {known}, that of {checkpoint} is {base.sha256}: it holds other "
-            "weights. Name the checkpoint that is meant, or set extend.sha256=null"
+            f"extend.sha256 is {known}, but that of {checkpoint} is {base.sha256}: its weights "
+            "differ. Name the checkpoint with this sha256, or set extend.sha256=null"
         )
     _report_overruled_choices()
     sizes = dataclasses.asdict(base.decoder)
@@ -60,7 +60,7 @@ def completed(config: DictConfig) -> DictConfig:
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
     config = config.copy()
     if config.get("data") is None and base.data is None and config.get("steps") != 0:
-        raise ConfigError(f"{checkpoint} does not say what it was trained on; set data=FOLDER")
+        raise ConfigError(f"{checkpoint} does not name its training data; set data=FOLDER")
     filled = {
         "model": {TARGET: target, "_partial_": True} | sizes,
         "encoding": encoding,
@@ -87,7 +87,7 @@ def _report_overruled_choices() -> None:
     chosen = HydraConfig.get().runtime.choices
     for group, default in (("model", "small"), ("encoding", "bipe_rope")):
         if chosen.get(group) not in (None, default):
-            _say(f"{group}={chosen[group]} of the experiment is left: the checkpoint decides it")
+            _say(f"{group}={chosen[group]} of the experiment is ignored: the checkpoint sets it")
 
 
 def retrofit(config: Config, *, stored: Mapping[str, Any]) -> Path:
@@ -120,16 +120,16 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
     description, unit = config.stretch, config.extend.unit
     if not description:
         if unit is not None:
-            raise ConfigError("extend.unit is of a stretch, and there is none; set stretch=NAME")
+            raise ConfigError("extend.unit needs a stretch; set stretch=NAME")
         return None
     if TARGET not in description:
-        raise ConfigError(f"stretch.{next(iter(description))} is of no strategy; set stretch=NAME")
+        raise ConfigError(f"stretch.{next(iter(description))} needs a stretch; set stretch=NAME")
     kind = find(description[TARGET], STRATEGY, allowed=config.allowed)
     if unit is not None and issubclass(kind, Retrofit):
-        raise ConfigError("extend.unit is of a stretch, not of a retrofit; leave it out")
+        raise ConfigError("extend.unit is for a stretch, not a retrofit; remove it")
     if unit is not None and description.get("original_length") is not None:
         raise ConfigError(
-            "extend.unit and stretch.original_length both set the original length; leave one out"
+            "extend.unit and stretch.original_length both set the original length; remove one"
         )
     try:
         with as_config_error(f"{base.home}: "):
@@ -145,7 +145,7 @@ def folder_of(config: Config, base: BaseRun, name: str) -> Path:
     """Return the folder of a run; ConfigError if it is that of the base run."""
     folder = Path(config.out) / name
     if folder.resolve() == base.home.resolve():
-        raise ConfigError(f"{folder} is the checkpoint itself: name=... uses another folder")
+        raise ConfigError(f"{folder} is the checkpoint itself; set name= to use another folder")
     return folder
 
 

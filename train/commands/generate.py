@@ -88,7 +88,7 @@ def _shown(
 ) -> list[Written]:
     ((ids, _),) = tokenizer.encode_documents([prompt])
     if not len(ids):
-        raise ConfigError("the prompt has no tokens: the tokenizer drops all of its characters")
+        raise ConfigError("the prompt has no tokens: the tokenizer drops all its characters")
     pieces, begin = tokenizer.pieces(), time.monotonic()
     stream = Stream(rows=options.samples, pieces=pieces, stops=options.stop, show=Screen(prompt))
     try:
@@ -178,7 +178,7 @@ def read_prompt(options: Generate) -> str:
     The last line end of a file or of the standard input ends the prompt and is no part of it.
     """
     if options.prompt is not None and options.file is not None:
-        raise ConfigError("generate.prompt and generate.file are both set; leave one out")
+        raise ConfigError("generate.prompt and generate.file are both set; remove one")
     key = "generate.prompt"
     if options.prompt is not None:
         data = options.prompt.encode("utf-8", "surrogateescape")
@@ -190,7 +190,7 @@ def read_prompt(options: Generate) -> str:
     else:
         key = "the prompt on the standard input"
         if sys.stdin.isatty():
-            print("bipe: type the prompt, end it by Ctrl-D", file=sys.stderr)
+            print("bipe: type the prompt, then press Ctrl-D", file=sys.stderr)
         data = sys.stdin.buffer.read()
     try:
         text = data.decode()
@@ -199,7 +199,7 @@ def read_prompt(options: Generate) -> str:
     if options.prompt is None:
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:
-        raise ConfigError(f"{key} is empty: a model goes on from at least one character")
+        raise ConfigError(f"{key} is empty: a prompt needs at least one character")
     return text
 
 
@@ -237,7 +237,7 @@ def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> BaseRun:
     stored = runs.read_config(home)
     config = Config.from_config({**stored, "allowed_targets": [*allowed]})
     if damage := fault_of(path):
-        raise RunError(f"generate.checkpoint={path}: cannot be used: {damage}")
+        raise RunError(f"generate.checkpoint={path}: damaged: {damage}")
     try:
         weights = weights_of(path)
         decoder = decoder_of(config, vocab_size=len(weights["tokens.weight"]))
@@ -264,12 +264,12 @@ def _data_of(trained: BaseRun, options: Generate) -> DataSets:
     data = trained.data if options.data is None else options.data
     if data is None:
         raise ConfigError(
-            f"{trained.home} does not say which data it was trained on; set generate.data=FOLDER"
+            f"{trained.home} does not name its training data; set generate.data=FOLDER"
         )
     try:
         return DataSets(data, **read_by(trained.notes))
     except ValueError as fault:
-        raise ConfigError(f"{fault}. generate.data=FOLDER names the data of the model") from None
+        raise ConfigError(f"{fault}. Set generate.data=FOLDER to the data of the model") from None
 
 
 class Screen:

@@ -34,7 +34,7 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
     sources = {name: each["splits"] for name, each in prepared.manifest["sources"].items()}
     lacks = {name: cure for name in sources if (cure := _lacking(corpus, name, sources[name]))}
     state = "written, and lacks documents" if lacks else "ready"
-    print(f"{prepared.folder} is {'there already' if prepared.kept else state}:")
+    print(f"{prepared.folder} is {'already prepared' if prepared.kept else state}:")
     for name, splits in sources.items():
         tokens, segments = (
             sum(split[key] for split in splits.values()) for key in ("tokens", "segments")

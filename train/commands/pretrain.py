@@ -33,7 +33,7 @@ def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
     """Train and return the run's folder. stored: the configuration to keep there."""
     for key in ("checkpoint", "stretch"):
         if getattr(config, key) is not None:
-            raise ConfigError(f"{key} is for a trained model to go on from: bipe extend")
+            raise ConfigError(f"{key} is for training a trained model further: use bipe extend")
     folder = Path(config.out) / (config.name or default_name(config))
     rows = rows_of(config)
     refuse_long_rows(rows)
@@ -167,7 +167,7 @@ def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
     own = sizes.setdefault("vocab_size", vocab_size)
     if own < vocab_size:
         raise ConfigError(
-            f"model.vocab_size must be at least that of the data, {vocab_size}, was: {own}"
+            f"model.vocab_size must be at least that of the data ({vocab_size}), was: {own}"
         )
     built = config.build("encoding")  # so that an error names its key
     with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine

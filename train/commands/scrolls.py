@@ -81,7 +81,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     """Fine-tune, decode, score, and return the run's folder. stored: the configuration to keep."""
     task = _task(config)
     if config.rows.prompt_level != OUTPUT_LEVEL:
-        raise ConfigError("rows must be rows of examples for bipe scrolls; set rows=examples")
+        raise ConfigError("bipe scrolls needs rows=examples")
     _decoding(config, task)  # checked before hours of training
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
@@ -90,7 +90,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     if base.model.levels > 1:
         raise ConfigError(
             f"checkpoint={config.checkpoint}: its encoding reads {base.model.levels} levels of "
-            "units, and bipe scrolls cuts examples into one: take a model of a bilevel or flat one"
+            "units, and bipe scrolls has one: use a model with a bilevel or flat encoding"
         )
     encoder = _encoder(config, task, base, sets)
     whole = _examples_of_split(config, task)
@@ -149,7 +149,7 @@ def _examples_of_split(config: Config, task: Task) -> Sequence[Example]:
         raise ConfigError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
     found = task.examples(split)
     if not found:
-        raise DataError(f"task {task.name}: its split {split} has no example")
+        raise DataError(f"task {task.name}: split {split} has no examples")
     return found
 
 
@@ -162,8 +162,9 @@ def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
             output_marker(segmenter, tokenizer=encoder.tokenizer, pieces=pieces)
         except ValueError as fault:
             raise ConfigError(
-                f"scrolls.segmenter: {fault}; example {example.id} is cut by it. Set "
-                "scrolls.segmenter to one that is followed (newline, sentences, lines ...)"
+                f"scrolls.segmenter: {fault}; it cannot segment example {example.id}. Set "
+                "scrolls.segmenter to one that works during generation (newline, sentences, lines "
+                "...)"
             ) from None
 
 
@@ -323,7 +324,7 @@ def _parsed(words: list[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not value:
-            raise DataError(f"{word}: must be KEY=VALUE, one of {', '.join(_KEYS)}")
+            raise DataError(f"{word}: must be KEY=VALUE with a key of {', '.join(_KEYS)}")
         if key not in _KEYS:
             raise DataError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
         given[key] = value
@@ -358,7 +359,7 @@ def _submit(given: dict[str, str]) -> int:
     model = given.get("model") or (models[0] if len(models) == 1 else None)
     if model not in models:
         told = ", ".join(models) or f"no run with split={split}, seed={seed}"
-        raise DataError(f"model must be one of those in {out}, was: {model}; there is: {told}")
+        raise DataError(f"model must be one of those in {out}, was: {model}; there are: {told}")
     predictions = {}
     for task in TASKS:
         for path in sorted(out.glob(f"*/{runs.SCROLLS}/{split}/{task}.json")):

@@ -167,11 +167,11 @@ class _Run:
             options.segmenter, options.kind, options.language, options.levels, options.longest
         )
         if options.beside and not options.html:
-            raise UserError(f"--beside {options.beside}: needs --html OUT, to draw both")
+            raise UserError(f"--beside {options.beside}: needs --html OUT")
         self.beside = options.beside and dataclasses.replace(self.choice, segmenter=options.beside)
         self.tokenize = _tokens(options.tokenizer) if options.tokenizer else None
         if self.choice.bound_in_tokens and not self.tokenize:
-            raise UserError(f"--longest {options.longest}: needs --tokenizer PATH, to count them")
+            raise UserError(f"--longest {options.longest}: needs --tokenizer PATH, to count tokens")
         self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
         self.rows: list[_Row] = []

@@ -93,7 +93,7 @@ def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
     try:
         return LoadTokenizer(path=sets.folder).build().pieces()
     except DataError as fault:
-        print(f"{sets.folder}: separators are left out: {fault}", file=sys.stderr)
+        print(f"{sets.folder}: separators are not shown: {fault}", file=sys.stderr)
         return None
 
 

@@ -35,7 +35,7 @@ def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
     trainer = corpus.tokenizer
     if not isinstance(trainer, TrainBPE):
         raise DataError(
-            f"corpus.tokenizer must be trained, was: {type(trainer).__name__}; set "
+            f"corpus.tokenizer must be one to train, was: {type(trainer).__name__}; set "
             "tokenizer@corpus.tokenizer=train"
         )
     file = _target(Path(config.out), if_exists=config.if_exists)
@@ -55,7 +55,9 @@ def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
 def _target(out: Path, *, if_exists: str) -> Path:
     file = out if out.suffix == ".json" else out / "tokenizer.json"
     if file.name == CONFIG:
-        raise DataError(f"out={out}: {CONFIG} is written beside the tokenizer; take another name")
+        raise DataError(
+            f"out={out}: {CONFIG} is written next to the tokenizer; choose another name"
+        )
     for path in (file, file.with_name(CONFIG)):
         if path.exists() and if_exists != "overwrite":
             cure = "Choose another folder, or set if_exists=overwrite"

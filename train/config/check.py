@@ -68,4 +68,4 @@ def check(
     if len(faults) == 1:
         raise ConfigError(faults[0])
     if faults:
-        raise ConfigError(f"{len(faults)} faults:\n" + "\n".join(f"  {f}" for f in faults))
+        raise ConfigError(f"{len(faults)} errors:\n" + "\n".join(f"  {f}" for f in faults))

@@ -127,8 +127,8 @@ class Config:
             return wanted
         if len(named) < wanted:
             raise ConfigError(
-                f"rows.coarser must name {wanted} levels or be null, since the encoding reads as "
-                f"many above the segments, was: {named}"
+                f"rows.coarser must name {wanted} levels, the number that the encoding reads above "
+                f"segments, or be null, was: {named}"
             )
         return named[:wanted]
 

@@ -151,8 +151,8 @@ class Sweep:
         for name in self.methods:
             if name not in known:
                 raise ConfigError(
-                    f"evaluate.sweep.methods: there is no method {name!r} among {', '.join(known)};"
-                    f" describe it: +stretch@evaluate.sweep.stretch.{name}=..."
+                    f"evaluate.sweep.methods: {name!r} is not one of {', '.join(known)};"
+                    f" define it: +stretch@evaluate.sweep.stretch.{name}=..."
                 )
 
 

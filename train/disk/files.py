@@ -204,7 +204,7 @@ def read_yaml(path: Path) -> Any:
             value = todo.pop()
             count += 1
             if count > _MOST_VALUES:
-                raise ValueError(f"it must hold at most {_MOST_VALUES} values, aliases included")
+                raise ValueError(f"it must have at most {_MOST_VALUES} values, including aliases")
             if isinstance(value, dict | list):
                 todo += value.values() if isinstance(value, dict) else value
     except yaml.YAMLError as error:
@@ -285,7 +285,7 @@ def writing(path: Path, *, only_full: bool = False) -> Iterator[None]:
             rule, cure = "no room is left to write it", "Free space"
         raise DataError(
             f"{path}: {rule} ({fault.strerror or fault}). {cure}, or set data= or out= to a "
-            "folder on another disk, then run again; what was half-written has been removed"
+            "folder on another disk, then run again; unfinished files have been removed"
         ) from fault
 
 

@@ -119,7 +119,7 @@ def _patience(path: Path, what: str) -> float:
         return _AT_ONCE
     if not found.here:
         print(
-            f"{what} is in use by {found}: waiting up to {LEASE:.0f} s to see if that is alive",
+            f"{what} is in use by {found}: waiting up to {LEASE:.0f} s to see if it is alive",
             file=sys.stderr,
             flush=True,
         )

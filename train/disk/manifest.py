@@ -46,7 +46,7 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     if not path.exists():
         inside = [found.parent for found in sorted(path.parent.glob(f"*/{path.name}"))]
         cure = f"name {' or '.join(map(str, inside[:3]))}" if inside else "prepare it first"
-        raise DataError(f"{path}: there is none: {path.parent} holds no {what}; {cure}")
+        raise DataError(f"{path} is missing: {path.parent} contains no {what}; {cure}")
     try:
         text, manifest = read_object(path)
         found = (manifest["format"], manifest["version"])
@@ -57,8 +57,8 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     if found[1] != version:
         age = "a newer" if found[1] > version else "an older"
         raise DataError(
-            f"{path}: made by {age} bipe: version {found[1]}, this reads {version}. Install that "
-            "bipe, or prepare again with this one into another folder"
+            f"{path}: made by {age} version of bipe: format {found[1]}, this reads {version}. "
+            "Install that version, or prepare again into another folder"
         )
     if not is_sealed(text, manifest):
         raise DataError(

@@ -42,11 +42,11 @@ from train.tasks.arithmetic.problems import (
 
 TASK = "arithmetic"
 _PROTOCOL = (
-    "Up to {problems} problems modulo {modulus} of each number of operators, no two alike, from "
-    "the {split} split, which shares no expression with training (operators {trained}, {order} "
-    "reductions). Answers: greedy decoding behind the first '=', exact match, Wilson intervals of "
-    "95%. Steps: reductions carried out rightly before the first fault. Tokens: teacher-forced, "
-    "behind the first '='."
+    "Up to {problems} distinct problems modulo {modulus} per number of operators, from the {split} "
+    "split, which shares no expression with training (operators {trained}, {order} reductions). "
+    "Answers: greedy decoding after the first '=', exact match, 95% Wilson intervals. Steps: "
+    "correct reductions before the first error. Tokens: teacher-forced accuracy after the first "
+    "'='."
 )
 
 
@@ -66,7 +66,7 @@ def task_of(requested: Mapping[str, Any], *, name: str, segmenter: Segmenter) ->
     documents = requested["documents"]
     if documents.get("reader") != ArithmeticProblems.__name__:
         raise DataError(
-            f"evaluate.arithmetic.source: {name} was read by {documents.get('reader')}, not by "
+            f"evaluate.arithmetic.source: {name} was read by {documents.get('reader')}, not "
             f"{ArithmeticProblems.__name__}; prepare corpus=arithmetic, or set "
             "evaluate.arithmetic=null"
         )

@@ -43,7 +43,9 @@ def interval(values: Sequence[float], *, share: bool = False) -> Interval | None
 def wilson(right: int, total: int) -> Interval:
     """Return Wilson's (1927) interval of a share, sound for few trials; ValueError for none."""
     if not 0 <= right <= total or not total:
-        raise ValueError(f"right must be from 0 to total, at least 1, were: {right} of {total}")
+        raise ValueError(
+            f"right must be from 0 to total, and total at least 1, were: {right} of {total}"
+        )
     share, weight = right / total, _Z * _Z / total
     centre = (share + weight / 2) / (1 + weight)
     half = math.sqrt(weight * share * (1 - share) + weight * weight / 4) / (1 + weight)

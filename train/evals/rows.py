@@ -2,9 +2,9 @@
 
     RUN/evaluation.jsonl    one row per line, appended as soon as it is known
 
-A cell is the rows that are measured at once (one length of one source, one task); its key is a
-digest of all that the result depends on. A cell that a killed process left half-written counts as
-not measured. Of two cells with one name, the later one counts.
+A cell is a group of rows measured together (one length of one source, one task); its key is a
+digest of everything that determines the result. A partly written cell counts as not measured. Of
+two cells with one name, the later one counts.
 """
 
 import hashlib
@@ -120,7 +120,7 @@ class Journal:
         self._cells[key] = cell
 
     def renew(self, key: str) -> None:
-        """Make a cell count again that a later cell of its name has replaced."""
+        """Restore a cell that a later cell of its name has replaced."""
         if self._cells[key] not in self._counting():
             cell = self._cells[key]
             self.append(key, cell.rows, name=cell.name, weights=cell.weights)
@@ -172,7 +172,7 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
             int(held[_PLACE]), int(held[_OF]), held[_CELL]
         except (AttributeError, ValueError, KeyError, TypeError) as fault:
             raise DataError(
-                f"{path}: line {number} is not a row of a measurement ({fault}). Remove the line "
+                f"{path}: line {number} is not a measurement ({fault}). Remove the line "
                 "or the file, and run bipe evaluate again"
             ) from None
         yield held, row

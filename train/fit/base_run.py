@@ -66,13 +66,13 @@ class BaseRun:
                 f"corpus.tokenizer.path={self.data or 'FOLDER'}"
             )
             raise DataError(
-                f"data: {sets.folder} was made with another tokenizer than {self.home} was trained "
-                f"with ({how}): its ids mean different things. {cure}"
+                f"data: {sets.folder} was made with a different tokenizer than {self.home} was "
+                f"trained with ({how}). {cure}"
             )
         if sets.vocab_size > self.decoder.vocab_size:
             raise DataError(
-                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, {self.home} one of "
-                f"{self.decoder.vocab_size}: it was trained on other data"
+                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, but {self.home} one "
+                f"of {self.decoder.vocab_size}: it was trained on other data"
             )
 
 

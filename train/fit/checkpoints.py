@@ -222,7 +222,7 @@ class SaveBest(lightning.Callback):
             return None
         if fault := fault_of(self.path):
             raise RunError(
-                f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or take "
+                f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or use "
                 "the last weights (scrolls.select=last)"
             )
         return weights_of(self.path)
@@ -244,8 +244,8 @@ def _read(path: Path, map_location: Any) -> dict[str, Any]:
     except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
         why = str(fault).partition("\n")[0]
         raise RunError(
-            f"{path}: is not a checkpoint of tensors and plain data ({why}); remove it, and "
-            "the one before is used"
+            f"{path}: is not a checkpoint of tensors and plain data ({why}); remove it to "
+            "use the previous one"
         ) from fault
     return found
 

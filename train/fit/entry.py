@@ -56,8 +56,8 @@ def find_entry(
     if (notes := _finished(folder)) is not None:
         if data is not None and notes.get("data") != data:
             raise RunError(
-                f"{folder} was trained on other data: set data= to that, name=... takes another "
-                "folder, if_exists=overwrite starts again"
+                f"{folder} was trained on other data: set data= to that data, name= to use another "
+                "folder, or if_exists=overwrite to start again"
             )
         return Entry(finished=True)
     remove_unfinished(folder / runs.CHECKPOINTS)
@@ -66,7 +66,7 @@ def find_entry(
     if newest is None and (folder / runs.MODEL).exists():
         raise RunError(
             f"{folder / runs.MODEL} is damaged, and there is no complete checkpoint to restore "
-            "it from: if_exists=overwrite trains it again, name=... leaves it there"
+            "it from: set if_exists=overwrite to train it again, or name= to keep it"
         )
     return Entry(checkpoint=newest)
 
@@ -177,5 +177,5 @@ def _finished(folder: Path) -> Mapping[str, Any] | None:
         notes: Mapping[str, Any] = read_config(folder / runs.MODEL)["notes"]
         return notes
     except CheckpointError as fault:
-        print(f"{fault}; it is written again", file=sys.stderr, flush=True)
+        print(f"{fault}; writing it again", file=sys.stderr, flush=True)
         return None

@@ -124,8 +124,8 @@ def write_model(
             save_model(model, path, state=state, notes=notes, beside=beside)
     except SafetensorError as error:
         raise RunError(
-            f"{path} cannot be written ({error}); the checkpoints are whole: free space, then run "
-            "the same command again"
+            f"{path} cannot be written ({error}); the checkpoints are complete: free space, then "
+            "run the same command again"
         ) from error
 
 
@@ -163,7 +163,7 @@ def card(
     try:
         return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(facts)
     except (LookupError, TypeError, ValueError, ArithmeticError, UndefinedError) as error:
-        raise RunError(f"the notes of {name} are not those of a training: {error}") from error
+        raise RunError(f"the notes of {name} are not from training: {error}") from error
 
 
 def _cell(value: Any) -> str:

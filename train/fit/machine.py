@@ -118,14 +118,14 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
             if value not in (own, *default):
                 raise ConfigError(
                     f"trainer.{key} must be {own}, since {world.by} started {world.size} processes "
-                    f"on {world.nodes} nodes, was: {value}; leave it out"
+                    f"on {world.nodes} nodes, was: {value}; remove it"
                 )
         return {**trainer, "devices": world.local, "num_nodes": world.nodes}
     forced = trainer.get("accelerator") == "cpu"
     if devices in (-1, "-1") and (forced or not torch.accelerator.is_available()):
         raise ConfigError(
-            "trainer.devices must be a number of processes on a CPU, was: -1 (all GPUs, and there "
-            "is none); set trainer.devices=2, or trainer=cpu for one"
+            "trainer.devices must be a number of processes on a CPU, was: -1 (all GPUs, but there "
+            "are none); set trainer.devices=2, or trainer=cpu for one"
         )
     return dict(trainer)
 

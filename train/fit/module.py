@@ -69,7 +69,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """What is trained of a model that was trained before, and how fast.
+    """Which parameters of a trained model are trained further, and how fast.
 
     new: names of parameters that the checkpoint lacks. new_lr: factor on their learning rate.
     lora: the keys of `add_lora`, beside which new parameters are trained whole; None: all weights.
@@ -87,10 +87,9 @@ class TrainingDiverged(RunError):
 class LMModule(lightning.LightningModule):
     """Trains a `Decoder` to predict the next token.
 
-    weights: to start from; None: fresh ones. teacher: a model whose predictions are learned too,
-    and the weight of the divergence from them. adaptation: what of the model is trained. sharded:
-    leave the model without memory until the devices are known; each then fills its own part
-    (`Sharded`).
+    weights: initial weights; None: random ones. teacher: a model to distil from, and the weight of
+    the divergence. adaptation: which parameters are trained. sharded: allocate the model only when
+    the devices are known; each then fills its own part (`Sharded`).
     """
 
     def __init__(
@@ -343,7 +342,7 @@ class SkippedSteps:
         self._counts = torch.stack((counts[0] + found, row, torch.maximum(counts[2], row)))
 
     def check(self, step: int, *, last: bool) -> None:
-        """Raise TrainingDiverged after `patience` skipped steps in a row; not every step looks."""
+        """Raise TrainingDiverged after `patience` skipped steps in a row, checked at intervals."""
         if self._counts.device.type != "cpu" and step % _LOOK_EVERY and not last:
             return
         longest = int(self._counts[2])

@@ -61,8 +61,8 @@ def muon(
 ) -> torch.optim.Optimizer:
     """Return Muon (Jordan, 2024) for the matrices of blocks, with AdamW for all else.
 
-    Embeddings, the head, tables of encodings, gains and biases are AdamW's. Muon's steps get the
-    size of AdamW's (0.2 sqrt(larger side); Liu et al., 2502.16982), so one lr serves both.
+    Embeddings, the head, tables of encodings, gains and biases use AdamW. Muon's updates are scaled
+    to those of AdamW (0.2 sqrt(larger side); Liu et al., 2502.16982), so one lr fits both.
     """
     _require("optimizer.momentum", momentum, 0 <= momentum < 1, "from 0 to below 1")
     named = [(name, p) for name, p in named if p.requires_grad]
@@ -88,7 +88,7 @@ def muon(
 
 
 class Together(torch.optim.Optimizer):
-    """Several optimizers with different parameters, as one: their groups, state and steps."""
+    """Several optimizers with different parameters as one."""
 
     def __init__(self, parts: list[torch.optim.Optimizer]) -> None:
         self.parts: list[torch.optim.Optimizer] = []
@@ -119,7 +119,7 @@ class Together(torch.optim.Optimizer):
 def optimizer_of(
     factory: Callable[..., torch.optim.Optimizer], named: Iterable[tuple[str, nn.Parameter]]
 ) -> torch.optim.Optimizer:
-    """Call a factory with parameters, or with their names as well if that is what it takes."""
+    """Call a factory with parameters, or with pairs of names and parameters if it has `named`."""
     if "named" in inspect.signature(factory).parameters:
         return factory(named)
     return factory(parameter for _, parameter in named)
@@ -130,7 +130,7 @@ def with_rate(
 ) -> torch.optim.Optimizer:
     """Return the optimizer with a factor on the learning rate of some parameters.
 
-    Their groups come behind the others: it is the first one's rate that is logged.
+    Their groups come last, since the rate of the first group is logged.
     """
     own = {id(parameter) for parameter in parameters}
     if factor == 1 or not own:

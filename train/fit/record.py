@@ -170,7 +170,7 @@ def _next(
         return FINISHED if undecoded is None else f"{command} decodes the rest of {undecoded}"
     if runs.CONFIG in state:
         return "if_exists=overwrite, or another name="
-    return f"{command} goes on from step {checkpoint or 0}"
+    return f"{command} resumes from step {checkpoint or 0}"
 
 
 def _undecoded(folder: Path, config: Mapping[str, Any]) -> str | None:
@@ -209,7 +209,7 @@ def _data(folder: Path) -> State:
         notes = sorted(part.glob("*/*/*.fault"))
         text = " ".join(notes[0].read_text(errors="replace").split()) if notes else ""
         state = f"failed: {text}" if text else "stopped"
-        after = f"bipe prepare goes on with {done or 0} of {parts or 'its'} parts done"
+        after = f"bipe prepare continues with {done or 0} of {parts or 'its'} parts done"
     elif (read_json(folder / MANIFEST) or {}).get("sources") is None:
         state, after = f"damaged: {MANIFEST} cannot be read", "remove the folder and prepare again"
     return State(

@@ -99,20 +99,20 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
     """Raise RunError if `claim` would refuse the folder; change nothing."""
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         if (folder / name).is_symlink():  # files are removed there: maybe those of another run
-            raise RunError(f"{folder / name} is a link; make {folder} one instead, or set out=")
+            raise RunError(f"{folder / name} is a link; make {folder} a link instead, or set out=")
     if if_exists == "overwrite":
         return
     if not (folder / CONFIG).exists():
         if held := [name for name in (MODEL, CHECKPOINTS, METRICS) if (folder / name).exists()]:
             raise RunError(
-                f"{folder} holds {held[0]} and no {CONFIG} that says of which run: name=... uses "
-                "another folder, if_exists=overwrite starts again"
+                f"{folder} contains {held[0]} but no {CONFIG}, so its run is unknown: set name= to "
+                "use another folder, or if_exists=overwrite to start again"
             )
         return
     if if_exists == "refuse":
         raise RunError(
-            f"{folder} holds a run already: if_exists=auto goes on with it, "
-            f"if_exists=overwrite starts again, name=... uses another folder"
+            f"{folder} already contains a run: set if_exists=auto to resume it, "
+            f"if_exists=overwrite to start again, or name= to use another folder"
         )
     _require_same(folder, read_config(folder), config)
 
@@ -192,7 +192,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise RunError(f"{folder / CONFIG}: {error}") from error
     if not isinstance(config, dict):
-        raise RunError(f"{folder / CONFIG} holds no configuration")
+        raise RunError(f"{folder / CONFIG} contains no configuration")
     return config
 
 
@@ -241,7 +241,7 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
         if not here:
             said = "" if matches else near(place)
             raise RunError(
-                f"{key}: {place!r} holds no trained run (a folder with {MODEL}/ in it){said}"
+                f"{key}: {place!r} contains no trained run (a folder with {MODEL}/ in it){said}"
             )
         found |= dict.fromkeys(here)
     return list(found)
@@ -287,7 +287,7 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
             f"checkpoint={folder} row_length={row_length} steps=..."
         )
     raise RunError(
-        f"{folder} holds a run of another configuration and cannot be resumed:\n"
+        f"{folder} contains a run with another configuration and cannot be resumed:\n"
         + "\n".join(f"  {change}" for change in changed)
         + f"\n{cure}"
     )

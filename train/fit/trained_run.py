@@ -125,8 +125,8 @@ def read_run(folder: Path) -> TrainedRun:
         raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
         raise RunError(
-            f"{folder}: holds no trained model that can be read ({path.name}: {fault}); train it "
-            "again, or leave it out"
+            f"{folder}: its trained model cannot be read ({path.name}: {fault}); train it "
+            "again, or exclude it"
         ) from fault
     return read
 

@@ -1,4 +1,4 @@
-"""A training run, from the claim of its folder to the written model."""
+"""A training run, from claiming its folder to writing the model."""
 
 import atexit
 import contextlib
@@ -73,8 +73,8 @@ class Fit:
     """How a run trains; conf/config.yaml explains each value.
 
     trainer: a factory, called with bipe's own settings. loggers: descriptions by name.
-    command: what the processes of other devices run. best: write the weights of the lowest
-    validation loss, not the last ones.
+    command: the command of the processes of other devices. best: write the weights with the lowest
+    validation loss instead of the last ones.
     """
 
     training: Training
@@ -212,7 +212,7 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
 def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
     if start.teacher is not None and (sharded or shared):
         raise ConfigError(
-            "extend.distill needs a whole second model on each device, and whole rows: set "
+            "extend.distill needs a second whole model on each device, and whole rows: set "
             "trainer=ddp context_parallel=1, or extend.distill=0"
         )
     if start.adaptation.lora is not None and sharded:
@@ -308,7 +308,7 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
         trainer.strategy.saves(whole=fit.checkpoints == "whole", background=background)
     elif fit.checkpoints == "sharded":
         raise ConfigError(
-            "checkpoints=sharded is for a sharded model, trainer=fsdp2 or trainer=hsdp; set "
+            "checkpoints=sharded needs a sharded model, trainer=fsdp2 or trainer=hsdp; else set "
             "checkpoints=null"
         )
     return trainer
@@ -347,11 +347,11 @@ def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) 
     """Adapt Lightning's multi-process launch to a command.
 
     Lightning starts the processes of other devices by repeating the command line. Under Hydra each
-    would compose anew and, in a multirun, run the whole sweep; they run the command on a copy of
-    this session's configuration instead, with the packages that the user lets in as a word, since
-    those of a file do not count. Afterwards the environment variables and the process group are
-    removed: the next run of a sweep starts its own. After a failure the group stays: other ranks
-    may be waiting in it.
+    would compose its configuration again and, in a multirun, run the whole sweep; instead they run
+    the command on a copy of this configuration, with allowed_targets as an argument, since those
+    in a file do not count. Afterwards the environment variables and the process group are removed,
+    so that the next run of a sweep starts its own. After a failure the group stays: other ranks may
+    be waiting in it.
     """
     from hydra.core.hydra_config import HydraConfig
 

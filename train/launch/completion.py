@@ -30,7 +30,7 @@ _ZSH = """_bipe() {
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 compdef _bipe bipe"""
 _FISH = """complete -c bipe -a '(bipe completion fish --line (commandline -cp | string collect))'"""
-_HELP = """bipe completion SHELL: print what lets Tab complete commands, keys and options.
+_HELP = """bipe completion SHELL: print a script for Tab completion of commands, keys and options.
 
   source <(bipe completion bash)      in ~/.bashrc; zsh: the same in ~/.zshrc
   bipe completion fish | source       in ~/.config/fish/config.fish"""
@@ -47,7 +47,7 @@ def completion(words: Sequence[str], *, commands: Sequence[str]) -> str:
     if len(words) == 3 and words[1] == "--line":
         return "\n".join(_candidates(words[2], commands))
     if len(words) > 1:
-        raise ConfigError(f"completion {shell}: takes no more words, had: {words[1]}")
+        raise ConfigError(f"completion {shell}: takes no further arguments, was: {words[1]}")
     return SCRIPTS[shell]
 
 

@@ -49,8 +49,8 @@ def run_command(command: str, config: Mapping[str, Any]) -> Any:
     checked = Config.from_config(config, calls=False)  # what torch is not needed for comes first
     if command in ("prepare", "tokenizer") and checked.corpus is None:
         raise ConfigError(
-            "corpus is null, as in the configuration of a run, which names its data instead; set "
-            "corpus=NAME (the manifest.json of the data says what was read)"
+            "corpus is null, since this is the configuration of a run, which names its data; set "
+            "corpus=NAME (the manifest.json of the data describes the corpus)"
         )
     needs: Any = import_module("train.commands.before.needs")
     if command in (*TRAINS, "prepare"):
@@ -113,7 +113,7 @@ def asks_for_job(command: str, config: Mapping[str, Any]) -> bool:
         cure = "set engine=slurm" if command == "prepare" else "leave it out"
         raise ConfigError(f"launch=slurm is for bipe {', '.join(LAUNCHED)}; {cure}")
     if config["dry_run"] and not job and command != "prepare":
-        raise ConfigError("dry_run is for bipe prepare and for launch=slurm; leave it out")
+        raise ConfigError("dry_run is for bipe prepare and launch=slurm; remove it")
     return job
 
 
@@ -166,7 +166,7 @@ def going_on(command: str, words: list[str]) -> list[str]:
     """Put the defaults of a command (conf/command) before the user's keys."""
     own = next((word for word in words if _OF_CHECKPOINT.match(word)), None)
     if own is not None:
-        raise ConfigError(f"{command}: leave out {own}; the checkpoint decides it")
+        raise ConfigError(f"{command}: remove {own}; the checkpoint sets it")
     if command == "scrolls":
         words = [f"task.{word}" if word.startswith("path=") else word for word in words]
     return words if words[:1] == ["--config-file"] else [f"command={command}", *words]
@@ -191,10 +191,11 @@ def from_file(words: list[str], *, command: str) -> DictConfig:
     except (OSError, ValueError) as error:
         raise ConfigError(f"--config-file {words[0]}: {error}") from error
     if not isinstance(plain, dict):
-        raise ConfigError(f"--config-file {words[0]}: holds no configuration")
+        raise ConfigError(f"--config-file {words[0]}: contains no configuration")
     if call := next(filter(_RESOLVES.search, _texts(plain)), None):
         raise ConfigError(
-            f"--config-file {words[0]}: must hold plain values, as runs store them, was: {call!r}"
+            f"--config-file {words[0]}: must contain plain values only, as runs store them, was: "
+            f"{call!r}"
         )
     _refuse_engine(plain.get("engine"), words, command=command)
     try:
@@ -214,7 +215,7 @@ def _refuse_engine(engine: Any, words: Sequence[str], *, command: str) -> None:
     local = target.rpartition(".")[2] == "Local"
     if command == "prepare" and not local and not any(w.startswith("engine.") for w in words):
         raise ConfigError(
-            f"--config-file {words[0]}: its engine is {engine}; if you trust it, repeat "
+            f"--config-file {words[0]}: its engine is {engine}; if you trust it, add "
             f"engine._target_={target} on the command line"
         )
 

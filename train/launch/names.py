@@ -48,7 +48,9 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
     single = [_single(command, trial) for trial in trials]
     if any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
         _require_unique(
-            trials, single, cure="leave out name, since names carry what a sweep changes"
+            trials,
+            single,
+            cure="remove name, since the names of trials show what the sweep changes",
         )
         return single
     if endings:
@@ -152,5 +154,5 @@ def _require_unique(trials: Sequence[Trial], names: Sequence[str], *, cure: str)
     if count > 1:
         same = [str(trial) for trial, own in zip(trials, names, strict=True) if own == name]
         raise ConfigError(
-            f"name={name} would be the run of {count} trials ({'; '.join(same)}); {cure}"
+            f"name={name} would be the same for {count} trials ({'; '.join(same)}); {cure}"
         )

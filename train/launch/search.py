@@ -34,8 +34,8 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
 
     if made.command not in TRAINS or world() is not None:
         raise ConfigError(
-            f"hydra/sweeper=optuna is for bipe {', '.join(TRAINS)}, one process that starts the "
-            "others; leave out torchrun and srun"
+            f"hydra/sweeper=optuna is for bipe {', '.join(TRAINS)}, which starts the processes "
+            "itself; remove torchrun or srun"
         )
     options = made.master.hydra.sweeper
     fixed, space = _parsed(made)

@@ -174,7 +174,7 @@ def _wait(slurm: Slurm, job: str, trials: Sequence[Trial]) -> int:
     """Wait until the jobs have left the queue; return the first status that is not 0."""
     gone = 0
     while gone < _LOOKS:
-        stop.check(f"job {job} goes on: squeue --jobs {job}; scancel {job} ends it")
+        stop.check(f"job {job} is still running: squeue --jobs {job}; scancel {job} ends it")
         gone = 0 if queued(job) else gone + 1
         time.sleep(slurm.poll_seconds)
     found = 0

@@ -174,7 +174,7 @@ def explain(words: list[str]) -> int:
         if file is not None and not file.absolute().parent.is_dir():
             raise ConfigError(f"--{name} {file}: there is no folder {file.parent}")
     if given.file is not None and given.page is None:
-        raise ConfigError(f"--file {given.file}: needs --page FILE, which begins with its text")
+        raise ConfigError(f"--file {given.file}: needs --page FILE")
     if given.file is not None and not given.file.is_file():
         raise ConfigError(f"--file {given.file}: there is no such file")
     config = _composed("explain", rest)

@@ -183,9 +183,7 @@ def sweep(command: str, words: list[str]) -> int:
         trials = made.trials(list(combinations(made)))
         if asks_for_job(command, trials[0].config):
             if not made.here:
-                raise ConfigError(
-                    "launch=slurm submits all trials itself; leave out hydra/launcher"
-                )
+                raise ConfigError("launch=slurm submits all trials itself; remove hydra/launcher")
             return _submit(command, trials)
         outcomes = made.run(trials)
     return report_faults(trials, outcomes)
@@ -238,7 +236,7 @@ def composed_sweep(command: str, words: list[str]) -> Iterator[Sweep]:
         if world() is not None and not made.here:
             raise ConfigError(
                 "hydra/launcher must be basic when torchrun or srun started the processes: they "
-                "run the trials together, one after the other; leave it out"
+                "run the trials together, one after the other; remove it"
             )
         yield made
 

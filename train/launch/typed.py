@@ -127,12 +127,12 @@ def refuse_bare(command: str, words: Sequence[str]) -> None:
         if word.startswith("-"):
             _refuse_option(command, word.partition("=")[0])
         elif before.endswith(","):
-            raise ConfigError(f"a list of values has no spaces: {before}{word}")
+            raise ConfigError(f"a list of values must have no spaces, was: {before}{word}")
         elif before.endswith("=") or "=" in (word[0], after[:1]):
-            raise ConfigError(f"KEY=VALUE has no spaces around =, was: {word!r}")
+            raise ConfigError(f"KEY=VALUE must have no spaces around =, was: {word!r}")
         else:
             cure = f"{_meant(command, word)}bipe {command} --help lists the keys"
-            raise ConfigError(f"{command} takes KEY=VALUE, was: {word!r}; {cure}")
+            raise ConfigError(f"{command} expects KEY=VALUE, was: {word!r}; {cure}")
 
 
 def _refuse_option(command: str, option: str) -> None:

@@ -128,7 +128,7 @@ def _stamp(results: Results) -> str:
                       for found in results.environments if found.get("commit")})  # fmt: skip
     parts = [f"bipe {', '.join(sorted(versions))}".rstrip(),
              f"commit {', '.join(commits)}" if commits else "", created and f"evaluated {created}",
-             "CSV and JSON files beside this page hold the same numbers"]  # fmt: skip
+             "CSV and JSON files next to this page contain the same numbers"]  # fmt: skip
     return " \N{MIDDLE DOT} ".join(filter(None, parts))
 
 
@@ -148,7 +148,7 @@ def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
 def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:
     """Write the figures into a folder, and remove other figures of an older report."""
     if folder.is_symlink():  # old figures are removed: not from where somebody's link leads
-        raise ReportError(f"{folder} must be a folder, was: a link; set report.out to another path")
+        raise ReportError(f"{folder} must be a folder, not a link; set report.out to another path")
     folder.mkdir(exist_ok=True)
     wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as part:

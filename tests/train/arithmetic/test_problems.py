@@ -149,8 +149,8 @@ def test_a_file_of_problems_reads_back(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"operators": {}}, "some number of operators"),
-        ({"operators": {-1: 1}}, "numbers of operators from 0 up, was: -1"),
+        ({"operators": {}}, "numbers of operators to weights"),
+        ({"operators": {-1: 1}}, "whole numbers from 0, was: -1"),
         ({"operators": {2: -1}}, "operators.2 must be a weight"),
         ({"operators": {2: 0}}, "weight above 0"),
         ({"operators": {2: 1}, "modulus": 9}, "modulus must be a prime"),

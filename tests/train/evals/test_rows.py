@@ -90,5 +90,5 @@ def test_a_line_that_is_no_row_is_named(tmp_path):
     path = tmp_path / FILE
     Journal(path).append("x", [row(1.0)])
     path.write_text(path.read_text() + '{"cell": "y"}\n')
-    with pytest.raises(DataError, match="line 2 is not a row"):
+    with pytest.raises(DataError, match="line 2 is not a measurement"):
         Journal(path)

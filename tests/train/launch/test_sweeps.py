@@ -50,9 +50,9 @@ def test_a_sweep_makes_a_run_of_each_combination(bipe, folders):
 def test_a_sweep_is_checked_whole_before_its_first_run(bipe, folders):
     for swept, told in (
         ("optimizer.lr=1e-3,-1", "optimizer.lr=-1: optimizer.lr must be above 0, was: -1"),
-        ("steps=1,x", "bipe: steps=x: 2 faults:"),
+        ("steps=1,x", "bipe: steps=x: 2 errors:"),
         ("row_length=64,10000000", "row_length=10000000: row_length must be at most"),
-        ("seed=1,1", "would be the run of 2 trials"),
+        ("seed=1,1", "would be the same for 2 trials"),
     ):
         status, _, err = bipe("pretrain", "-m", swept)
         assert (status, folders()) == (2, set())
@@ -63,7 +63,7 @@ def test_a_folder_that_is_taken_ends_a_sweep_before_it_starts(bipe, folders):
     assert bipe("pretrain", "-m", "seed=1,2", "steps=1")[0] == 0
     status, _, err = bipe("pretrain", "-m", "seed=0,1", "steps=1", "if_exists=refuse")
     assert status == 2
-    assert "seed=1: " in err and "bipe_rope_seed1 holds a run already" in err
+    assert "seed=1: " in err and "bipe_rope_seed1 already contains a run" in err
     status, _, err = bipe("pretrain", "-m", "seed=0,1", "steps=2")
     assert status == 2
     assert "seed=1: " in err and "steps was 1, is 2" in err
@@ -218,8 +218,8 @@ def test_a_name_of_the_user_that_trials_would_share_is_refused():
     with pytest.raises(ConfigError) as told:
         names("name=mine", seed=("0", "1"))
     assert str(told.value) == (
-        "name=mine would be the run of 2 trials (seed=0; seed=1); "
-        "leave out name, since names carry what a sweep changes"
+        "name=mine would be the same for 2 trials (seed=0; seed=1); "
+        "remove name, since the names of trials show what the sweep changes"
     )
     assert names("name='mine_${seed}'", seed=("0", "1")) == ["mine_0", "mine_1"]
 

@@ -76,7 +76,7 @@ def test_what_is_no_run_or_no_row_is_named(make, tmp_path):
         load([tmp_path / "nowhere"])
     (folder,) = make.folders(make.run())
     (folder / FILE).write_text("{}\n[1]\n")
-    with pytest.raises(UserError, match="line 1 is not a row"):
+    with pytest.raises(UserError, match="line 1 is not a measurement"):
         load([folder])
 
 

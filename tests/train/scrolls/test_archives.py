@@ -108,7 +108,7 @@ def test_outputs_of_a_test_split_may_be_hidden(tmp_path):
 
 def test_outputs_of_some_rows_alone_cannot_be_scored(tmp_path):
     path = archive(tmp_path / "qmsum.zip", test=[row(0), row(1, output=None), row(2)])
-    told = "row 2: output must be there for all rows of a split or for none, is missing in 1 of 3"
+    told = "row 2: all rows of a split or none must have an output, 1 of 3"
     with pytest.raises(DataError, match=told):
         find_task("qmsum", path=str(path)).examples("test")
 
@@ -121,12 +121,15 @@ def test_outputs_of_some_rows_alone_cannot_be_scored(tmp_path):
         ([row(0, input="no blank line")], "row 1: input must be a question, a blank line"),
         ([row(0, input="\n\nno question")], "row 1: input must be a question"),
         ([{"id": "a", "pid": "b"}], r"row 1: input must be text, was: missing \(there is: id, pid"),
-        ([row(0), row(0)], r"row 2: pid must come once, was: 'i0_0', also in .*row 1"),
-        ([row(0), row(0, pid="p", input="Other?\n\nX")], "row 2: id must name one input"),
+        ([row(0), row(0)], r"row 2: pid must be unique, was: 'i0_0', also in .*row 1"),
+        (
+            [row(0), row(0, pid="p", input="Other?\n\nX")],
+            "row 2: rows with the same id must have the same input",
+        ),
         (b'{"id": \n', "row 1: must be a JSON object"),
         (b"[" * 99_999, "row 1: must be a JSON object in UTF-8: maximum recursion"),
         (b'{"id": ' + b"9" * 5000 + b"}", "row 1: must be a JSON object"),
-        (b'{"id": "a", "id": "b"}', "row 1: a field must come once, were twice: id"),
+        (b'{"id": "a", "id": "b"}', "row 1: each field must occur once, twice were: id"),
         (b"[1]\n", "row 1: must be a JSON object, was: list"),
         (b'{"id": "\xff"}\n', "row 1: must be a JSON object in UTF-8"),
         (b"", "split validation of task qmsum has no rows"),
@@ -175,9 +178,9 @@ def test_a_file_that_is_no_archive_is_told(tmp_path):
         ("{question}", r"task qmsum: prompt must name the field \{document\} once"),
         ("{document}", r"must name the field \{question\} once"),
         ("{question}{document}{document}", r"must name the field \{document\} once"),
-        ("{question} {document} {title}", r"names no field by \{title\}; there is: \{document\}"),
+        ("{question} {document} {title}", r"has no field \{title\}; there are: \{document\}"),
         ("{question} {document", "is not a valid template"),
-        ("{question!r} {document}", r"names no field"),
+        ("{question!r} {document}", r"has no field"),
     ],
 )
 def test_a_template_without_its_field_is_refused(prompt, told):

@@ -136,9 +136,11 @@ def test_what_would_cut_examples_is_refused(prepared, data):
         rows_of(one, strategy="concat")
     with pytest.raises(DataError, match=r"rows.split_documents must be restart.*was: continue"):
         rows_of(one, split_documents="continue")
-    with pytest.raises(DataError, match=r"row_length must hold the longest document, .*was: 40"):
+    with pytest.raises(
+        DataError, match=r"row_length must be at least the longest document, .*was: 40"
+    ):
         rows_of(one, row_length=40)
-    with pytest.raises(DataError, match="holds no examples of a prompt and an output"):
+    with pytest.raises(DataError, match="has no examples of a prompt and an output"):
         rows_of(DataSets(data).open("proofs", "train"))
     with pytest.raises(DataError, match=r"rows.curriculum must be null"):
         LMDataModule(

@@ -155,11 +155,11 @@ def test_faults_are_told_before_anything_is_written(parent, tmp_path):
     for words, message in (
         (
             ("row_length=9",),
-            "row_length must hold 4 last tokens .*, or task.output_tokens to fewer",
+            "row_length must have room for 4 last tokens .*, or task.output_tokens to fewer",
         ),
         (("scrolls.split=dev",), "scrolls.split must be one of train, validation, test"),
         (("scrolls.source=prose_x",), "scrolls.source: 'prose_x' is not a source"),
-        (("rows=single",), "rows must be rows of examples"),
+        (("rows=single",), "bipe scrolls needs rows=examples"),
         (("epochs=2",), "epochs must be null"),
         (("scrolls.segmenter=mixed",), r"scrolls.segmenter: .* Set scrolls.segmenter"),
         (("scrolls.on_long=error", "row_length=20"), "example .*: the prompt must have at most"),

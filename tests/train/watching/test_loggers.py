@@ -158,7 +158,7 @@ def test_a_logger_that_fails_is_told_once_and_the_training_goes_on(
         run = pretrain(*smoke, *words)
     (message,) = told(caplog)
     assert message.startswith(f"logger.own {reason}")
-    assert message.endswith("the training goes on without it; metrics.csv has every number")
+    assert message.endswith("training continues without it; metrics.csv has every number")
     assert [row["step"] for row in curve(run)] == [1, 2, 3, 4]
 
 

@@ -15,18 +15,18 @@ USAGE = """usage: bipe convert RUN to=hf out=FOLDER [key=value ...]
        bipe convert FOLDER to=bipe out=RUN [key=value ...]
 
 Write a trained model as a folder of Hugging Face transformers, or such a folder as a run that bipe
-evaluate, generate and extend take: weights, config, tokenizer, segmenter and model card.
+evaluate, generate and extend accept: weights, config, tokenizer, segmenter and model card.
   RUN           a run, or the folder of its model
-  FOLDER        LLaMA, Mistral, Qwen 2 or 3, what bipe.hf saved, or the released BiPE; or
-                hf://OWNER/NAME[@REVISION], which is fetched from the Hugging Face Hub
-  out           a folder that is not there yet
-  dtype         float32, bfloat16 or float16; by default as it is
-  shard_gb      weights of more gigabytes are several files: 5
-  tokenizer     a file or folder, if there is none beside the model
-  segmenter     NAME:KEY=VALUE,... if there is none beside the model
-  data          prepared data of the run, if it has moved: to measure the table of ids
-  allowed_targets  [yours]: packages of your own that the segmenter of the run may be of
-  push          OWNER/NAME: upload the folder too, to a private repository of the hub
+  FOLDER        LLaMA, Mistral, Qwen 2 or 3, a model saved by bipe.hf, or the released BiPE; or
+                hf://OWNER/NAME[@REVISION], downloaded from the Hugging Face Hub
+  out           a new folder
+  dtype         float32, bfloat16 or float16; default: unchanged
+  shard_gb      maximum gigabytes per weight file; default: 5
+  tokenizer     a file or folder, if there is none next to the model
+  segmenter     NAME:KEY=VALUE,... if there is none next to the model
+  data          prepared data of the run, if moved: to measure the id table
+  allowed_targets  [yours]: your own packages with the segmenter of the run
+  push          OWNER/NAME: also upload the folder to a private repository of the Hub
 
   bipe convert runs/mine/bipe_rope to=hf out=mine-hf dtype=bfloat16
   bipe convert mine-hf to=bipe out=runs/again"""
@@ -77,7 +77,7 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
         hub.require_name(options["push"], f"push={options['push']}")
     for key in ("allowed_targets", "data", "shard_gb", "push"):
         if options["to"] == "bipe" and key in options:
-            raise ConfigError(f"{key} is for to=hf; leave it out")
+            raise ConfigError(f"{key} is for to=hf only; remove it")
     if (name := options.get("dtype")) is not None and name not in _DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(_DTYPES)}, was: {name!r}")
     if (own := options.pop("allowed_targets", None)) is not None:

@@ -156,9 +156,11 @@ def _refuse_kind(kind: str, place: str) -> None:
     config = {} if ours else read_json(folder / CONFIG) or {}
     ours = ours or str(config.get("format", "")).startswith(FORMAT.partition("/")[0])
     if kind == "bipe" and ours:
-        raise ConfigError(f"{place} is a model of bipe already; to=hf converts it")
+        raise ConfigError(f"{place} is already a model of bipe; use to=hf to convert it")
     if kind == "transformers" and not ours and config:
-        raise ConfigError(f"{place} is not a run of bipe; to=bipe converts folders of transformers")
+        raise ConfigError(
+            f"{place} is not a run of bipe; use to=bipe to convert a folder of transformers"
+        )
 
 
 def _data_of(run: BaseRun, data: str | None) -> DataSets | None:
@@ -190,8 +192,8 @@ def _spoken(
         return files, _tokenizer(run.folder, run.model)
     if sets is None:
         raise RunError(
-            f"{run.folder / TOKENIZER} is missing, and the data of {run.home} is gone: name its "
-            "tokenizer, tokenizer=FILE, or its data, data=FOLDER"
+            f"{run.folder / TOKENIZER} and the data of {run.home} are missing: set "
+            "tokenizer=FILE or data=FOLDER"
         )
     files = files_of_data(sets, sources=_sources(run, sets), max_length=longest)
     return files, _tokenizer(sets.folder, run.model)
@@ -202,12 +204,11 @@ def _tokenizer(place: str | Path, model: Decoder) -> Tokenizer:
     try:
         found = LoadTokenizer(path=place).build()
     except DataError as fault:
-        raise ConfigError(f"tokenizer {fault}; tokenizer=PATH names another") from None
+        raise ConfigError(f"tokenizer {fault}; set tokenizer=PATH to use another") from None
     if found.vocab_size > model.config.vocab_size:
         raise ConfigError(
-            f"the tokenizer of {place} has ids up to {found.vocab_size - 1}, vocab_size of the "
-            f"model is {model.config.vocab_size}: it is of another model; name the model's own, "
-            "tokenizer=PATH"
+            f"the tokenizer of {place} has ids up to {found.vocab_size - 1}, but vocab_size of the "
+            f"model is {model.config.vocab_size}: set tokenizer=PATH to the tokenizer of the model"
         )
     return found
 
@@ -258,7 +259,10 @@ def _segments(
         if texts:
             table = table.measured(texts, lambda text: spoken.encode_batch([text])[0][0].tolist())
     except ValueError as fault:
-        print(f"bipe: convert: no table of ids: {fault}; give segment_marks", file=sys.stderr)
+        print(
+            f"bipe: convert: no id table is written: {fault}; pass segment_marks to the model",
+            file=sys.stderr,
+        )
         return keys
     return keys | {"segment_table": plain(table.packed(size=model.config.vocab_size))}
 
@@ -311,7 +315,7 @@ def _stored_notes(path: Path) -> dict[str, Any]:
         return {}
     notes = (read_json(path) or {}).get("notes")
     if not isinstance(notes, dict):
-        raise ConfigError(f"{path}: must hold an object with notes; remove it if they are lost")
+        raise ConfigError(f"{path}: must be an object with notes; remove it if they are lost")
     return notes
 
 

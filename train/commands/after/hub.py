@@ -24,12 +24,13 @@ def fetched(place: str) -> str:
         found = snapshot_download(name, revision=revision or None, allow_patterns=[*_FILES])
     except (OSError, ValueError) as fault:  # those of the hub and of the connection are OSError
         raise ConfigError(
-            f"{place} could not be fetched ({_line(fault)}): name a folder that was downloaded, or "
-            "log in by `hf auth login` if the model is not public"
+            f"{place} could not be downloaded ({_line(fault)}): name a downloaded folder, or run "
+            "`hf auth login` if the model is not public"
         ) from None
     if not any(Path(found).glob("*.safetensors")):
         raise ConfigError(
-            f"{place} has no weights as *.safetensors, and others are not read: convert them first"
+            f"{place} has no weights as *.safetensors, the only format that is read: convert them "
+            "first"
         )
     return found
 
@@ -44,7 +45,7 @@ def uploaded(folder: Path, name: str) -> str:
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload by bipe")
     except (OSError, ValueError) as fault:
         raise ConfigError(
-            f"push={name} failed ({_line(fault)}); {folder} is whole: log in by `hf auth login`, "
+            f"push={name} failed ({_line(fault)}); {folder} is complete: run `hf auth login`, "
             f"then `hf upload {name} {folder}`"
         ) from None
     return str(made)
@@ -53,7 +54,7 @@ def uploaded(folder: Path, name: str) -> str:
 def require_name(name: str, said: str) -> None:
     """ConfigError for what is no OWNER/NAME; said: how it was asked for."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{said} must name a model of the hub as OWNER/NAME")
+        raise ConfigError(f"{said} must name a model on the Hugging Face Hub as OWNER/NAME")
 
 
 def _line(fault: Exception) -> str:

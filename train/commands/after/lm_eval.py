@@ -19,12 +19,12 @@ from train.errors import ConfigError, install_command, is_mendable
 USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
        bipe lm-eval [run | ls | validate] [option of lm-eval ...]
 
-Measure a model on the tasks of lm-evaluation-harness, whose own command line this is (extra
-`lm-eval`); its model type `bipe` reads segments as the model was trained to.
-  PLACE         a run, whose results also enter its evaluation.jsonl and so `bipe report`, or a
-                folder of transformers, as bipe convert makes it
+Measure a model on tasks of lm-evaluation-harness (extra `lm-eval`), with its own command line; the
+model type `bipe` segments texts as in training.
+  PLACE         a run, whose results are also added to its evaluation.jsonl for `bipe report`, or
+                a folder of transformers, as written by bipe convert
   options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE.
-                allowed_targets=[yours] lets in your own segmenter, if it was not let in before
+                allowed_targets=[yours] allows your own segmenter, if not allowed before
 
   bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
   bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
@@ -67,7 +67,7 @@ def _measure(place: str, words: Sequence[str]) -> None:
 
     folder = Path(place)
     if not folder.is_dir():
-        raise ConfigError(f"{place} is not a folder: name a run, or a folder of transformers")
+        raise ConfigError(f"{place} is not a folder: name a run or a folder of transformers")
     harness = _harness()
     if not (folder / MODEL).is_dir():
         harness.run(_command(folder, words))

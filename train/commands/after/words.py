@@ -12,7 +12,7 @@ def place_and_options(
     cure = f"bipe {command} --help explains it"
     places = [word for word in words if "=" not in word]
     if len(places) != 1:
-        raise ConfigError(f"needs one folder, was: {' '.join(places) or 'none'}; {cure}")
+        raise ConfigError(f"one folder must be given, was: {' '.join(places) or 'none'}; {cure}")
     options = dict(word.split("=", 1) for word in words if "=" in word)
     for key in options:
         if key not in keys:

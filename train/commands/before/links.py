@@ -48,7 +48,9 @@ def measure_here(ranks: int) -> Links:
             seconds, speed = map(float, (place / "found").read_text().split())
         except Exception as fault:
             reason = str(fault).strip().splitlines()[-1]
-            raise RunError(f"{ranks} processes did not reach each other: {reason}") from fault
+            raise RunError(
+                f"{ranks} processes could not connect to each other: {reason}"
+            ) from fault
     return Links(ranks=ranks, backend="gloo", seconds=seconds, bytes_per_second=speed)
 
 

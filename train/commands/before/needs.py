@@ -66,7 +66,7 @@ def require(config: Config, *, command: str) -> None:
 def require_run(place: Any, *, key: str) -> None:
     """Raise ConfigError or RunError unless a place is one trained run or a model folder."""
     if not isinstance(place, str):
-        raise ConfigError(f"{key}=RUN must be set: the trained run to go on from")
+        raise ConfigError(f"{key}=RUN must be set to the trained run to start from")
     runs.base_folders(place, key=key)
 
 

@@ -85,7 +85,7 @@ def plan_of(
 def _rows(config: Config, command: str, notes: list[str]) -> LMDataModule | None:
     """Return the rows of the run; None if there is no data yet."""
     if command == "scrolls":
-        notes.append("examples are made when the run starts; rows are taken to hold one each")
+        notes.append("examples are made when the run starts; the plan assumes one example per row")
         return None
     try:
         return rows_of(config)

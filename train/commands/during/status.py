@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
     elif states:
         _show(states)
     else:
-        print(f"no run and no prepared data in {', '.join(map(str, places))}")
+        print(f"no runs or prepared data in {', '.join(map(str, places))}")
     return 0
 
 

@@ -54,16 +54,16 @@ function start() {
     tokens = all.slice(0, MOST);
     opens = opened(tokens, starts);
     chosen = tokens.length - 1;
-    source = said + (all.length > MOST ? ` The first ${MOST} of ${all.length} tokens.` : "");
+    source = said + (all.length > MOST ? ` Showing the first ${MOST} of ${all.length} tokens.` : "");
     draw();
   }
   function typed() {
     const rule = $("rule").value;
     cut(startsBy(rule, $("text").value), {
-      sentences: "Segments: this page's simple rule, after . ! ? and a space, and after empty " +
-        "lines. Our Sentences knows abbreviations, numbers and other scripts; this does not.",
-      lines: "Segments: this page's simple rule, one for each line. Our Lines knows statements.",
-      hand: "Segments: marked by hand.",
+      sentences: "Segments: a simple rule of this page, after . ! ? and a space, and after empty " +
+        "lines. The segmenter Sentences also handles abbreviations, numbers and other scripts.",
+      lines: "Segments: one per line. The segmenter Lines also finds statements.",
+      hand: "Segments: set by hand.",
     }[rule]);
   }
   function draw() {
@@ -75,7 +75,7 @@ function start() {
       gap.disabled = n === 0;
       gap.onclick = () => {
         opens[n] = !opens[n];
-        source = source.startsWith("Segments: marked") ? source : "Segments: marked by hand, from: "
+        source = source.startsWith("Segments: set") ? source : "Segments: set by hand, from: "
           + source.replace(/^Segments: /, "");
         draw();
       };
@@ -93,11 +93,11 @@ function start() {
     const q = part.ids && ids[chosen][part.ids];
     box.append(make("h2", `${part.path}: ${part.name}`));
     box.append(make("p", `Counts ${part.counts}${layers}.` + (part.ids
-      ? ` The chosen token, ${chosen} (${tokens[chosen].text.trim()}), has ${part.ids} id ${q}.` : "")));
-    for (const note of part.notes) box.append(make("p", `Not on this page: ${note}.`, "note"));
+      ? ` The selected token, ${chosen} (${tokens[chosen].text.trim()}), has ${part.ids} id ${q}.` : "")));
+    for (const note of part.notes) box.append(make("p", `Not shown here: ${note}.`, "note"));
     const keys = ids.slice(0, chosen + 1).map((each) => each[part.ids]);
     if (part.frequencies) {
-      box.append(make("p", "Angles of some pairs of features at this id (fastest pair first):"));
+      box.append(make("p", "Rotation angles of some pairs of features at this id, fastest pair first:"));
       const moving = angles(part, q), row = make("div", "", "dials");
       for (const p of some(moving, 8)) {
         const [x, y] = [24 + 18 * Math.cos(moving[p]), 24 - 18 * Math.sin(moving[p])];
@@ -108,12 +108,12 @@ function start() {
         row.append(dial);
       }
       const like = keys.map((k) => [likeness(part, q, k)]);
-      box.append(row, ...chart("score of an equal query and key, as a share of distance 0",
+      box.append(row, ...chart("score of equal query and key, relative to distance 0",
         ["every head"], like));
     }
     if (part.slopes || part.table) {
       const all = keys.map((k) => biases(part, q, k)), heads = some(all[0], 4);
-      box.append(...chart("bias on the scores of this token over each token before it",
+      box.append(...chart("bias on the scores of this token, by distance to each earlier token",
         heads.map((h) => `head ${h + 1}`), all.map((row) => heads.map((h) => row[h]))));
     }
     return box;
@@ -158,7 +158,7 @@ function start() {
     const button = make("button", each.name);
     button.onclick = () => {
       $("text").value = each.text;
-      cut(each.starts, `Segments: by our ${each.by}, when this page was made.`);
+      cut(each.starts, `Segments: by ${each.by}, computed when this page was written.`);
     };
     $("examples").append(button, " ");
   });

@@ -25,7 +25,7 @@ _BIASES = {
     "gates": "gates, read off hidden states",
     "table": "a table of ids",
     "content": "depends on queries and keys",
-    "other": "a sum that only a dense form holds",
+    "other": "a sum that needs a dense bias",
 }
 SEGMENT = 16  # tokens of each segment that a scheme of its own kind is asked with
 

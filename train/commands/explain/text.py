@@ -43,7 +43,7 @@ def indented(lines: Iterable[str]) -> Iterator[str]:
 def part(one: Part) -> Iterator[str]:
     """Yield what a part is: formula, source, hooks, parameters."""
     where = "" if one.layers is None else f"; layers {', '.join(map(str, one.layers)) or 'none'}"
-    yield f"{one.path}: {one.name}, fed {' and '.join(one.ids)} ids ({one.counts}){where}"
+    yield f"{one.path}: {one.name}, gets {' and '.join(one.ids)} ids ({one.counts}){where}"
     source, formula = source_of(type(one.of))
     yield f"  {source}"
     yield from formula and indented(["", *formula, ""])
@@ -80,7 +80,7 @@ def samples(names: Sequence[str] = ALL_IDS) -> Iterator[Cut]:
 def ids(parts: Sequence[Part]) -> Iterator[str]:
     """Yield tables of ids; a star is at those that the encoding reads."""
     read = {name for each in parts for name in each.ids}
-    yield "ids (* read by this encoding; | starts a segment; here each word is a token)"
+    yield "ids (* used by this encoding; | starts a segment; each word is a token here)"
     names = ids_read(parts)
     for cut in samples(names):
         starts = [at == 0 for at in cut.ids["intra"]]

@@ -41,7 +41,7 @@ def describe(
         same = "the same" if there["request"] == request else "another"
         state = f"{same} data set (if_exists={if_exists})"
     lines = [
-        f"into {out}, which holds {state}",
+        f"into {out}, which contains {state}",
         f"by {engine}",
         f"tokenizer: {chosen}; by {'tiktoken' if tokenizer.twin else 'tokenizers'}",
         f"exact duplicates: {'left out' if corpus.deduplicate else 'kept'}",

@@ -92,9 +92,9 @@ class Local:
                 losses = losses + 1 if len(work.missing()) == len(todo) else 0
                 if losses == _LOSSES:
                     raise DataError(
-                        f"workers were killed {losses} times in a row while at work on {lost}, "
-                        "perhaps for their memory. What is done is kept: run again with fewer "
-                        f"engine.workers, or look for a huge document there ({work.folder})"
+                        f"workers were killed {losses} times in a row while processing {lost}, "
+                        "perhaps because memory ran out. Finished parts are kept: run again with "
+                        f"fewer engine.workers, or look for a huge document there ({work.folder})"
                     ) from None
             todo = work.missing()
 
@@ -169,7 +169,7 @@ class Slurm:
         todo, steps = _todo(work)
         if not _PLAIN_PATH.fullmatch(steps["logging_dir"]):
             raise DataError(
-                f"engine=slurm: data must be a path without spaces and signs of the shell, since "
+                f"engine=slurm: data must be a path without spaces and shell metacharacters, since "
                 f"job scripts do not quote it, was: {steps['logging_dir']}"
             )
         account = {} if self.account is None else {"account": self.account}
@@ -192,7 +192,9 @@ class Slurm:
         except (OSError, subprocess.CalledProcessError) as fault:
             raise DataError(f"engine=slurm: the job could not be submitted: {fault}") from None
         job, gone = str(executor.job_id), 0
-        with stop.kept(lambda: f"job {job} goes on (scancel {job} ends it); {stop.AGAIN} after it"):
+        with stop.kept(
+            lambda: f"job {job} is still running (scancel {job} ends it); {stop.AGAIN} after it"
+        ):
             while todo.missing():
                 watch()
                 gone = 0 if queued(job) else gone + 1
@@ -268,9 +270,9 @@ def _require_all(work: Work, *, logs: str) -> None:
     if missing := work.missing():
         faults = work.faults()
         raise DataError(
-            f"{len(missing)} of {len(work.tasks)} parts were not made"
-            + (f"; the first fault: {faults[0]}" if faults else "")
-            + f". Their logs are in {logs}; run again to go on with what is missing"
+            f"{len(missing)} of {len(work.tasks)} parts failed"
+            + (f"; the first error: {faults[0]}" if faults else "")
+            + f". Their logs are in {logs}; run again to continue with the missing parts"
         )
 
 

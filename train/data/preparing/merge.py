@@ -54,10 +54,10 @@ class Tally:
         counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
         left_out = {rule: number for rule, number in counts.items() if number}
         if not self.documents and [*left_out] == ["empty"]:
-            raise DataError(f"{label}: all {self.empty} documents are empty; check its text_key")
+            raise DataError(f"{label}: all {self.empty} documents are empty; check text_key")
         if not self.documents and left_out:
             rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
-            raise DataError(f"{label}: every document was left out ({rules})")
+            raise DataError(f"{label}: all documents were left out ({rules})")
         if not self.documents:
             raise DataError(f"{label}: {NOTHING}")
         seen = chain.from_iterable(result["named"] for result in self.results.values())
@@ -65,7 +65,7 @@ class Tally:
         unseen = sorted(self.source.split.named.keys() - set(seen))
         if unseen:
             raise DataError(
-                f"{label}: split.ids names {', '.join(unseen[:3])}, which is no document of it; "
+                f"{label}: split.ids names {', '.join(unseen[:3])}, which it does not contain; "
                 "ids are listed in the .ids files of a prepared data set"
             )
 
@@ -144,7 +144,7 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
                     part = open_dataset(work.place(rank) / split)
                 except (DataError, OSError) as fault:
                     shutil.rmtree(work.place(rank), ignore_errors=True)
-                    raise DataError(f"{fault}: run again to make this part anew") from None
+                    raise DataError(f"{fault}: run again to rebuild this part") from None
                 writers[split].extend(part)
             meter.update(f"{number} of {len(tally.results)} parts")
     return {split: writer.counts for split, writer in writers.items()}

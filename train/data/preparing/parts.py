@@ -61,7 +61,7 @@ class PartWriter(ExitStack):
         if self.split.within and unfit:
             raise DataError(
                 f"split.within cannot split {document.id}, whose fields {', '.join(sorted(unfit))} "
-                "may be about places in the whole text; set split.within=false"
+                "may refer to positions in the whole text; set split.within=false"
             )
         return self.split.pieces(document)
 
@@ -134,7 +134,7 @@ class PartWriter(ExitStack):
         )
         if len(levels) != self.levels or not tiled:
             raise SegmenterError(
-                f"source {self.name}: cuts must rise from 0 to the end of the text, in "
+                f"source {self.name}: cuts must increase from 0 to the end of the text, in "
                 f"{self.levels} levels",
                 document=document.id,
             )

@@ -171,6 +171,6 @@ def _require_same(
         return
     other = f" made with other settings ({'; '.join(differing)})" if differing else ""
     raise DataError(
-        f"{out} holds a data set{other}. Set data= to another folder, or set if_exists=overwrite"
+        f"{out} contains a data set{other}. Set data= to another folder, or set if_exists=overwrite"
         + ("" if differing else " or if_exists=auto")
     )

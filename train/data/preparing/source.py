@@ -90,8 +90,8 @@ class Language(Filter):
     def step(self) -> Any:
         if not Path(self.model).is_file():
             raise DataError(
-                f"model={self.model}: there is no such file. Fetch lid.176.bin from fasttext.cc "
-                "and give its path; bipe downloads no model"
+                f"model={self.model}: there is no such file. Download lid.176.bin from "
+                "fasttext.cc and set model to its path"
             )
         from datatrove.pipeline.filters import LanguageFilter
 
@@ -199,10 +199,12 @@ class Corpus:
 
     def __post_init__(self) -> None:
         if not self.sources:
-            raise DataError("sources must name at least one source")
+            raise DataError("sources must contain at least one source")
         for name in self.sources:
             if not _NAME.fullmatch(name):
-                raise DataError(f"sources: a name must be letters, digits, - and _, was: {name}")
+                raise DataError(
+                    f"sources: names must consist of letters, digits, - and _, was: {name}"
+                )
         if self.shard_tokens < 1:
             raise DataError(f"shard_tokens must be at least 1, was: {self.shard_tokens}")
 

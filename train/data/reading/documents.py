@@ -25,7 +25,7 @@ from train.disk.manifest import redacted
 from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-NOTHING = "no document was found. Check its path and its filters."
+NOTHING = "no documents were found. Check its path and filters."
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
@@ -217,7 +217,7 @@ def decode(data: bytes, *, errors: str, offset: int = 0) -> tuple[str, int]:
         if errors == "fail":
             raise DataError(
                 f"byte {offset + fault.start} is not UTF-8 ({fault.reason}). Convert the "
-                "file, or set encoding_errors=replace to put U+FFFD there and count it"
+                "file, or set encoding_errors=replace to use U+FFFD there and count it"
             ) from None
     text = data.decode("utf-8", errors="replace")
     # UTF-8 resynchronises at each lead byte, so that genuine U+FFFD keep their three bytes.

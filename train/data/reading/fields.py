@@ -65,7 +65,7 @@ class Rows(TolerantReader):
                 text = "" if found is None else conversation(found)
                 text = joined(text) if isinstance(text, list) else text
                 if not isinstance(text, str):
-                    rule = f"text_key={self.text_key} must hold text"
+                    rule = f"text_key={self.text_key} must contain text"
                     raise DataError(f"{rule}, was: {type(text).__name__}")
                 if self.id_key is not None:
                     id = str(dig(row, self.id_key, parameter="id_key"))
@@ -83,7 +83,7 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
             known = ", ".join(map(str, value)) if isinstance(value, Mapping) else "no fields"
-            raise DataError(f"{where}{parameter}={key} is not there; there is: {known}")
+            raise DataError(f"{where}{parameter}={key} is not a field; there are: {known}")
         value = value[part]
     return value
 

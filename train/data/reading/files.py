@@ -141,16 +141,16 @@ class TextFiles(Files):
             corpus = _CORPORA.get(rows[1].lower(), "jsonl") if rows else ""
             if corpus == "csv":  # its records may be the segments
                 log.warning(
-                    "%s=%s: each table is one document; a document per row: corpus=csv "
-                    "and text_key for the field with the text",
+                    "%s=%s: each table is one document; for one document per row, set "
+                    "corpus=csv and text_key to the column with the text",
                     key,
                     redacted(value),
                 )
             elif rows:
                 raise DataError(
-                    f"{key} must name files of text, each of them one document, was: "
-                    f"{redacted(value)}. Its rows are documents: take corpus={corpus}, and "
-                    "text_key for the field with the text"
+                    f"{key} must name text files, each of them one document, was: "
+                    f"{redacted(value)}. To read each row as a document, set corpus={corpus} and "
+                    "text_key to the field with the text"
                 )
         super().check()
 
@@ -232,7 +232,7 @@ class CSV(Rows, Files):
                 if found is not None:
                     yield found
         except csv.Error as fault:
-            detail = f"not CSV behind row {number}: {fault}"
+            detail = f"not CSV after row {number}: {fault}"
             raise Bad(where=str(file), rule="not CSV", detail=detail) from None
 
 

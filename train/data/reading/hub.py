@@ -14,9 +14,9 @@ from train.data.reading.fields import Rows
 from train.errors import DataError
 
 _SCRIPT_CURE = (
-    "a data set that is a loading script is not supported by datasets >= 4. Name its files "
-    "instead: path=json (or parquet), data_files={train: hf://datasets/OWNER/NAME/FILE}, or look "
-    "for a copy in Parquet on the hub"
+    "datasets >= 4 does not support loading scripts. Name the files instead: path=json (or "
+    "parquet), data_files={train: hf://datasets/OWNER/NAME/FILE}, or find a Parquet copy on the "
+    "Hugging Face Hub"
 )
 
 

@@ -61,7 +61,7 @@ def read(name: str) -> str:
         said = near(name) if isinstance(fault, FileNotFoundError) else ""
         raise UserError(f"{name}: {fault.strerror or fault}{said}") from None
     if data.startswith(_UTF16):
-        raise UserError(f"{name}: UTF-16; convert it with: iconv -f UTF-16 -t UTF-8")
+        raise UserError(f"{name}: is UTF-16; convert it with: iconv -f UTF-16 -t UTF-8")
     nul = data.find(b"\0", 0, _HEAD)
     if nul >= 0:
         raise UserError(f"{name}: a binary file (NUL at byte {nul})")

@@ -53,9 +53,9 @@ class Repositories(Reader):
 
     def __post_init__(self) -> None:
         if self.key is None and (not isinstance(self.of, Files) or isinstance(self.of, Rows)):
-            raise DataError("key must name the field of a row with its repository, was: null")
+            raise DataError("key must name the field with the repository of a row, was: null")
         if self.unwrap:
-            raise DataError("unwrap joins the lines of files: set of.unwrap")
+            raise DataError("unwrap is a setting of the reader of files: set of.unwrap")
         if self.depth < 0:
             raise DataError(f"depth must be at least 0, was: {self.depth}")
         try:
@@ -112,7 +112,7 @@ class Repositories(Reader):
                     if isinstance(item, Bad):
                         yield item
                     elif _is_binary(item.text):
-                        yield Bad(where=values[0], rule="binary", detail="holds no text")
+                        yield Bad(where=values[0], rule="binary", detail="not text")
                     else:
                         inner = PurePosixPath(*PurePosixPath(item.id).parts[self.depth :])
                         files.append((str(inner), item))

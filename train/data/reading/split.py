@@ -20,7 +20,7 @@ from train.errors import DataError
 
 SOME, MANY = 9, 500  # documents
 _SALTS = 100  # ways to draw that are tried
-_WITHIN = "documents are few, so each is split (corpus.split.within=false draws whole ones)"
+_WITHIN = "few documents, so each is split (corpus.split.within=false draws whole ones)"
 _WHOLE = "documents are few, so each split has at least one (corpus.split.within=true splits each)"
 _NEAR = 5000  # characters
 
@@ -48,10 +48,10 @@ class Split:
             if not 0 <= getattr(self, name) <= 1:
                 raise DataError(f"split.{name} must be from 0 to 1, was: {getattr(self, name)}")
         if self.validation + self.test > 1:
-            raise DataError("split.validation and split.test must not exceed 1 together")
+            raise DataError("split.validation + split.test must be at most 1")
         if self.within is True and self.ids:
             raise DataError(
-                "split.ids names whole documents, and split.within splits each; drop one"
+                "split.ids names whole documents, but split.within splits each; remove one"
             )
         _ = self.named  # raises for invalid ids
 

@@ -97,14 +97,16 @@ def names_in(folder: Path) -> Iterator[str]:
 
 
 def other_endings(names: Iterable[str], *, than: Collection[str], more: int = 0) -> str:
-    """Say which files have other endings, if they are `more` than so many; hidden ones aside."""
+    """Name the extensions of the other files, if there are more than `more`; hidden ones aside."""
     endings = (Path(name).suffix for name in names if "/." not in f"/{name}")
-    others = Counter(ending or "without an ending" for ending in endings if ending not in than)
+    others = Counter(ending or "other" for ending in endings if ending not in than)
     if others.total() <= more:
         return ""
-    listed = ", ".join(f"{count} {ending}" for ending, count in others.most_common(5))
+    listed = ", ".join(
+        f"{count} {ending} file{'s' * (count != 1)}" for ending, count in others.most_common(5)
+    )
     first = next((ending for ending, _ in others.most_common() if ending[0] == "."), "")
-    return f"; others are there: {listed}. Set pattern to read them, such as '**/*{first}'"
+    return f"; it also contains {listed}. To read them, set pattern, such as '**/*{first}'"
 
 
 @contextmanager
@@ -120,7 +122,7 @@ def opened(file: File) -> Iterator[IO[bytes]]:
         except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as fault:
             if isinstance(fault, OSError) and fault.errno is not None:
                 raise  # an error of the disk; gzip and bz2 set no errno for bad data
-            detail = f"not a whole {_UNPACKERS[suffix(file.path)][1]} file: {fault}"
+            detail = f"not a complete {_UNPACKERS[suffix(file.path)][1]} file: {fault}"
             raise Bad(where=str(file), rule="cut short", detail=detail) from None
 
 

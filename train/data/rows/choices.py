@@ -49,7 +49,7 @@ class Packing:
             if value not in allowed:
                 raise DataError(
                     f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
-                    f"(rows.prompt_level={self.prompt_level}) are not cut, was: {value}"
+                    f"(rows.prompt_level={self.prompt_level}) are not split, was: {value}"
                 )
 
     @property
@@ -75,12 +75,14 @@ class Mixture:
     def weights(self, sets: DataSets) -> tuple[list[str], dict[str, float] | None]:
         weighted = isinstance(self.sources, Mapping) and bool(self.sources)
         if weighted and self.temperature is not None:
-            raise DataError("rows.temperature makes the weights: make rows.sources a list, or null")
+            raise DataError(
+                "rows.temperature sets the weights: rows.sources must be a list or null"
+            )
         shares: dict[str, float] = {}
         for name in self.sources or sets.sources:
             members = sets.members(name)
             if twice := sorted(set(members) & set(shares)):
-                raise DataError(f"rows.sources: {name} names {twice[0]}, which is named already")
+                raise DataError(f"rows.sources: {name} contains {twice[0]}, which is already named")
             weight = self.sources[name] if weighted else 1.0  # type: ignore[index, call-overload]
             shares |= _shared(sets, members, weight)
         require_weights(shares, known=sets.sources)
@@ -131,7 +133,7 @@ def require_weights(
         if not 0 <= weight < math.inf:
             raise DataError(f"sources.{name}: a weight must be 0 or more, was: {weight}")
     if not any(weights.values()):
-        raise DataError("sources: at least one weight must be above 0")
+        raise DataError("rows.sources: at least one weight must be above 0")
 
 
 def _shared(sets: DataSets, members: list[str], weight: float) -> dict[str, float]:

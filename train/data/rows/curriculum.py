@@ -63,7 +63,8 @@ class Curriculum:
             before = self.stages[index - 1]["length"] if index else 0
             if given["length"] <= before:
                 raise DataError(
-                    f"{key}.length must be above the one before ({before}), was: {given['length']}"
+                    f"{key}.length must be above the previous one ({before}), was: "
+                    f"{given['length']}"
                 )
 
 
@@ -105,14 +106,14 @@ class Stages:
         length = given["length"]
         if length >= self.row_length or self.row_length % length:
             raise DataError(
-                f"{key} must divide row_length ({self.row_length}) and be below it, was: {length}: "
-                "a row is read in equal parts"
+                f"{key} must divide row_length ({self.row_length}) and be below it, since rows are "
+                f"split into equal parts, was: {length}"
             )
         parts, consumes, stop = self.row_length // length, self.global_batch, first + given["steps"]
         if self.curriculum.budget == "rows":
             if consumes % parts:
                 raise DataError(
-                    f"{key} must make whole rows of a step: rows.global_batch ({consumes}) must be "
+                    f"{key} must fit a step of whole rows: rows.global_batch ({consumes}) must be "
                     f"a multiple of row_length / length ({parts}), or set rows.budget=tokens"
                 )
             consumes //= parts

@@ -1,9 +1,9 @@
 """The Lightning data module: prepared shards in, batches out, one integer of state.
 
-Training code sets `consumed_rows` to a batch's `rows_after` once its step is done; checkpoints hold
-it, and the loader resumes there, with any number of ranks and any micro-batch. A run that would
-count other rows (seed, lengths, weights, the data itself) cannot resume, nor one with another
-global batch unless that is to be converted: rows that are consumed then stay consumed.
+Training code sets `consumed_rows` to the `rows_after` of a batch after its step; checkpoints store
+it, and the loader resumes there with any number of ranks and any micro-batch. A run with other rows
+(seed, lengths, weights, data) cannot resume, nor one with another global batch unless it is to be
+converted: consumed rows then stay consumed.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ log = logging.getLogger("bipe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatistics:
-    """What a run reads of one source. An epoch is each row of it once.
+    """The rows that a run reads from one source. An epoch is each row once.
 
     rows, documents, tokens: per epoch. read: rows of the whole run. padding: share of inputs that
     are padding. targets: share of inputs whose next token is scored. documents_per_row: also counts
@@ -90,16 +90,14 @@ def table(statistics: Sequence[RowStatistics]) -> list[str]:
 class LMDataModule(lightning.LightningDataModule):
     """Rows of prepared data for training and validation.
 
-    folder: one or several that `bipe prepare` wrote, and level, coarser: of their segments, see
-    `DataSets`.
+    folder: one or several that `bipe prepare` wrote; level, coarser: see `DataSets`.
     row_length: inputs of a row, in tokens. global_batch: rows per optimizer step. micro_batch: rows
     per device at once. steps: of the run. With packing long_first and without epochs, the run reads
     only the rows of documents of at least row_length, and shorter ones if those are too few.
-    epochs: passes over the rows of all sources, if these are to decide the steps. drop_last: leave
-    out a short last batch instead of filling it with padding. on_batch_change: whether a run may
-    resume with another global_batch. validation_rows: maximum per source; 0 disables validation.
-    verify: check all files before the first step. context_parallel: neighbouring ranks that share
-    rows: they read the same ones.
+    epochs: passes over the rows of all sources, instead of steps. drop_last: drop a short last
+    batch instead of padding it. on_batch_change: whether a run may resume with another
+    global_batch. validation_rows: maximum per source; 0 disables validation. verify: check all
+    files before the first step. context_parallel: number of neighbouring ranks that share rows.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class LMDataModule(lightning.LightningDataModule):
             curriculum=curriculum or Curriculum(), row_length=row_length, global_batch=global_batch
         )
         if self.packing.prompt_level is not None and len(self.stages.each) > 1:
-            raise DataError("rows.curriculum must be null: documents with a prompt are not cut")
+            raise DataError("rows.curriculum must be null: documents with a prompt are not split")
         self.sets = DataSets(folder, level=level, coarser=coarser)
         self.row_length, self.seed = row_length, seed
         self.global_batch, self.micro_batch = global_batch, micro_batch
@@ -171,14 +169,14 @@ class LMDataModule(lightning.LightningDataModule):
     def epoch_steps(self) -> int:
         rows = self.end_row()
         if rows is None:
-            raise DataError("epochs must be set to count their steps")
+            raise DataError("epochs must be set to count steps")
         steps = self.stages.steps(rows)
         if self.drop_last and self.stages.consumed(steps) > rows:
             steps -= 1
         if steps < 1:
             raise DataError(
-                f"epochs={self.epochs} makes {rows} rows, less than one step (rows.global_batch="
-                f"{self.global_batch}): raise it, or set rows.drop_last=false"
+                f"epochs={self.epochs} gives {rows} rows, less than one step (rows.global_batch="
+                f"{self.global_batch}): increase it, or set rows.drop_last=false"
             )
         return steps
 
@@ -192,7 +190,7 @@ class LMDataModule(lightning.LightningDataModule):
         if last >= steps:
             raise DataError(
                 f"rows.curriculum takes {last} steps before rows have row_length, but the run has "
-                f"{steps} steps: leave some for that"
+                f"only {steps}: shorten it, or set more steps"
             )
         if self.asked.max_epochs is None:
             return
@@ -219,7 +217,7 @@ class LMDataModule(lightning.LightningDataModule):
     def train_dataloader(self) -> RowLoader:
         trainer = self._trainer()
         if trainer.max_steps < 1:
-            raise DataError("trainer.max_steps must be set: the order of rows has no end")
+            raise DataError("trainer.max_steps must be set, since rows repeat without end")
         self.teardown("fit")
         self._loader = RowLoader(
             order=self.order(),
@@ -271,16 +269,16 @@ class LMDataModule(lightning.LightningDataModule):
             if key == "global_batch" and self.on_batch_change == "convert":
                 if self.epochs is not None:
                     raise DataError(
-                        f"global_batch was {was} in the run to resume, is {now}: the steps of "
-                        "epochs would be others. Set steps instead of epochs, or set it back"
+                        f"global_batch is {now}, but was {was} in the run to resume, which would "
+                        "change the steps of an epoch. Set steps instead of epochs, or restore it"
                     )
                 kept = f"the {state_dict['rows']} rows that are consumed stay consumed"
                 log.warning("global_batch was %d, is %d: %s", was, now, kept)
                 continue
             cure = ", or rows.on_batch_change=convert" if key == "global_batch" else ""
             raise DataError(
-                f"{key} was {was} in the run to resume, is {now}: its rows would not be those "
-                f"that are left. Set it back, begin another run{cure}"
+                f"{key} is {now}, but was {was} in the run to resume, which would change "
+                f"the remaining rows. Restore it, or start another run{cure}"
             )
         self.consumed_rows = int(state_dict["rows"])
 
@@ -311,5 +309,5 @@ class LMDataModule(lightning.LightningDataModule):
 
     def _trainer(self) -> lightning.Trainer:
         if self.trainer is None:
-            raise DataError("a loader is asked for without a trainer; use rows() or order()")
+            raise DataError("a loader needs a trainer; without one, use rows() or order()")
         return self.trainer

@@ -141,7 +141,7 @@ class RowLoader:
                 return step
         raise DataError(
             f"start_row must be a multiple of global_batch={self.global_batch}, was: {row}; with a "
-            "curriculum, where a step begins"
+            "curriculum, the first row of a step"
         )
 
 

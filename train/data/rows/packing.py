@@ -78,9 +78,9 @@ class Rows:
             raise DataError(f"row_length must be at least 1, was: {row_length}")
         if not len(data):
             raise DataError(
-                f"source {data.name}, split {data.manifest.get('split')}: there are no documents. "
-                "Prepare with a larger share for it, with split.within=true (each document is "
-                "split), or name its documents in split.ids"
+                f"source {data.name}, split {data.manifest.get('split')}: has no documents. "
+                "Prepare the data with a larger share for this split, with split.within=true "
+                "(which splits each document), or name its documents in split.ids"
             )
         self.data, self.row_length, self.continues = data, row_length, packing.continues
         self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry
@@ -221,15 +221,15 @@ def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
     """Return where the second segment of a level begins in each document, or the document ends."""
     if isinstance(level, int) and level >= data.manifest["levels"]:
         raise DataError(
-            f"{data.folder}: holds no examples of a prompt and an output (rows.prompt_level="
-            f"{level}); bipe scrolls prepares them, bipe pretrain trains on documents"
+            f"{data.folder}: has no examples of a prompt and an output (rows.prompt_level="
+            f"{level}); use bipe scrolls for examples, bipe pretrain for documents"
         )
     level = level_of(data.manifest, level, what=f"{data.folder}: rows.prompt_level")
     longest = int(np.diff(data.document_ends, prepend=0).max())
     if longest > row_length + 1:
         raise DataError(
-            f"{data.folder}: row_length must hold the longest document, {longest} tokens, since "
-            f"rows.prompt_level={level} lets none be cut, was: {row_length}"
+            f"{data.folder}: row_length must be at least the longest document, {longest} tokens, "
+            f"since rows.prompt_level={level} does not split documents, was: {row_length}"
         )
     size, ends = len(data.tokens), np.asarray(data.document_ends, np.int64)
     starts = [

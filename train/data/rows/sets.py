@@ -27,7 +27,7 @@ class DataSets:
         self.named = isinstance(data, Mapping)
         folders = folders_of(data)
         if not folders:
-            raise DataError("data must name at least one folder, was empty")
+            raise DataError("data must name at least one folder, was: empty")
         self.manifests = {folder: read_top(folder) for folder in folders.values()}
         self.folder = next(iter(self.manifests))
         self.sources: dict[str, tuple[Path, str]] = {}
@@ -72,7 +72,7 @@ class DataSets:
         ):
             if data.manifest[key] != expected:
                 raise DataError(
-                    f"{data.folder / 'manifest.json'}: its {key} is not that of "
+                    f"{data.folder / 'manifest.json'}: its {key} differs from that of "
                     f"{folder / 'manifest.json'}; prepare again"
                 )
         return data
@@ -101,8 +101,8 @@ class DataSets:
         if own != self.tokenizer:
             how = "; ".join(differences(self.tokenizer, own, key="tokenizer"))
             raise DataError(
-                f"data: {folder} was made with another tokenizer than {self.folder} ({how}): their "
-                "ids mean different things. Prepare it again with that one: "
+                f"data: {folder} was made with a different tokenizer than {self.folder} ({how}). "
+                "Prepare it again with that one: "
                 f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.folder}"
             )
 

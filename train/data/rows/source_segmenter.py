@@ -25,7 +25,7 @@ _MODEL = re.compile(
     r"rules|spacy|sentencizer|senter|parser|[a-z]{2,3}_[a-z]+_[a-z]+_(sm|md|lg|trf)"
 )
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
-CURE = "one that is followed (newline, sentences, lines, stride ...)"
+CURE = "one that works during generation (newline, sentences, lines, stride ...)"
 
 
 def source_segmenter(
@@ -58,8 +58,7 @@ def source_segmenter(
     if len({json.dumps([found[name], levels[name]], sort_keys=True) for name in found}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ConfigError(
-            f"{section}.source must name one of the sources, which are cut by different "
-            f"segmenters: {kinds}"
+            f"{section}.source must name one of the sources, since their segmenters differ: {kinds}"
         )
     name, fingerprint = next(iter(found.items()))
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
@@ -107,8 +106,8 @@ def rebuilt(
         ) from None
     if plain(made.fingerprint()) != fingerprint:
         print(
-            f"bipe: {of} was cut by an older rule or table of {type(made).__name__}; "
-            "the one of today is followed",
+            f"bipe: {of} was segmented with older rules or tables of {type(made).__name__}; "
+            "the current ones are used",
             file=sys.stderr,
         )
     return made
@@ -158,7 +157,7 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
     for pair in filter(None, _pairs(rest)):
         key, equals, value = pair.partition("=")
         if not equals:
-            raise UserError(f"{where}parameters are KEY=VALUE,..., was: {pair!r}")
+            raise UserError(f"{where}parameters must be KEY=VALUE,..., was: {pair!r}")
         if key not in known:
             raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
         try:  # JSON for numbers, true and false; {YAML: text}; anything else is text

@@ -150,7 +150,7 @@ def write_megatron(
     index.write(struct.pack("<9sQBQQ", _MAGIC, _VERSION, _TYPES[width], number, len(data) + 1))
     for lengths in _lengths(_starts(data, by_segment), len(data.tokens)):
         if lengths.max(initial=0) > _LARGEST:
-            raise DataError(f"{data.folder}: a sequence of Megatron's has at most {_LARGEST} ids")
+            raise DataError(f"{data.folder}: a sequence of Megatron has at most {_LARGEST} ids")
         index.write(lengths.astype("<i4").tobytes())
     for starts in _starts(data, by_segment):
         index.write((starts * width).astype("<i8").tobytes())

@@ -44,12 +44,12 @@ def finished(out: Path) -> dict[str, Any] | None:
     if not out.exists() or (out / PART / INSTALL).exists():
         return None  # an interrupted installation, which `recover` finishes
     if not out.is_dir():
-        raise DataError(f"{out}: must be a folder to prepare data in, is a file")
+        raise DataError(f"{out}: must be a folder, is a file")
     for entry in sorted(out.iterdir()):
         if entry.name != PART and not _ours(entry):
             raise DataError(
-                f"{out} holds {entry.name}, which is not of a prepared data set. Set data= to "
-                "another folder, or move that away"
+                f"{out} contains {entry.name}, which is not part of a prepared data set. Set data= "
+                "to another folder, or move it away"
             )
     return read_top(out) if (out / MANIFEST).exists() else None
 
@@ -69,7 +69,7 @@ def read_top(out: Path) -> dict[str, Any]:
             raise DataError(f"{out / MANIFEST}: a source must have a name and splits: {name!r}")
     for name in manifest["files"]:
         if not all(map(is_name, name.split("/"))):
-            raise DataError(f"{out / MANIFEST}: files must be inside of the folder, was: {name!r}")
+            raise DataError(f"{out / MANIFEST}: files must be inside the folder, was: {name!r}")
     return manifest
 
 
@@ -131,7 +131,9 @@ def recover(part: Path, out: Path) -> bool:
         return False
     new = json.loads((part / INSTALL).read_text(encoding="utf-8"))
     if not isinstance(new, list) or not all(map(is_name, new)):
-        raise DataError(f"{part / INSTALL}: must list names of files, was: {new!r}; remove {part}")
+        raise DataError(
+            f"{part / INSTALL}: must be a list of file names, was: {new!r}; remove {part}"
+        )
     _go_on(part, out, new)
     return True
 

@@ -248,7 +248,8 @@ def levels_read(
         held, wanted = manifest["levels"] if coarser else 1, 1 + coarser
         if coarser and first + coarser >= held:
             raise DataError(
-                f"{what}the encoding reads {wanted} levels of units, the data hold {held - first} "
+                f"{what}coarser: the encoding reads {wanted} levels of units, but the data has "
+                f"{held - first} "
                 f"({', '.join(manifest.get('level_names', [])[first:]) or 'unnamed'}): prepare "
                 f"them with levels={first + wanted} (corpus.sources.NAME.levels), if the segmenter "
                 "has as many, or choose an encoding of fewer"
@@ -257,7 +258,7 @@ def levels_read(
     rest = [level_of(manifest, one, what=f"{what}coarser") for one in coarser]
     if [first, *rest] != sorted({first, *rest}):
         raise DataError(
-            f"{what}coarser must name levels above the one that is read as segments, from finer to "
+            f"{what}coarser must name levels above that of the segments, from finer to "
             f"coarser, was: {', '.join(map(str, coarser))}"
         )
     return (first, *rest)
@@ -273,7 +274,7 @@ def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) 
         return 0
     count, names = manifest.get("levels"), manifest.get("level_names", [])
     if not isinstance(count, int) or not isinstance(names, list) or len(names) > count:
-        raise DataError(f"{what}={wish}: the manifest states no levels; prepare again")
+        raise DataError(f"{what}={wish}: the manifest has no levels; prepare again")
     known: dict[str | int, int] = {str(name): number for number, name in enumerate(names)}
     known |= {number: number for number in range(min(count, MAX_LEVELS))}
     for one in [wish] if isinstance(wish, str | int) else wish:
@@ -281,7 +282,7 @@ def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) 
             return known[one]
     there = [*map(str, names), f"0 to {count - 1}"] if count > 1 else [*map(str, names), "0"]
     raise DataError(
-        f"{what}={wish} must be among {', '.join(there)}; levels= of the source stores more of them"
+        f"{what}={wish} must be one of {', '.join(there)}; set levels= of the source to store more"
     )
 
 
@@ -291,7 +292,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = load(path, format=FORMAT, version=VERSION, what="shards")
     for key, kind in _KEYS.items():
         if not isinstance(manifest.get(key), kind):
-            raise DataError(f"{path}: has no {key!r} of kind {kind.__name__}; prepare again")
+            raise DataError(f"{path}: has no {key!r} of type {kind.__name__}; prepare again")
     if not (is_name(manifest["name"]) and 1 <= manifest["levels"] <= MAX_LEVELS):
         raise DataError(f"{path}: name must be a file name, levels from 1 to {MAX_LEVELS}")
     try:

@@ -58,7 +58,9 @@ class ShardWriter:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         if (folder / MANIFEST).exists():
-            raise DataError(f"{folder} holds a data set; remove it or write to another folder")
+            raise DataError(
+                f"{folder} already contains a data set; remove it, or write to another folder"
+            )
         _remove_leftovers(folder, name)
         self.folder, self.name, self.levels = folder, name, levels
         self.vocab_size, self.shard_tokens = vocab_size, shard_tokens
@@ -170,7 +172,7 @@ class ShardWriter:
         known = (2 << self.levels) - 1
         if marks[0] != known or (marks[1:] & ~np.uint8(known - 1)).any():
             raise DataError(
-                f"document {id}: its first mark, and no other, must have bit 0; the first must be "
+                f"document {id}: only its first mark may have bit 0; the first must be "
                 f"{known} for levels={self.levels}, was: {marks[0]}"
             )
 

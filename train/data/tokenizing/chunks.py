@@ -172,7 +172,7 @@ def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkR
             break
         if kind == "ByteLevel" and step["use_regex"]:
             if place and step["add_prefix_space"]:
-                raise _Unproved("a space is put before every piece of an earlier splitter")
+                raise _Unproved("a space is inserted before every piece of an earlier splitter")
             return _by_expression(GPT2, alone=alone, marks=marks, lines=lines)
         if kind == "Split" and step["behavior"] == "Isolated" and not step["invert"]:
             expression = step["pattern"].get("Regex", "")
@@ -212,7 +212,7 @@ def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) ->
 def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> ChunkRule:
     """Return the rule of a model; spaces, lines: whether they reach it (spaces as SPACE_MARK)."""
     if model["type"] != "BPE":
-        raise _Unproved(f"a {model['type']} model without splitting weighs whole texts")
+        raise _Unproved(f"a {model['type']} model without splitting considers whole texts")
     affixes = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
     if any(map(model.get, affixes)):
         raise _Unproved("the BPE model treats the ends of a text apart")
@@ -249,7 +249,7 @@ def _require_plain_additions(definition: dict[str, Any]) -> bool:
         or step.get("add_prefix_space")
         for step in normalisers + steps_of(definition["pre_tokenizer"], "pretokenizers")
     ):
-        raise _Unproved("a space is put before the text behind every added token")
+        raise _Unproved("a space is inserted after every added token")
     return not any(re.search(f"{_WORD}|{_MARK}", token["content"]) for token in active)
 
 

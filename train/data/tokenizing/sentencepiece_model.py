@@ -78,7 +78,7 @@ def read_model(data: bytes) -> Model:
     ) as error:
         raise ValueError(f"not a SentencePiece model: {error}") from None
     if not pieces:
-        raise ValueError("not a SentencePiece model: it holds no pieces")
+        raise ValueError("not a SentencePiece model: it has no pieces")
     return Model(
         pieces=pieces,
         kind=trainer.get(3, _UNIGRAM),
@@ -100,7 +100,7 @@ def convert(path: Path, *, samples: Sequence[str]) -> tokenizers.Tokenizer:
         raise DataError(f"{path}: {error}") from None
     refused = _refusal(model)
     if refused:
-        raise DataError(f"{path}: {refused}, which no fast tokenizer does exactly")
+        raise DataError(f"{path}: {refused}, which no fast tokenizer reproduces exactly")
     fast = _fast(model)
     fault = _fault(fast, model, data, samples)
     if fault:
@@ -118,7 +118,7 @@ def merge(model: Model, text: str) -> list[str]:
 
 def _refusal(model: Model) -> str | None:
     reasons = {
-        f"the model is of kind {_KINDS.get(model.kind, model.kind)}": model.kind
+        f"the model type is {_KINDS.get(model.kind, model.kind)}": model.kind
         not in (_UNIGRAM, _BPE),
         "the model writes spaces as suffixes (treat_whitespace_as_suffix)": model.suffix,
         "the model does not mark spaces (escape_whitespaces is off)": not model.escape,

@@ -46,8 +46,8 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
     name = pattern or next((known for known in PATTERNS if known in path.name), None)
     if name is None:
         raise DataError(
-            f"{path}: a tiktoken file does not hold how text is split; set pattern to one of "
-            f"{', '.join(PATTERNS)}, or to the expression itself"
+            f"{path}: a tiktoken file does not contain the pattern that splits text; set pattern "
+            f"to one of {', '.join(PATTERNS)}, or to a regular expression"
         )
     end = _ENDS.get(name, -1)
     if end < 0 or end in ranks.values():
@@ -143,7 +143,7 @@ def _fast(
     try:
         fast.pre_tokenizer = byte_level(expression)
     except Exception as fault:  # `tokenizers` raises Exception itself
-        raise DataError(f"{path}: pattern is no expression: {fault}") from None
+        raise DataError(f"{path}: pattern must be a regular expression: {fault}") from None
     fast.decoder = decoders.ByteLevel()
     fast.add_special_tokens([AddedToken(END, special=True, normalized=False)])
     return fast

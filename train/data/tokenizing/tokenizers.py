@@ -96,7 +96,7 @@ class Tokenizer:
         if self.spelling is not None and not self._table_agrees():
             self.spelling = None
         if fault and (self.spelling is None or self.spelling.ascii_only):
-            raise DataError(f"the tokens cannot be mapped to the text: {fault}")
+            raise DataError(f"tokens cannot be aligned with the text: {fault}")
 
     def _set(self, definition: str, eos: str, bos: str | None) -> None:
         self.json, self.eos, self.bos = definition, eos, bos
@@ -189,7 +189,7 @@ class Tokenizer:
             before = [*islice((id for id in ids if self.decode([id]).isalpha()), 1)]
             if not before:
                 raise DataError(
-                    "no token is a word: the text of its ids cannot be found one by one"
+                    "no token starts with a space: the text of single ids cannot be found"
                 )
         size = len(self.decode(before))
         return tuple(
@@ -280,7 +280,7 @@ class Tokenizer:
         found = np.concatenate(ids)
         if self._special[found].any():
             piece = self.fast.id_to_token(int(found[self._special[found]][0]))
-            raise DataError(f"the tokenizer makes the special token {piece!r} of plain characters")
+            raise DataError(f"the tokenizer encodes plain text as the special token {piece!r}")
         return found, np.concatenate(anchors)
 
     def _specials(self) -> tuple[np.ndarray, re.Pattern[str]]:

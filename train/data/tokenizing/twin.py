@@ -82,7 +82,7 @@ def _expression(definition: Mapping[str, Any]) -> str:
         return GPT2
     expression = str(steps[0]["pattern"].get("Regex", ""))
     if steps[0]["behavior"] != "Isolated" or steps[0]["invert"] or not is_known(expression):
-        raise NoTwin("the splitting expression is of no known form")
+        raise NoTwin("the splitting expression is not of a known form")
     return expression
 
 
@@ -102,7 +102,7 @@ def _ranked(model: Mapping[str, Any]) -> list[str]:
     if len(singles) < len(_BYTES):
         raise NoTwin("the vocabulary lacks a byte")
     if model["ignore_merges"] and len(singles) + len(ranks) < len(vocabulary):
-        raise NoTwin("words of the vocabulary are taken whole that no merges make")
+        raise NoTwin("some words of the vocabulary cannot be made by merges")
     return [*singles, *sorted(ranks, key=ranks.__getitem__)]
 
 

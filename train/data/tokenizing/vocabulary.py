@@ -84,7 +84,7 @@ class TrainBPE:
             )
         if not all(special) or len(set(special)) < len(special):
             raise DataError(
-                f"special_tokens must differ from each other and from {END}, and not be empty, "
+                f"special_tokens must not be empty, and differ from each other and from {END}, "
                 f"were: {list(self.special_tokens)}"
             )
 
@@ -143,9 +143,9 @@ class LoadTokenizer:
         changing = [step["type"] for step in steps if step not in marking]
         if changing and self.normaliser == "refuse":
             raise DataError(
-                f"path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so that "
-                "its ids do not spell the text. Set normaliser=keep to use it as it is, or "
-                "normaliser=drop to encode the text as it is"
+                f"path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so its "
+                "ids do not decode to the text. Set normaliser=keep to use it anyway, or "
+                "normaliser=drop to remove the normaliser"
             )
         if changing and self.normaliser == "drop":
             kept = {"type": "Sequence", "normalizers": marking}
@@ -177,7 +177,7 @@ class LoadTokenizer:
             return None
         around = [fast.id_to_token(id) for id in fast.encode("").ids]
         if not (piece := _named(file, "bos_token") or next(iter(around), None)):
-            raise DataError("no piece that begins a document is known; set bos=none")
+            raise DataError("the tokenizer has no beginning-of-document token; set bos=none")
         return str(piece)
 
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
@@ -186,7 +186,7 @@ class LoadTokenizer:
         named = _named(file, "eos_token")
         known = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
         if not (end := chosen or named or next(known, None)):
-            raise DataError("no piece that ends a document is known; set eos=PIECE")
+            raise DataError("the tokenizer has no end-of-document token; set eos=PIECE")
         return str(end)
 
 
@@ -221,10 +221,10 @@ def _find(path: Path) -> Path:
     named = [path / name for name in _NAMES if (path / name).exists()][:1]
     found = named or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
     if not found:
-        raise DataError(f"path={path}: holds none of {', '.join((*_NAMES, *_ENDINGS))}")
+        raise DataError(f"path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}")
     if len(found) > 1:
         several = ", ".join(file.name for file in found)
-        raise DataError(f"path={path}: holds several tokenizers ({several}); name one of them")
+        raise DataError(f"path={path}: contains several tokenizers ({several}); name one of them")
     return found[0]
 
 
@@ -233,7 +233,7 @@ def _config(file: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     if (found := read_json(path)) is None:
-        raise DataError(f"{path}: is not JSON of an object")
+        raise DataError(f"{path}: must be a JSON object")
     return found
 
 
@@ -272,7 +272,7 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
 def _gpt2(file: Path) -> tokenizers.Tokenizer:
     merges = file.parent / "merges.txt"
     if not merges.exists():
-        raise DataError(f"{file}: needs merges.txt beside it")
+        raise DataError(f"{file}: needs merges.txt next to it")
     fast = tokenizers.Tokenizer(models.BPE.from_file(str(file), str(merges)))
     fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     fast.decoder = decoders.ByteLevel()
@@ -308,6 +308,6 @@ def _configured(fast: tokenizers.Tokenizer, path: Path) -> tokenizers.Tokenizer:
         if made.token_to_id(content) != int(index):
             raise DataError(
                 f"{path}: added token {content!r} must have id {index}, "
-                f"was: {made.token_to_id(content)} in the tokenizer beside it"
+                f"was: {made.token_to_id(content)} in the tokenizer next to it"
             )
     return made

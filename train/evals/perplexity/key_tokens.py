@@ -86,9 +86,10 @@ class LongPPL(Measurement):
         low, high = (None, None) if between is None else map(perplexity, between)
         by = "the model itself" if self.evaluator is None else self.evaluator.name
         note = (
-            f"LongPPL (2410.23771): exp of the mean loss of key tokens in windows of {length} that "
-            f"do not overlap; key are those that {by} gives a log-probability above {self.beta:g}, "
-            f"and {self.alpha:g} nats more than behind {context} tokens (up to a quarter more)."
+            "LongPPL (2410.23771): exp of the mean loss of key tokens in non-overlapping windows "
+            f"of {length} tokens. Key tokens have a log-probability above {self.beta:g} under "
+            f"{by}, at least {self.alpha:g} nats higher than with {context} to "
+            f"{context + context // 4} tokens of context."
         )
         value = perplexity(kept.mean()) if key.any() else None
         share = float(key.sum() / max(1, long.scored.sum()))

@@ -103,8 +103,8 @@ class Perplexity(Measurement):
         low, high = (None, None) if between is None else map(perplexity, between)
         longest, mean = excerpts.tokens.shape[1], losses.mean()
         note = (
-            f"{protocol.name}: {protocol.definition} Read are the first {longest} tokens of each "
-            "of the held-out documents; perplexity is exp of the mean over scored tokens."
+            f"{protocol.name}: {protocol.definition} Text: the first {longest} tokens of each "
+            "held-out document; perplexity is exp of the mean loss of scored tokens."
         )
         bits = mean / math.log(2) * excerpts.tokens.size / excerpts.bytes
         scored = int(losses.scored.sum())
@@ -230,7 +230,7 @@ def token_losses(
 ) -> Float[Tensor, "batch scored"]:
     """Return the loss in nats of each token from `first` (at least 1) on, given all before it."""
     if first < 1:
-        raise ValueError(f"first must be at least 1: nothing predicts token 0, was: {first}")
+        raise ValueError(f"first must be at least 1, since nothing predicts token 0, was: {first}")
     time, losses = tokens.shape[1], []
     for start, hidden in hidden_states(model, tokens, marks, one_pass=one_pass, chunk=chunk):
         low, high = max(first, start + 1), min(start + hidden.shape[1] + 1, time)

@@ -108,8 +108,8 @@ class Windows(Protocol):
     @property
     def definition(self) -> str:
         return (
-            f"Windows of {self.length} tokens that do not overlap (the last of a document may be "
-            f"shorter); scored are all tokens but those at multiples of {self.row_length} in "
+            f"Non-overlapping windows of {self.length} tokens (the last of a document may be "
+            f"shorter); all tokens are scored except those at multiples of {self.row_length} in "
             "their document."
         )
 
@@ -145,9 +145,9 @@ class Sliding(Protocol):
     @property
     def definition(self) -> str:
         return (
-            f"Windows of {self.length} tokens, each {self.stride} tokens behind the last, to the "
-            "end of the document; each scores the tokens that none before it scored, the first "
-            "all but its first."
+            f"Windows of {self.length} tokens with a stride of {self.stride}, to the end of the "
+            "document; each scores the tokens not scored by earlier ones, and the first window "
+            "all but its first token."
         )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
@@ -215,7 +215,7 @@ class FullContext(Protocol):
 
     @property
     def definition(self) -> str:
-        return "Each document whole; all tokens but the first are scored."
+        return "Whole documents; all tokens but the first are scored."
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
         return [Window(start=begin, stop=end, first=begin) for begin, end in _documents(ends)]
@@ -240,11 +240,11 @@ class BipeBlocks(Protocol):
 
     @property
     def definition(self) -> str:
-        dropped = " and the last full block" if self.drop_last else ""
+        dropped = "the rest and the last full block are" if self.drop_last else "the rest is"
         return (
-            f"Documents joined and cut to blocks of {self.length} tokens, whatever document they "
-            f"are of; the rest{dropped} dropped, the first token of a block not scored (eval.py "
-            f"of the released BiPE, which takes the mean over batches of {self.batch} blocks)."
+            f"Documents joined and cut into blocks of {self.length} tokens across documents; "
+            f"{dropped} dropped, and the first token of a block is not scored (eval.py of the "
+            f"released BiPE, which averages over batches of {self.batch} blocks)."
         )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
@@ -285,11 +285,11 @@ class Yarn(Protocol):
 
     @property
     def definition(self) -> str:
-        behind = "" if self.start_token is None else f" behind token {self.start_token}"
+        behind = "" if self.start_token is None else f" after token {self.start_token}"
         slides = "only the first of a document" if self.truncate else f"stride {self.stride}"
         return (
-            f"Windows of {self._text} tokens{behind}, {slides}, each scoring the tokens that none "
-            "before it scored (eval/perplexity.py of the YaRN release, which takes the mean over "
+            f"Windows of {self._text} tokens{behind}, {slides}, each scoring the tokens not "
+            "scored by earlier ones (eval/perplexity.py of the YaRN release, which averages over "
             "windows)."
         )
 
@@ -359,8 +359,8 @@ def _sliding(ends: Sequence[int], *, length: int, stride: int) -> list[Window]:
 def _require_stride(stride: int, length: int) -> None:
     if not 1 <= stride <= length:
         raise ConfigError(
-            f"stride must be from 1 to the {length} tokens of text in a window, for tokens between "
-            f"two windows would not be read, was: {stride}"
+            f"stride must be from 1 to the {length} tokens of text in a window, since tokens "
+            f"between windows would not be read, was: {stride}"
         )
 
 

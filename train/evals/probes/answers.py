@@ -114,8 +114,8 @@ def followed(texts: Texts) -> TokenMarker:
         return texts.marker()
     except ValueError as fault:
         raise ConfigError(
-            f"evaluate.probing.scoring: answers cannot be written ({fault}); leave out 'write', or "
-            "evaluate on data cut by a segmenter that works while text is generated"
+            f"evaluate.probing.scoring: answers cannot be generated ({fault}); remove 'write', or "
+            "evaluate on data whose segmenter works during generation"
         ) from None
 
 

@@ -46,7 +46,9 @@ class Draw:
     def sample(self, items: Sequence[T], count: int) -> list[T]:
         """Return `count` different items, in the order drawn."""
         if count > len(items):
-            raise ValueError(f"count must be at most {len(items)}, the items there are: {count}")
+            raise ValueError(
+                f"count must be at most the number of items ({len(items)}), was: {count}"
+            )
         made = list(items)
         for place in range(count):
             other = place + self.below(len(made) - place)

@@ -67,7 +67,7 @@ class Haystack:
 
     def __init__(self, data: DataSet, *, texts: Texts, name: str = "") -> None:
         if not len(data.tokens):
-            raise DataError(f"{data.folder}: has no tokens to hide anything in")
+            raise DataError(f"{data.folder}: has no tokens to hide a needle in")
         self.data, self.texts, self.name = data, texts, name or data.name
         self._around = [texts.tokenizer.eos_id, *texts.tokenizer.opening]
         self.by_lines = self._by_lines(texts.pieces)
@@ -86,7 +86,7 @@ class Haystack:
             part = np.asarray(self.data.tokens[start:stop]).astype(np.int64)
             keep = ~np.isin(part, self._around)
             if start == 0 and stop == len(self) and not keep.any():
-                raise DataError(f"{self.data.folder}: holds nothing but ends of documents")
+                raise DataError(f"{self.data.folder}: contains only ends of documents")
             ids.append(part[keep])
             starts.append((self.data.marks(start, stop) != 0)[keep])
             count -= int(keep.sum())

@@ -271,7 +271,7 @@ KINDS: dict[str, Kind] = {
         deep=True,
     ),
     "niah_needles": Kind(
-        task="The context is nothing but names with their numbers; one is asked for.",
+        task="The context consists of names with their numbers; one is asked for.",
         draft=_needles,
         deep=True,
     ),
@@ -284,13 +284,13 @@ KINDS: dict[str, Kind] = {
         draft=_multiquery,
     ),
     "variables": Kind(
-        task=f"A value is handed on by {HOPS} variables in held-out text; all that have it are "
+        task=f"A value is passed on by {HOPS} variables in held-out text; all with this value are "
         "asked for.",
         draft=_variables,
         max_new=30,
     ),
     "common_words": Kind(
-        task=f"The {COMMON} words that come most often in a list of words are asked for.",
+        task=f"The {COMMON} most frequent words in a list are asked for.",
         draft=_common,
         max_new=120,
     ),
@@ -301,7 +301,7 @@ KINDS: dict[str, Kind] = {
         max_new=50,
     ),
     "qa": Kind(
-        task="The context is passages that tell the same of one town each; one is asked about.",
+        task="The context consists of similar passages on one town each; one is asked about.",
         draft=_passages,
         max_new=32,
         deep=True,

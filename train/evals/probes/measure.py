@@ -27,22 +27,22 @@ COPIES = {"copy": copy, "induction": induction}
 POSITIONS = "positions"
 NAMES = (*KINDS, *COPIES, POSITIONS)
 _RANKED = (
-    "accuracy: of what is asked for, the share among as many of the likeliest of {candidates} "
+    "accuracy: share of the answers among the equally many most likely of {candidates} "
     "candidates (by the probability of all tokens; chance {chance:.2f})"
 )
 _WRITTEN = (
     "written: greedy decoding of {max_new} tokens, RULER's string match ({rule}), in which a "
-    "number inside a longer one counts"
+    "number within a longer one counts"
 )
 _COPIED = (
-    "accuracy: share of the tokens of the second appearance that are the likeliest, but for its "
-    f"first {CUE}; first, second: loss in nats of the two appearances"
+    "accuracy: share of tokens of the second copy that are the most likely ones, except its first "
+    f"{CUE}; first, second: loss in nats of the two copies"
 )
 _TASKS = {
-    "copy": "A few random tokens are put at a depth of held-out text, and again at the end.",
-    "induction": "Random tokens fill half of the context, and come again in the other half.",
-    POSITIONS: "Loss of held-out text, by the place of a token in the document, of its segment, "
-    "and in it.",
+    "copy": "A few random tokens are put at a depth of held-out text, and repeated at the end.",
+    "induction": "Random tokens fill half of the context, and are repeated in the other half.",
+    POSITIONS: "Loss of held-out text by position: of the token in the document, of its segment, "
+    "and in its segment.",
 }
 _UNITS = {"first": "nats/token", "second": "nats/token", "distance_tokens": "tokens",
           "distance_segments": "segments"}  # fmt: skip
@@ -183,10 +183,10 @@ class Probe(Measurement):
         else:
             kind = KINDS[self.name]
             how = f"{kind.task} {self._scored(kind, len(one.right), chance)}"
-        again = ", which comes again where a context is longer" * (len(self.hay) < len(one.tokens))
+        again = ", repeated to fill longer contexts" * (len(self.hay) < len(one.tokens))
         return (
-            f"{how}. Held-out text: {self.hay.name}{again}; {self.plan.trials} trials of each "
-            "length and depth; segments by the rules of the data."
+            f"{how}. Held-out text: {self.hay.name}{again}; {self.plan.trials} trials per "
+            "length and depth; segmented like the data."
         )
 
     def _scored(self, kind: Kind, candidates: int, chance: float | None) -> str:
@@ -213,7 +213,7 @@ class Probe(Measurement):
         spelt = {ids.tobytes() for ids in texts.answers(draft.question, draft.candidates)}
         if len(spelt) < len(draft.candidates) or b"" in spelt:
             raise DataError(
-                f"evaluate.probes: {self.name} cannot be asked with the tokenizer of this data, "
-                f"which has the same tokens for different answers, such as "
-                f"{draft.candidates[0].strip()}; leave it out: evaluate.probes=[]"
+                f"evaluate.probes: {self.name} does not work with the tokenizer of this data, "
+                f"which encodes different answers as the same tokens, such as "
+                f"{draft.candidates[0].strip()}; remove it: evaluate.probes=[]"
             )

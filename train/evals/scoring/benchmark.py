@@ -81,7 +81,7 @@ def benchmark_means(scores: Mapping[str, float]) -> dict[str, float | None]:
     A mean that lacks a task is None. Raises DataError for a task that is not one of the seven.
     """
     if strange := sorted({*scores} - {*TASKS}):
-        raise DataError(f"scores of SCROLLS are of {', '.join(TASKS)}, were of: {strange}")
+        raise DataError(f"tasks of SCROLLS must be among {', '.join(TASKS)}, were: {strange}")
     wanted = {"mean": [*TASKS], "mean_without_quality": [t for t in TASKS if t != UNSTEADY]}
     return {
         name: fmean(scores[task] for task in tasks) if {*tasks} <= {*scores} else None
@@ -184,7 +184,7 @@ def find_scores(out: Path) -> list[dict[str, Any]]:
             if one["format"] != FORMAT:
                 raise ValueError(f"its format is {one['format']}, not {FORMAT}")
         except (ValueError, KeyError, TypeError, RecursionError) as fault:
-            raise DataError(f"{path}: no scores of bipe scrolls: {fault}") from None
+            raise DataError(f"{path}: not scores of bipe scrolls: {fault}") from None
         found.append(one)
     return found
 

@@ -149,7 +149,7 @@ def _described(found: Mapping[str, Any]) -> str:
         how = f"ended by an error: {found['error']}"
     return (
         f"rank {of['rank']} ({of['host']}, pid {of['pid']}) {how}; the other ranks end "
-        "too. Run the same command again to go on from the last checkpoint"
+        "too. Run the same command again to resume from the last checkpoint"
     )
 
 

@@ -134,7 +134,7 @@ def _load_file(path: Path, live: dict[str, Any]) -> dict[str, Any]:
     values, rest = shards.split(checkpoint)
     if targets.keys() != values.keys():
         names = ", ".join(sorted(targets.keys() ^ values.keys()))
-        raise RunError(f"{path} is of another model: not in both are {names}")
+        raise RunError(f"{path} belongs to another model: only one of them has {names}")
     with torch.no_grad():
         for name, target in targets.items():
             put(target, values[name])

@@ -112,7 +112,7 @@ def contents(path: Path) -> dict[str, Any]:
     found = manifest.load(path / MANIFEST, **_FORMAT, what="checkpoint")  # type: ignore[arg-type]
     files = {chunk["file"] for held in found["tensors"].values() for chunk in held["chunks"]}
     if any(Path(name).name != name for name in found["files"]) or not files <= {*found["files"]}:
-        raise DataError(f"{path / MANIFEST}: names files outside of its folder")
+        raise DataError(f"{path / MANIFEST}: names files outside its folder")
     return found
 
 

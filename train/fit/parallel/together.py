@@ -142,9 +142,9 @@ class Together(lightning.Callback):
                 continue
             told = self._last
             print(
-                f"bipe: no step, validation batch or checkpoint has ended for {limit:.0f} s after "
-                f"step {self._step} on rank {self._rank}; the stacks of its threads follow, and "
-                "it goes on waiting",
+                f"bipe: no step, validation batch or checkpoint has finished for {limit:.0f} s "
+                f"after step {self._step} on rank {self._rank}; still waiting; the stacks of its "
+                "threads follow",
                 file=sys.stderr,
                 flush=True,
             )

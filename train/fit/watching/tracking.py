@@ -28,7 +28,7 @@ log = logging.getLogger("bipe")
 
 _WAITING = 10_000  # messages that a logger may be behind
 _END_S, _END_FAILED_S = 60.0, 10.0  # seconds that loggers have in all to finish
-_WITHOUT = "the training goes on without it; metrics.csv has every number"
+_WITHOUT = "training continues without it; metrics.csv has every number"
 
 
 class Tracking(Logger):

@@ -57,5 +57,5 @@ def others(results: Results) -> Section | None:
         blocks.append(chart.figure(words) if spreads else single)
     if not blocks:
         return None
-    first = Words("What was measured beside the subjects of the other sections.")
+    first = Words("Measurements that no other section shows.")
     return Section("others", "Other measurements", [first, *blocks], nav="More")

@@ -51,7 +51,9 @@ class Target:
             )
         stated = self.value is not None or self.below is not None or bool(self.said)
         if stated == (self.provenance == "unread"):
-            raise ValueError(f"targets.json: unread has no value, all else has one: {self}")
+            raise ValueError(
+                f"targets.json: a value must be given unless provenance is unread, was: {self}"
+            )
 
     def __str__(self) -> str:
         """Return the published number as text; "" if it is unread."""

@@ -75,7 +75,9 @@ class ArithmeticChains(_Numbered):
         super().__post_init__()
         low, high = self.operators
         if not 0 <= low <= high:
-            raise DataError(f"operators must be (fewest, most) from 0 up, was: {low}, {high}")
+            raise DataError(
+                f"operators must be (fewest, most), both at least 0, was: {low}, {high}"
+            )
         if self.chains < 1:
             raise DataError(f"chains must be at least 1, was: {self.chains}")
 

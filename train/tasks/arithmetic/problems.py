@@ -91,7 +91,7 @@ class Problems:
         if not found:
             raise DataError(
                 f"split {name} has no problem of {', '.join(map(str, self.operators))} operators "
-                f"among {_TRIES * count}: give it a larger share, or ask for more operators"
+                f"among {_TRIES * count}: use a larger share, or more operators"
             )
         return [*found.values()]
 
@@ -99,14 +99,14 @@ class Problems:
 def check_mix(operators: Mapping[int, float]) -> None:
     """Raise DataError unless `operators` maps numbers of operators to weights, not all 0."""
     if not operators:
-        raise DataError("operators must give a weight to some number of operators, was: {}")
+        raise DataError("operators must map numbers of operators to weights, was: {}")
     for count, weight in operators.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise DataError(f"operators must name numbers of operators from 0 up, was: {count!r}")
+            raise DataError(f"keys of operators must be whole numbers from 0, was: {count!r}")
         if not (isinstance(weight, int | float) and 0 <= weight < math.inf):
-            raise DataError(f"operators.{count} must be a weight from 0 up, was: {weight}")
+            raise DataError(f"operators.{count} must be a weight of at least 0, was: {weight}")
     if not sum(operators.values()):
-        raise DataError(f"operators must have a weight above 0, was: {dict(operators)}")
+        raise DataError(f"operators must have at least one weight above 0, was: {dict(operators)}")
 
 
 def tree(operators: int, *, modulus: int, below: Callable[[int], int]) -> Node:

@@ -44,7 +44,7 @@ def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, A
                 line = lines.readline()
             except _DAMAGE as fault:
                 raise DataError(
-                    f"{where}: the archive is damaged here ({fault}); fetch it again"
+                    f"{where}: the archive is damaged here ({fault}); download it again"
                 ) from None
             if not line:
                 return
@@ -72,7 +72,9 @@ def _object(line: bytes, *, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise DataError(f"{where}: must be a JSON object in UTF-8: {fault}") from None
     if twice:
-        raise DataError(f"{where}: a field must come once, were twice: {', '.join(sorted(twice))}")
+        raise DataError(
+            f"{where}: each field must occur once, twice were: {', '.join(sorted(twice))}"
+        )
     if not isinstance(row, dict):
         raise DataError(f"{where}: must be a JSON object, was: {type(row).__name__}")
     return row
@@ -94,18 +96,20 @@ def _opened(path: str, *, task: str, split: str) -> Iterator[tuple[str, IO[bytes
     if not place.is_file():
         raise DataError(
             f"path={shown}: there is no such file; task {task} needs its official zip, or a folder "
-            f"with {task}.zip or {task}/{split}.jsonl in it"
+            f"that contains {task}.zip or {task}/{split}.jsonl"
         )
     member = f"{task}/{split}.jsonl"
     try:
         with zipfile.ZipFile(place) as archive:
             if member not in archive.namelist():
                 held = ", ".join(sorted(archive.namelist())[:8]) or "nothing"
-                raise DataError(f"{shown}: split {split} is missing: no {member}; it has: {held}")
+                raise DataError(
+                    f"{shown}: split {split} is missing: it has no {member}, only {held}"
+                )
             with archive.open(member) as lines:
                 yield f"{shown}, {member}", lines
     except _DAMAGE as fault:
-        raise DataError(f"{shown}, {member}: cannot be read ({fault}); fetch it again") from None
+        raise DataError(f"{shown}, {member}: cannot be read ({fault}); download it again") from None
 
 
 def _downloaded(path: str, *, task: str) -> Path:
@@ -170,8 +174,8 @@ class ScrollsTask(Task):
         hidden = [row for row in read if row.output is None]
         if hidden and len(hidden) < len(read):
             raise DataError(
-                f"{hidden[0].where}: output must be there for all rows of a split or for none, "
-                f"is missing in {len(hidden)} of {len(read)}"
+                f"{hidden[0].where}: all rows of a split or none must have an output, "
+                f"{len(hidden)} of {len(read)} have none"
             )
         merged = [[row] for row in read] if split == "train" else _merged(read)
         return Examples(groups=merged, prompt=self.template(*self._needs))
@@ -183,7 +187,7 @@ class ScrollsTask(Task):
         for where, row in rows(self.path, task=self.name, split=split):
             pid = _text(row, "pid", where=where)
             if pid in seen:
-                raise DataError(f"{where}: pid must come once, was: {pid!r}, also in {seen[pid]}")
+                raise DataError(f"{where}: pid must be unique, was: {pid!r}, also in {seen[pid]}")
             seen[pid] = where
             text = _text(row, "input", where=where)
             question, document = split_input(text, layout=TASKS[self.name][0], where=where)
@@ -222,8 +226,8 @@ def _merged(read: Sequence[Unprompted]) -> list[list[Unprompted]]:
         group = groups.setdefault(row.id, [])
         if group and (row.question, row.document) != (group[0].question, group[0].document):
             raise DataError(
-                f"{row.where}: id must name one input, but {row.id!r} has another input in "
-                f"{group[0].where}"
+                f"{row.where}: rows with the same id must have the same input, but {row.id!r} has "
+                f"another in {group[0].where}"
             )
         group.append(row)
     return list(groups.values())
@@ -250,7 +254,7 @@ def find_task(name: str, **settings: Any) -> Task:
     """
     known = _descriptions()
     if name not in known:
-        raise DataError(f"task: there is no {name}; {nearest(name, known)}")
+        raise DataError(f"task: there is no {name!r}; {nearest(name, known)}")
     given = {key: value for key, value in settings.items() if value is not None}
     for key in given:
         if key not in known[name]:

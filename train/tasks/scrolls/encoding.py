@@ -71,10 +71,10 @@ class Truncation:
             raise DataError(f"on_long must be cut or error, was: {self.on_long}")
         if self.first < 1:
             raise DataError(
-                f"row_length must hold {self.last} last tokens of the prompt, {self.output} of the "
-                f"output and its end, and some of the document, was: {self.row_length}; set "
-                f"row_length to more than {self.row_length - self.first}, or "
-                "task.output_tokens to fewer"
+                f"row_length must have room for {self.last} last tokens of the prompt, "
+                f"{self.output} of the output, its end, and some of the document, was: "
+                f"{self.row_length}; set row_length to more than {self.row_length - self.first}, "
+                "or task.output_tokens to fewer"
             )
 
     @property
@@ -170,7 +170,7 @@ class Encoder:
                     told = "is empty" if example.references else "is missing"
                     raise DataError(
                         f"example {example.id}: its reference {told}: there is nothing to learn; "
-                        "leave the row out"
+                        "remove the row"
                     )
             prompts = self.tokenizer.encode_documents([example.prompt for example in batch])
             outputs = self.tokenizer.encode_batch([example.references[0] for example in batch])
@@ -190,7 +190,7 @@ class Encoder:
     def _made(self, example: Example, prompt: _Tokens, output: _Tokens | None) -> Encoded:
         ids, anchors = prompt
         if not len(ids):
-            raise DataError(f"example {example.id}: its prompt has no token; leave the row out")
+            raise DataError(f"example {example.id}: its prompt has no tokens; remove the row")
         segmenter = self.segmenter.choose(text=example.prompt)
         try:
             marks = mark(anchors, [_cuts(example, segmenter)])
@@ -223,7 +223,7 @@ class Encoder:
             return np.empty(0, np.int32), np.empty(0, np.uint8)
         ids, anchors = output
         if not len(ids):
-            raise DataError(f"example {example.id}: its reference has no token; leave the row out")
+            raise DataError(f"example {example.id}: its reference has no tokens; remove the row")
         marks = mark(anchors, segmenter.levels_of_tokens(example.references[0], anchors)[:1])
         marks[0] = SEGMENT  # not DOCUMENT: it continues its prompt
         end = np.int32(self.tokenizer.eos_id)

@@ -52,7 +52,7 @@ def prepare_examples(
     examples = {split: task.examples(split)[:limit] for split in SPLITS}
     for split, found in examples.items():
         if not found:
-            raise DataError(f"task {task.name}: its split {split} has no example")
+            raise DataError(f"task {task.name}: split {split} has no examples")
     request = {
         "task": task.name,
         "examples": {split: _digest(found) for split, found in examples.items()},

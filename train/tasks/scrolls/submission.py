@@ -88,7 +88,7 @@ def refuse_faults(path: Path, faults: Sequence[str]) -> None:
     if len(faults) == 1:
         raise DataError(f"{path}: {faults[0]}")
     if faults:
-        raise DataError(f"{path}: {len(faults)} faults:\n" + "\n".join(f"  {f}" for f in faults))
+        raise DataError(f"{path}: {len(faults)} errors:\n" + "\n".join(f"  {f}" for f in faults))
 
 
 def _checked(held: Mapping[str, Mapping[str, Any]], faults: Sequence[str]) -> Checked:
@@ -142,9 +142,9 @@ def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
 def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
     """Yield the faults in the set of tasks of a submission."""
     if missing := [task for task in TASKS if task not in held]:
-        yield f"no predictions of {', '.join(missing)}; a submission has all of {', '.join(TASKS)}"
+        yield f"no predictions for {', '.join(missing)}; a submission has all of {', '.join(TASKS)}"
     if strange := [task for task in held if task not in TASKS]:
-        yield f"there is no task {', '.join(map(repr, strange))}; there is: {', '.join(TASKS)}"
+        yield f"there is no task {', '.join(map(repr, strange))}; there are: {', '.join(TASKS)}"
 
 
 def _contents(

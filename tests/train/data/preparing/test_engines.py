@@ -84,7 +84,7 @@ def test_lost_tasks_of_slurm_are_named_and_made_by_the_next_run(cluster, corpus,
     folder, expected = corpus
     engine = Slurm(partition="night", poll_seconds=0.01)
     monkeypatch.setenv("LOST", "1")
-    with pytest.raises(DataError, match=r"1 of [0-9]+ parts were not made.*run again"):
+    with pytest.raises(DataError, match=r"1 of [0-9]+ parts failed.*run again"):
         run(folder, cluster / "out", engine=engine)
     monkeypatch.delenv("LOST")
     (cluster / "seen").unlink()

@@ -34,7 +34,7 @@ def test_filters_count_what_they_drop_in_their_order(tmp_path):
 
 def test_a_corpus_that_is_filtered_away_is_said(tmp_path):
     (tmp_path / "a.txt").write_text("short")
-    with pytest.raises(DataError, match=r"every document was left out \(1 Length\)"):
+    with pytest.raises(DataError, match=r"all documents were left out \(1 Length\)"):
         prepared(tmp_path, [Length(min_characters=10)])
     assert not (tmp_path / "out").exists()
 

@@ -118,7 +118,7 @@ class Gaps(Newline):
 def test_a_failure_in_the_middle_leaves_nothing(corpus, tmp_path):
     with pytest.raises(SegmenterError, match=r"document 'doc[0-9]+'"):
         run(corpus, tmp_path / "out", segmenter=Breaks())
-    with pytest.raises(SegmenterError, match="cuts must rise from 0 to the end"):
+    with pytest.raises(SegmenterError, match="cuts must increase from 0 to the end"):
         run(corpus, tmp_path / "out", segmenter=Gaps())
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
@@ -162,7 +162,9 @@ def test_other_files_in_the_folder_are_never_touched(corpus, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"holds thesis\.txt, which is not of a prepared data set"):
+    with pytest.raises(
+        DataError, match=r"contains thesis\.txt, which is not part of a prepared data set"
+    ):
         run(corpus, out, if_exists="overwrite")
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
@@ -214,7 +216,7 @@ def test_the_split_is_a_function_of_the_id():
     ("options", "fault"),
     [
         ({"validation": 1.5}, r"split\.validation must be from 0 to 1, was: 1\.5"),
-        ({"validation": 0.6, "test": 0.6}, "must not exceed 1"),
+        ({"validation": 0.6, "test": 0.6}, "must be at most 1"),
         ({"ids": {"dev": []}}, "split.ids must name train, validation, test, was: dev"),
         ({"ids": {"test": ["a"], "train": ["a"]}}, "a is in test and in train"),
     ],
@@ -235,7 +237,9 @@ def test_requests_that_cannot_be_served_are_refused_before_work(corpus, tmp_path
     tokenizer = TrainBPE(vocab_size=300)
     with pytest.raises(DataError, match="no: there is no such file or folder"):
         prepare(Corpus(sources={"a": source}, tokenizer=tokenizer), **options)
-    with pytest.raises(DataError, match=r"a name must be letters, digits, - and _, was: \.\./a"):
+    with pytest.raises(
+        DataError, match=r"names must consist of letters, digits, - and _, was: \.\./a"
+    ):
         Corpus(sources={"../a": source}, tokenizer=tokenizer)
     with pytest.raises(DataError, match="at least one source"):
         Corpus(sources={}, tokenizer=tokenizer)

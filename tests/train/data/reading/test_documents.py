@@ -119,7 +119,7 @@ def test_unwrap_joins_lines_and_keeps_paragraphs():
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ('{"body": "x"}', "text_key=text is not there; there is: body"),
+        ('{"body": "x"}', "text_key=text is not a field; there are: body"),
         ('{"text": 3}', "text_key=text must hold text, was: int"),
         ("[1]", "must be an object"),
         ("{", "not JSON"),
@@ -135,12 +135,14 @@ def test_files_that_the_pattern_leaves_out_are_told(tmp_path, caplog):
     for name in ("a.py", "b/c.py", "b/d.md", ".git/e.x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    told = r"matches pattern=\*\*/\*\.txt; others are there: 2 \.py, 1 \.md\. Set pattern"
+    told = (
+        r"matches pattern=\*\*/\*\.txt; it also contains 2 \.py files, 1 \.md file\. To read them"
+    )
     with pytest.raises(DataError, match=told):
         TextFiles(path=tmp_path).check()
     (tmp_path / "f.txt").write_text("x")
     TextFiles(path=tmp_path).check()
-    assert "only 1 match pattern=**/*.txt; others are there: 2 .py, 1 .md" in caplog.text
+    assert "only 1 match pattern=**/*.txt; it also contains 2 .py files, 1 .md file" in caplog.text
     caplog.clear()
     TextFiles(path=tmp_path, pattern="**/*.py").check()
     assert not caplog.records  # most of what is there was read
@@ -154,13 +156,13 @@ def test_a_missing_or_empty_corpus_is_named(tmp_path):
     with pytest.raises(DataError, match="no file matches this glob"):
         TextFiles(path=tmp_path / "*.txt").check()
     (tmp_path / "a.jsonl").write_text("\n")
-    with pytest.raises(DataError, match="no document was found"):
+    with pytest.raises(DataError, match="no documents were found"):
         list(JSONL(path=tmp_path))
     (tmp_path / "a.parquet").write_text("no")
     with pytest.raises(DataError, match="not a Parquet file"):
         list(Parquet(path=tmp_path))
     (tmp_path / "a.jsonl.gz").write_text("no")
-    with pytest.raises(DataError, match="not a whole gzip file"):
+    with pytest.raises(DataError, match="not a complete gzip file"):
         list(JSONL(path=tmp_path / "a.jsonl.gz"))
 
 
@@ -169,20 +171,20 @@ def test_hub_rows_are_filtered_by_dotted_fields(tmp_path, rows):
     options = {"path": "json", "data_files": {"train": [str(tmp_path / "a.jsonl")]}}
     kept = HuggingFace(**options, filter={"meta.name": ["n0", "n2"]}, id_key="meta.name")
     assert [d.id for d in kept] == ["n0", "n2"]
-    with pytest.raises(DataError, match=r"filter=meta\.nam is not there; there is: name"):
+    with pytest.raises(DataError, match=r"filter=meta\.nam is not a field; there are: name"):
         list(HuggingFace(**options, filter={"meta.nam": ["n0"]}))
     with pytest.raises(DataError, match=r"filter\.meta\.name must be a list"):
         HuggingFace(**options, filter={"meta.name": "n0"}).check()
-    with pytest.raises(DataError, match="no document was found"):
+    with pytest.raises(DataError, match="no documents were found"):
         list(HuggingFace(**options, filter={"meta.name": ["n9"]}))
 
 
 def test_a_script_data_set_fails_with_the_cure(tmp_path):
-    with pytest.raises(DataError, match="Name its files instead"):
+    with pytest.raises(DataError, match="Name the files instead"):
         HuggingFace(path="owner/name.py").check()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "old.py").write_text("import datasets")
-    with pytest.raises(DataError, match="Name its files instead"):
+    with pytest.raises(DataError, match="Name the files instead"):
         list(HuggingFace(path=str(tmp_path / "old")))
 
 
@@ -217,7 +219,7 @@ def test_the_fingerprint_holds_every_option_and_the_size(tmp_path):
 def test_rows_are_not_read_as_one_document_of_text(name, corpus, tmp_path):
     (tmp_path / name).write_bytes(b"{}")
     for reader in (TextFiles(path=tmp_path / name), TextFiles(path=tmp_path, pattern=f"*{name}")):
-        with pytest.raises(DataError, match=f"take corpus={corpus}, and"):
+        with pytest.raises(DataError, match=f"set corpus={corpus} and"):
             reader.check()
 
 
@@ -232,10 +234,10 @@ def test_rows_of_a_table_are_documents(tmp_path):
     assert found[0].text == 'One, "two".\r\nThree.' and found[0].meta == {"lang": "en"}
     assert found[1].text == "" and found[2].meta == {"path": "a.py"}
     (tmp_path / "a.csv").write_text('text\n"open')
-    with pytest.raises(DataError, match="not CSV behind row"):
+    with pytest.raises(DataError, match="not CSV after row"):
         [*CSV(path=tmp_path / "a.csv").read()]
     (tmp_path / "a.csv").write_text("body\nOne.\n")
-    with pytest.raises(DataError, match="text_key=text is not there; there is: body"):
+    with pytest.raises(DataError, match="text_key=text is not a field; there are: body"):
         [*CSV(path=tmp_path / "a.csv").read()]
     (tmp_path / "a.csv").write_text("text\n" + "x" * 200_000 + "\n")
     assert len(next(CSV(path=tmp_path / "a.csv").read()).text) == 200_000
@@ -244,7 +246,7 @@ def test_rows_of_a_table_are_documents(tmp_path):
 def test_a_table_as_one_document_is_warned_of(tmp_path, caplog):
     (tmp_path / "a.csv").write_text("text\nOne.\n")
     TextFiles(path=tmp_path, pattern="*.csv").check()
-    assert "a document per row: corpus=csv" in caplog.text
+    assert "one document per row, set corpus=csv" in caplog.text
 
 
 @given(

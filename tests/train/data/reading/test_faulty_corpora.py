@@ -84,7 +84,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
 
 def test_nothing_but_bad_rows_is_said(tmp_path):
     (tmp_path / "a.jsonl").write_text("[]\n[]\n")
-    with pytest.raises(DataError, match=r"no document was found|every document was left out"):
+    with pytest.raises(DataError, match=r"no documents were found|all documents were left out"):
         prepared(JSONL(path=tmp_path, on_bad="skip"), tmp_path / "out")
     with pytest.raises(DataError, match="on_bad must be error or skip, was: ignore"):
         JSONL(path=tmp_path, on_bad="ignore")

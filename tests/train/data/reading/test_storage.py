@@ -71,7 +71,7 @@ def test_a_packed_file_cut_short_is_a_fault_or_one_bad_file(
     monkeypatch.setattr(parts, "SMALLEST", size)
     packed = PACK[suffix](as_lines(rows))
     (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed[:-20])
-    with pytest.raises(DataError, match=rf"a\.jsonl\.{suffix}: not a whole"):
+    with pytest.raises(DataError, match=rf"a\.jsonl\.{suffix}: not a complete"):
         in_parts(JSONL(path=tmp_path))
     found = in_parts(JSONL(path=tmp_path, on_bad="skip"))
     assert [item.rule for item in found if isinstance(item, Bad)] == ["cut short"]

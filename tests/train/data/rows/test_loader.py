@@ -228,9 +228,15 @@ def test_steps_and_rows_tell_each_other(lengths, steps, budget):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([{"length": 64, "steps": 1}], r"must divide row_length \(64\) and be below it, was: 64"),
+        (
+            [{"length": 64, "steps": 1}],
+            r"must divide row_length \(64\) and be below it.*was: 64",
+        ),
         ([{"length": 16, "steps": 1}] * 2, r"curriculum\[1\]\.length must be above.*was: 16"),
-        ([{"length": 24, "steps": 1}], r"must divide row_length \(64\) and be below it, was: 24"),
+        (
+            [{"length": 24, "steps": 1}],
+            r"must divide row_length \(64\) and be below it.*was: 24",
+        ),
         ([{"length": 16, "steps": 0}], r"curriculum\[0\]\.steps must be at least 1, was: 0"),
         ([{"length": 16}], r"curriculum\[0\] must be \{length: tokens, steps: steps\}"),
         ([{"length": 16, "until": 3}], r"curriculum\[0\] must be"),

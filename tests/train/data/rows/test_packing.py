@@ -184,7 +184,7 @@ def test_bad_requests_are_named(make):
         packed(data, 4, strategy="pack")
     with pytest.raises(DataError, match="split_documents must be restart or continue, was: x"):
         packed(data, 4, split_documents="x")
-    with pytest.raises(DataError, match=r"source x, split train: there are no documents\. Prepare"):
+    with pytest.raises(DataError, match=r"source x, split train: has no documents\. Prepare"):
         packed(make([]), 4)
     with pytest.raises(IndexError, match="row must be from 0 to 0, was: 1"):
         packed(data, 4).row(1)

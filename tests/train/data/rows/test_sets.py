@@ -76,7 +76,9 @@ def test_a_list_of_folders_keeps_the_names_unless_they_clash(named, prepared):
 
 
 def test_another_tokenizer_is_refused_with_what_differs(prepared):
-    with pytest.raises(DataError, match=r"other was made with another tokenizer.*vocab_size was"):
+    with pytest.raises(
+        DataError, match=r"other was made with a different tokenizer.*vocab_size was"
+    ):
         DataSets({"web": prepared["web"], "other": prepared["other"]})
 
 
@@ -101,9 +103,9 @@ def test_weights_are_of_sources_or_of_whole_sets(named):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"sources": {"web": 1, "web/prose": 1}}, "web/prose names web/prose, .* named already"),
+        ({"sources": {"web": 1, "web/prose": 1}}, "web/prose contains web/prose, .* already named"),
         ({"sources": {"wet": 1}}, r"sources\.wet: no such source; there are: .*web/prose"),
-        ({"sources": {"web": 1}, "temperature": 2.0}, "make rows.sources a list, or null"),
+        ({"sources": {"web": 1}, "temperature": 2.0}, "rows.sources must be a list or null"),
         ({"sources": {"web": -1.0}}, "a weight must be 0 or more"),
         ({"sources": {"web": 0}}, "at least one weight must be above 0"),
         ({"temperature": -1.0}, "temperature must be above 0"),
@@ -214,7 +216,7 @@ def test_another_global_batch_is_refused_or_goes_on_with_what_is_left(named, tmp
     path = tmp_path / "a.ckpt"
     trainer.save_checkpoint(path)
     other = {"global_batch": 6, "micro_batch": 3, "ckpt": path}
-    with pytest.raises(DataError, match=r"is 6: .* or rows\.on_batch_change=convert"):
+    with pytest.raises(DataError, match=r"is 6, .* or rows\.on_batch_change=convert"):
         fit(named, tmp_path, steps=7, **other)
     _, second, data = fit(named, tmp_path, steps=7, on_batch_change="convert", **other)
     assert data.consumed_rows == 3 * 4 + 4 * 6
@@ -222,7 +224,7 @@ def test_another_global_batch_is_refused_or_goes_on_with_what_is_left(named, tmp
     _, plain, _ = fit(named, tmp_path, steps=9)
     rows = [row for model in (first, second) for _, tokens, _ in model.seen for row in tokens]
     assert rows == [row for _, tokens, _ in plain.seen for row in tokens]
-    with pytest.raises(DataError, match="the steps of epochs would be others"):
+    with pytest.raises(DataError, match="change the steps of an epoch"):
         module(named, epochs=1.0, on_batch_change="convert", global_batch=6).load_state_dict(
             module(named, epochs=1.0).state_dict()
         )

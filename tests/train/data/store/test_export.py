@@ -148,15 +148,15 @@ def test_nothing_is_left_of_damaged_data(tmp_path, capsys, format):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "needs one folder, was: none"),
-        (["a", "b"], "needs one folder, was: a b"),
+        ([], "one folder must be given, was: none"),
+        (["a", "b"], "one folder must be given, was: a b"),
         (["DIR"], "format= must be set"),
         (["DIR", "format=parquet"], "out= must be set"),
         (["DIR", "format=parkett", "out=x"], "format: there is no 'parkett'; did you mean 'parq"),
         (["DIR", "formt=parquet", "out=x"], "there is no key 'formt'; did you mean 'format'"),
         (["DIR", "format=megatron", "out=x", "sequences=lines"], "sequences: there is no 'lines'"),
         (["DIR", "format=megatron", "out=DIR"], "must be a new or empty folder"),
-        (["nowhere", "format=megatron", "out=x"], "holds no prepared data; prepare it first"),
+        (["nowhere", "format=megatron", "out=x"], "contains no prepared data; prepare it first"),
     ],
 )
 def test_wrong_words_are_told(tmp_path, monkeypatch, capsys, words, told):

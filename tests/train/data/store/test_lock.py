@@ -97,7 +97,7 @@ def test_a_dead_holder_on_another_host_is_waited_for_and_replaced(tmp_path, monk
     path.write_text(marker(1, "elsewhere").replace("60.0", "1.0"))
     with locked(path, what="the run"):
         assert holder(path).host == HERE
-    assert "on elsewhere): waiting up to 1 s to see if that is alive" in capsys.readouterr().err
+    assert "on elsewhere): waiting up to 1 s to see if it is alive" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "12", "\x00\xff", marker("x", HERE)])

@@ -209,7 +209,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path, documents):
 def test_a_standing_data_set_is_not_written_over(tmp_path, documents):
     write(tmp_path, documents)
     before = content(tmp_path)
-    with pytest.raises(DataError, match="holds a data set; remove it"):
+    with pytest.raises(DataError, match="already contains a data set; remove it"):
         write(tmp_path, documents[:1])
     assert content(tmp_path) == before
 
@@ -235,10 +235,10 @@ def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents)
     path = tmp_path / "manifest.json"
     manifest = json.loads(path.read_text())
     cases = [
-        (manifest | {"version": 99}, "made by a newer bipe: version 99, this reads 2"),
-        (manifest | {"version": 1}, "made by an older bipe: version 1, .* prepare again"),
+        (manifest | {"version": 99}, "made by a newer version of bipe: format 99, this reads 2"),
+        (manifest | {"version": 1}, "made by an older version of bipe: format 1, .* prepare again"),
         (manifest | {"format": "other"}, "must be bipe-shards 2, was: other 2"),
-        (manifest | {"levels": "2"}, "has no 'levels' of kind int"),
+        (manifest | {"levels": "2"}, "has no 'levels' of type int"),
         (manifest | {"levels": 1}, "its files are not those of its shards"),
         (manifest | {"name": "y"}, "its files are not those of its shards"),
     ]
@@ -251,7 +251,7 @@ def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents)
         with pytest.raises(DataError, match="not a manifest of shards"):
             open_dataset(tmp_path)
     path.unlink()
-    with pytest.raises(DataError, match="holds no shards; prepare it first"):
+    with pytest.raises(DataError, match="contains no shards; prepare it first"):
         open_dataset(tmp_path)
 
 
@@ -278,7 +278,7 @@ def test_any_changed_byte_of_a_manifest_is_found(tmp_path, documents):
         ([1, 9], [7, 0], "ids must be from 0 to 8, were: 1 to 9"),
         ([-1, 1], [7, 0], "ids must be from 0 to 8, were: -1 to 1"),
         ([1, 2], [3, 0], "the first must be 7 for levels=2, was: 3"),
-        ([1, 2], [7, 1], "no other, must have bit 0"),
+        ([1, 2], [7, 1], "only its first mark may have bit 0"),
         ([1, 2], [7, 8], "its first mark"),
     ],
 )

@@ -199,12 +199,12 @@ def test_what_is_no_data_set_is_told(tmp_path, capsys):
     (tmp_path / "other.txt").write_text("x")
     assert main(["verify", str(tmp_path / "other.txt")]) == 2
     assert main(["verify", str(tmp_path)]) == 1
-    assert "holds no prepared data; prepare it first" in capsys.readouterr().out
+    assert "contains no prepared data; prepare it first" in capsys.readouterr().out
 
 
 def test_the_folder_of_a_study_is_told_where_its_data_lie(folder, capsys):
     assert main(["verify", str(folder.parent)]) == 1
-    assert f"holds no prepared data; name {folder}\n" in capsys.readouterr().out
+    assert f"contains no prepared data; name {folder}\n" in capsys.readouterr().out
 
 
 def test_verify_false_looks_at_sizes_alone(folder):

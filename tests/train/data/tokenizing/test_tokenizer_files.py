@@ -196,7 +196,7 @@ def test_a_tiktoken_file_needs_its_pattern(tmp_path):
     with pytest.raises(DataError, match="set pattern to one of gpt2, r50k"):
         LoadTokenizer(path=path).build()
     assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().rule.name is None
-    with pytest.raises(DataError, match="pattern is no expression"):
+    with pytest.raises(DataError, match="pattern must be a regular expression"):
         LoadTokenizer(path=path, pattern="(").build()
 
 
@@ -247,7 +247,7 @@ def test_what_the_configuration_of_a_folder_says_counts(tmp_path):
     with pytest.raises(DataError, match=r"added token '<end>' must have id 5, was: \d+"):
         LoadTokenizer(path=tmp_path).build()
     (tmp_path / "tokenizer_config.json").write_text("[")
-    with pytest.raises(DataError, match="is not JSON of an object"):
+    with pytest.raises(DataError, match="must be a JSON object"):
         LoadTokenizer(path=tmp_path).build()
 
 
@@ -291,7 +291,7 @@ def test_offsets_that_lead_elsewhere_are_refused(monkeypatch):
     fast = kind("word_piece_lower")
     shift = lambda text, spans: (_ for _ in ()).throw(ValueError("spans are off"))  # noqa: E731
     monkeypatch.setattr("train.data.tokenizing.placing.anchors_from_offsets", shift)
-    with pytest.raises(DataError, match="tokens cannot be mapped to the text: spans are off"):
+    with pytest.raises(DataError, match="tokens cannot be aligned with the text: spans are off"):
         Tokenizer(fast=fast, eos="</s>")
 
 

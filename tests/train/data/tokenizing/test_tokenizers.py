@@ -181,7 +181,7 @@ def test_the_end_of_document_comes_from_the_folder(tmp_path):
 def test_what_is_no_tokenizer_is_refused(tmp_path):
     with pytest.raises(DataError, match="no such tokenizer file or folder"):
         LoadTokenizer(path=tmp_path / "no").build()
-    with pytest.raises(DataError, match=r"holds none of tokenizer.json, tokenizer.model"):
+    with pytest.raises(DataError, match=r"contains none of tokenizer.json, tokenizer.model"):
         LoadTokenizer(path=tmp_path).build()
     (tmp_path / "tokenizer.model").write_bytes(b"x")
     with pytest.raises(DataError, match=r"tokenizer.model: not a SentencePiece model"):

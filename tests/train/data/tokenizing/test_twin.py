@@ -83,7 +83,7 @@ def test_what_has_no_proof_says_why():
             Twin(definition(fast) | change)
     whole = definition(fast)
     whole["model"] |= {"ignore_merges": True, "vocab": whole["model"]["vocab"] | {"zzzz": 9999}}
-    with pytest.raises(NoTwin, match="taken whole"):
+    with pytest.raises(NoTwin, match="cannot be made by merges"):
         Twin(whole)
 
 

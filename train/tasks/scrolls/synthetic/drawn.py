@@ -49,7 +49,7 @@ class Synthetic(Task):
         if len(made) < wanted:
             raise DataError(
                 f"task {self.name}: {split} must be at most {len(made)} with these settings, since "
-                f"no two examples are alike, was: {wanted}"
+                f"examples must differ, was: {wanted}"
             )
         return Examples(groups=[[one] for one in made], prompt=prompt)
 
