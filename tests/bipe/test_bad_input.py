@@ -185,7 +185,7 @@ def test_positions_go_on_from_large_numbers():
 @pytest.mark.parametrize("id", [61, 1000, -1])
 def test_ids_outside_the_vocabulary_are_refused(id):
     model = small_decoder("flat_rope")
-    with pytest.raises(ValueError, match=f"ids must be from 0 to below 61, was: {id}"):
+    with pytest.raises(ValueError, match=f"ids must be from 0 to 60, was: {id}"):
         Session(model, batch=1).feed([[1, id]])
     at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8))
     with pytest.raises(IndexError, match="out of range"):

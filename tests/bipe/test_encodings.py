@@ -260,10 +260,10 @@ def test_a_new_encoding_is_held_to_every_law_in_all_its_forms(tmp_path, monkeypa
 
 
 INSIDE = {
-    "T5 has a bias by distance": {"n_head": 2},
-    "Sandwich has a bias by distance": {"n_head": 2},
-    "XPos has a decay by distance": {"head_width": 8},
-    "TUPE has a bias by distance": {"n_head": 2, "width": 8, "length": 4, "buckets": 8},
+    "T5 has a bias that needs": {"n_head": 2},
+    "Sandwich has a bias that needs": {"n_head": 2},
+    "XPos has a decay that needs": {"head_width": 8},
+    "TUPE has a bias that needs": {"n_head": 2, "width": 8, "length": 4, "buckets": 8},
 }
 
 

@@ -266,7 +266,7 @@ def test_a_tokenizer_of_another_model(run, folder, refused, tmp_path):
         {"id": at, "content": f"<{at}>", "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": True} for at in range(277, 280)
     ])  # fmt: skip
-    expected = "the tokenizer of hf has ids up to 279, vocab_size of the model is 277: it is of"
+    expected = "the tokenizer of hf has ids up to 279, but vocab_size of the model is 277: set"
     assert expected in refused("hf", "to=bipe", "out=back")
     words = (str(run), "to=hf", "out=x", "tokenizer=hf/tokenizer.json")
     assert "ids up to 279" in refused(*words)

@@ -109,7 +109,7 @@ def test_all_faults_are_told_at_once(refused, words):
         ("trainer.precision=16-mixed", "trainer.precision must be auto, 32-true or bf16-mixed"),
         ("encoding._target_=os.system", "encoding._target_: _target_ must start with one of "),
         ("trainer._target_=pathlib.Path.unlink", "was: 'pathlib.Path.unlink'"),
-        ("data=/nowhere", "/nowhere/manifest.json: there is none"),
+        ("data=/nowhere", "/nowhere/manifest.json is missing"),
     ],
 )
 def test_a_value_that_makes_no_sense(refused, word, told):

@@ -83,8 +83,8 @@ def test_formula_and_source_are_those_of_the_module(explain):
     said = explain("encoding=bilevel", "encoding@encoding.inter=kerple")
     assert "Chi et al., 2205.09921, eq. 4 and 5" in said
     assert "log      score - p ln(1 + a d)" in said
-    assert "inter: Kerple, fed inter ids (segments)" in said
-    assert "intra: Learned, fed intra ids (tokens of the segment)" in said
+    assert "inter: Kerple, uses inter ids (segments)" in said
+    assert "intra: Learned, uses intra ids (tokens of the segment)" in said
     assert "parameters: 8 (p 4, a 4)" in said
 
 

@@ -142,7 +142,7 @@ def test_a_stretched_run_goes_on_unstretched_and_is_not_stretched_again(bipe, tm
     assert bipe("rope", *YARN, "steps=0")[0] == 0
     again = f"checkpoint={tmp_path / 'rope_yarn4'}"
     status, told = bipe("rope", again, *YARN, "steps=0")
-    assert status == 2 and "stretched already" in told
+    assert status == 2 and "already has a stretch" in told
     assert bipe("rope", again, *SHORT, "name=on")[0] == 0
     found = notes_of(tmp_path / "on")
     assert found["stretch"] == notes_of(tmp_path / "rope_yarn4")["stretch"]

@@ -135,7 +135,7 @@ def test_a_level_is_a_number_a_name_or_the_first_of_names_that_is_there(study):
         followed = source_segmenter(sets, source="x", allowed=())
         assert followed == Levels(of=Levels(of=Sentences(), keep=2), keep=["paragraph"])
     for level in (2, "page", ["page"]):
-        with pytest.raises(DataError, match=r"rows\.level=.* must be among sentence, paragraph, 0"):
+        with pytest.raises(DataError, match=r"rows\.level=.* must be one of sentence, paragraph"):
             DataSets(study / "both", level=level).open("x", "train")
     assert DataSets(study / "paragraphs").levels_of("x") == (0,)
 
@@ -192,7 +192,7 @@ def test_data_without_these_levels_are_refused(study, runs, capsys):
     place[0] = f"data={study / 'both'}"
     with pytest.raises(DataError, match=r"reads 2 levels.*has 1 \(paragraph\).*levels=3"):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.level=paragraph")
-    with pytest.raises(DataError, match=r"rows\.coarser=page must be among sentence, paragraph"):
+    with pytest.raises(DataError, match=r"rows\.coarser=page must be one of sentence, paragraph"):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[page]")
     with pytest.raises(DataError, match=r"rows\.coarser must name levels above .* was: sentence"):
         pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[sentence]")
@@ -251,7 +251,7 @@ def test_the_command_writes_text(runs, words, capfdbinary):
     options = [each for each in options if each not in words]
     assert main(["generate", *options, "generate.segmenter=newline"]) == 2
     said = capfdbinary.readouterr().err.decode()
-    assert "generate.segmenter: " in said and "must be among" in said
+    assert "generate.segmenter: " in said and "must be one of" in said
 
 
 def test_a_run_goes_on_with_its_levels_and_is_not_stretched(runs, tmp_path, capsys):

@@ -27,7 +27,7 @@ def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
     assert main(["prepare", *corpus, "--dry-run", "--limit", "7"]) == 0
     told = capsys.readouterr().out
     for words in (
-        f"into {tmp_path / 'data'}, which holds no data",
+        f"into {tmp_path / 'data'}, which contains no data",
         "by 1 processes here",
         "vocab_size=270",
         "text: JSONL path=",
@@ -90,7 +90,7 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
     assert (
         "documents: physical lines: no grammar of go; pip install tree-sitter tree-sitter-go" in err
     )
-    assert "% of characters, 2 documents: physical lines: too hard to parse; leave out" in err
+    assert "% of characters, 2 documents: physical lines: too hard to parse; exclude" in err
 
 
 @pytest.mark.parametrize(

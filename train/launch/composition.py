@@ -110,7 +110,7 @@ def asks_for_job(command: str, config: Mapping[str, Any]) -> bool:
     """Return whether to submit a job instead of running the command; ConfigError if it cannot."""
     job = str(config["launch"].get("_target_")).endswith(".Slurm")
     if job and command not in LAUNCHED:
-        cure = "set engine=slurm" if command == "prepare" else "leave it out"
+        cure = "set engine=slurm" if command == "prepare" else "remove it"
         raise ConfigError(f"launch=slurm is for bipe {', '.join(LAUNCHED)}; {cure}")
     if config["dry_run"] and not job and command != "prepare":
         raise ConfigError("dry_run is for bipe prepare and launch=slurm; remove it")

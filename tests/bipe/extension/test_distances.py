@@ -389,5 +389,5 @@ def test_windows_follow_from_what_was_seen(scheme):
 
 def test_a_path_without_a_form_for_passes_is_named():
     model = Decoder(decoder("flat_rope", "rerope").config, attention="masked")
-    with pytest.raises(ValueError, match="'masked' has no form for passes"):
+    with pytest.raises(ValueError, match="'masked' does not support passes"):
         model(*random_batch(1, 40, seed=1, documents=0.0))

@@ -259,7 +259,7 @@ def test_a_level_without_a_machine_is_refused_by_its_name():
             return Segmenter._coarser_machine(self, level)
 
     assert Online(segmenter=Chapters()).push("a") == [3]
-    with pytest.raises(ValueError, match=r"Chapters\(\); its level 'stanza' is known only from"):
+    with pytest.raises(ValueError, match=r"Chapters\(\); its level 'stanza' needs the whole text"):
         Online(segmenter=Levels(of=Chapters(), keep=["stanza"]))
 
 

@@ -143,7 +143,7 @@ def test_a_source_keeps_the_levels_that_it_asks_for(corpus, tmp_path):
     told = describe(asked, out=tmp_path / "new", limit=None, if_exists="auto", engine=Local())
     assert "levels: clause, segment" in told and "longest: 20" in told
     assert "tokens per level: clause " in told
-    with pytest.raises(DataError, match="must be among clause, segment"):
+    with pytest.raises(DataError, match="must be one of clause, segment"):
         Rows(data=data, row_length=200, packing=Packing(strategy="single", prompt_level="page"))
     by_name = Packing(strategy="single", prompt_level="segment")
     by_number = Packing(strategy="single", prompt_level=1)

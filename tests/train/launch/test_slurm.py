@@ -117,7 +117,7 @@ def test_what_is_wrong_is_refused_before_anything_is_submitted(refused, cluster,
 
 
 def test_other_commands_have_no_jobs(refused):
-    assert "leave it out" in refused("report", "launch=slurm")
+    assert "remove it" in refused("report", "launch=slurm")
     assert "set engine=slurm" in refused("prepare", "launch=slurm", "data=new")
     assert "dry_run is for bipe prepare and launch=slurm" in refused("pretrain", "--dry-run")
 

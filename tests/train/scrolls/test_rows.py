@@ -87,7 +87,7 @@ def test_nothing_is_left_of_a_task_that_cannot_be_prepared(tmp_path):
 
     with pytest.raises(DataError, match="example bad: its reference is empty"):
         prepare_examples(Bad(), encoder=encoder(), out=tmp_path)
-    with pytest.raises(DataError, match="task drawn: its split validation has no example"):
+    with pytest.raises(DataError, match="task drawn: split validation has no examples"):
         prepare_examples(Empty(), encoder=encoder(), out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -43,7 +43,7 @@ def indented(lines: Iterable[str]) -> Iterator[str]:
 def part(one: Part) -> Iterator[str]:
     """Yield what a part is: formula, source, hooks, parameters."""
     where = "" if one.layers is None else f"; layers {', '.join(map(str, one.layers)) or 'none'}"
-    yield f"{one.path}: {one.name}, gets {' and '.join(one.ids)} ids ({one.counts}){where}"
+    yield f"{one.path}: {one.name}, uses {' and '.join(one.ids)} ids ({one.counts}){where}"
     source, formula = source_of(type(one.of))
     yield f"  {source}"
     yield from formula and indented(["", *formula, ""])

@@ -47,7 +47,7 @@ def test_a_corpus_that_is_filtered_away_is_said(tmp_path):
         (lambda: Datatrove(filter="GopherQualityFilter", options={"no": 1}).check(), "'no'"),
         (
             lambda: Language(languages=["en"], model="/nowhere/lid.176.bin").check(),
-            r"lid\.176\.bin: there is no such file\. Fetch",
+            r"lid\.176\.bin: there is no such file\. Download",
         ),
     ],
 )

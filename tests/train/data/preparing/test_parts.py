@@ -89,7 +89,7 @@ def test_data_sets_of_the_hub(folder, streaming):
 def test_rows_of_the_hub_without_text_are_counted_or_named(folder):
     (folder / "0.jsonl").write_text('{"text": "x", "n": 1}\n{"text": null, "n": 2}\n')
     options = {"path": "json", "data_files": str(folder / "0.jsonl"), "text_key": "n"}
-    with pytest.raises(DataError, match=r"row train:0: text_key=n must hold text, was: int"):
+    with pytest.raises(DataError, match=r"row train:0: text_key=n must contain text, was: int"):
         list(HuggingFace(**options))
     found = in_parts(HuggingFace(**options, on_bad="skip"))
     assert [item.rule for item in found if isinstance(item, Bad)] == ["no text", "no text"]
@@ -107,7 +107,7 @@ def test_rows_are_filtered_alike(folder, kind):
     found = [document.text for document in in_parts(kind(**given, filter=conditions))]
     # 1-2 to 1-20, those whose number begins with 2 to 9, and of them not 1-10.
     assert found == [f"1-{n}" for n in range(2, 21) if str(n)[0] in "23456789"]
-    with pytest.raises(DataError, match=r"filter=no is not there"):
+    with pytest.raises(DataError, match=r"filter=no is not a field"):
         in_parts(kind(**given, filter={"no": [1]}))
 
 

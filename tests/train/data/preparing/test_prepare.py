@@ -136,7 +136,7 @@ def test_a_standing_data_set_is_refused_kept_or_overwritten(corpus, tmp_path):
     run(corpus, out)
     before = content(out)
     with pytest.raises(
-        DataError, match=r"holds a data set\. .*if_exists=overwrite or if_exists=auto"
+        DataError, match=r"contains a data set\. .*if_exists=overwrite or if_exists=auto"
     ):
         run(corpus, out)
     began = time.monotonic()

@@ -120,7 +120,7 @@ def test_unwrap_joins_lines_and_keeps_paragraphs():
     ("line", "fault"),
     [
         ('{"body": "x"}', "text_key=text is not a field; there are: body"),
-        ('{"text": 3}', "text_key=text must hold text, was: int"),
+        ('{"text": 3}', "text_key=text must contain text, was: int"),
         ("[1]", "must be an object"),
         ("{", "not JSON"),
     ],

@@ -139,7 +139,7 @@ def test_another_tokenizer_is_found(folder):
     manifest = json.loads(whole)
     manifest["tokenizer"]["sha256"] = "other"
     store(path, manifest)
-    with pytest.raises(DataError, match="its tokenizer is not that of"):
+    with pytest.raises(DataError, match="its tokenizer differs from that of"):
         module(folder).rows("train")
     path.write_text(whole)
 

@@ -193,7 +193,7 @@ def test_rows_have_their_places_their_distances_and_their_protocol(hay, texts):
     assert all("no room" in found["left_out", 40, depth].note for depth in (0.0, 1.0))
     assert len(values(rows, "trial_accuracy")) == len(values(rows, "trial_distance_tokens")) == 8
     assert not values(rows, "written")
-    for part in ("5 candidates", "chance 0.20", "made up", "2 trials of each"):
+    for part in ("5 candidates", "chance 0.20", "made up", "2 trials per"):
         assert part in found["accuracy", 300, 0.0].note
 
 
