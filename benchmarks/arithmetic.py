@@ -81,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     found = collected(given.runs)
     if not {"RoPE", "BiPE-RoPE"} <= set(found):
-        print(f"{given.runs}: holds no evaluated RoPE and BiPE-RoPE; make arithmetic trains them")
+        print(f"{given.runs}: contains no evaluated RoPE and BiPE-RoPE; run make arithmetic")
         return 2
     measured_on = next(map(read_json, sorted(given.runs.glob(f"*/{ENVIRONMENT}"))), None)
     told = {"environment": measured_on, **summary(found)}

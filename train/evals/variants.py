@@ -73,7 +73,7 @@ def variants(
             yield Variant(name=name, configs=dict.fromkeys(lengths, config))
             continue
         if is_stretched(config.encoding):
-            yield Variant(name=name, left_out="the model is stretched already")
+            yield Variant(name=name, left_out="the model already has a stretch")
             continue
         made: dict[str, Mapping[int, DecoderConfig]] = {}
         for unit in ways.units if _has_segments(config.encoding, allowed) else ["tokens"]:

@@ -109,4 +109,4 @@ def test_a_model_that_was_stretched_is_measured_as_it_is():
     assert is_stretched(longer.encoding) and not is_stretched(config.encoding)
     again = made(longer, units=["tokens"])
     assert again.pop("none").configs == dict.fromkeys(LENGTHS, longer)
-    assert {one.left_out for one in again.values()} == {"the model is stretched already"}
+    assert {one.left_out for one in again.values()} == {"the model already has a stretch"}
