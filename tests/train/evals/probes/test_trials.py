@@ -220,7 +220,7 @@ def test_names_are_different_and_of_their_size():
 
 @pytest.mark.parametrize(("call", "told"), [
     (lambda draw: draw.below(0), r"stop must be from 1 .*, was: 0"),
-    (lambda draw: draw.sample([1], 2), r"count must be at most 1"),
+    (lambda draw: draw.sample([1], 2), r"count must be at most the number of items"),
 ])  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(call, told):
     with pytest.raises(ValueError, match=told):
