@@ -4,7 +4,6 @@ SCHEMES holds every YAML of conf/encoding, flat and bilevel: a new file there is
 without a line here.
 """
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +108,14 @@ LEVELS = 2  # of random marks: segments, and units of segments
 SIZES = {"model.width": WIDTH, "model.n_head": N_HEAD, "model.n_layer": N_LAYER, "row_length": 24}
 
 
-@functools.cache
-def configured(name: str) -> dict[str, Any]:
-    """The description that `encoding=name` stands for, in a small model."""
+def configured() -> dict[str, dict[str, Any]]:
+    """What each YAML of conf/encoding describes, in a small model: `encoding=name`."""
     register_resolvers()
-    words = [f"+encoding={name}", *(f"+{key}={value}" for key, value in SIZES.items())]
+    names = [path.stem for path in sorted((Path(conf.__file__).parent / "encoding").glob("*.yaml"))]
+    words = [f"+encoding@all.{name}={name}" for name in names]
+    words += [f"+{key}={value}" for key, value in SIZES.items()]
     with initialize_config_module("conf", version_base=None):
-        found = OmegaConf.to_container(compose(overrides=words), resolve=True)
-    return found["encoding"]
+        return OmegaConf.to_container(compose(overrides=words), resolve=True)["all"]
 
 
 def kind_of(description: dict[str, Any]) -> type:
@@ -137,10 +136,7 @@ def forms_of(name: str, description: dict[str, Any]) -> dict[str, dict[str, Any]
     return found
 
 
-CONFIGURED = {
-    path.stem: configured(path.stem)
-    for path in sorted((Path(conf.__file__).parent / "encoding").glob("*.yaml"))
-}
+CONFIGURED = configured()
 for _name, _description in CONFIGURED.items():
     SCHEMES.update(forms_of(_name, _description))
 # Biases of every kind, in one of two layers and under one softmax: a row, gates, a table, content

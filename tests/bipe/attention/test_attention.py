@@ -46,13 +46,12 @@ PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("documents", [0.0, 0.05], ids=["one", "packed"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kv_head", [4, 2], ids=["all_heads", "grouped"])
 @pytest.mark.parametrize(("kind", "path"), PATHS)
-def test_every_path_equals_the_float64_reference(seed, documents, dtype, kv_head, kind, path):
-    qkv, at = inputs(seed, dtype, kv_head=kv_head, documents=documents)
+def test_every_path_equals_the_float64_reference(documents, dtype, kv_head, kind, path):
+    qkv, at = inputs(0, dtype, kv_head=kv_head, documents=documents)
     bias = biases(at)[kind]
     ours = run(choose_attention(bias=bias, q_at=at, k_at=at, path=path), qkv)
     theirs = reference(qkv, bias, at)

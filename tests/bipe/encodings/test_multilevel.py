@@ -15,8 +15,8 @@ from bipe.encodings.permuteformer import PermuteFormer
 from bipe.encodings.xpos import XPos
 from bipe.random_positions import Shifted, row_keys
 from tests.bipe.conftest import (
+    CONFIGURED,
     SCHEMES,
-    configured,
     random_batch,
     random_marks,
     small_decoder,
@@ -55,7 +55,7 @@ def test_segatron_adds_the_embeddings_of_token_sentence_and_paragraph():
         t, opens = t + 1, 0
         if word == ".":
             s, opens = s + 1, 2
-    segatron = build(configured("segatron"))
+    segatron = build(CONFIGURED["segatron"])
     torch.nn.init.normal_(segatron.encodings["token"].table.weight)
     at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=2)
     found = segatron.embed(torch.zeros(1, len(ids), 48), at)[0]
@@ -68,7 +68,7 @@ def test_segatron_adds_the_embeddings_of_token_sentence_and_paragraph():
 @torch.no_grad()
 def test_scores_of_multilevel_are_those_of_its_parts():
     """The YAML: half of each head turns by the sentence, ALiBi counts paragraphs."""
-    scheme = build(configured("multilevel"))
+    scheme = build(CONFIGURED["multilevel"])
     at = random_batch(2, 50, seed=3)[1]
     x, q, k = torch.zeros(2, 50, 48), torch.randn(2, 6, 50, 8), torch.randn(2, 6, 50, 8)
     table = scheme.encodings["token"].table.weight

@@ -20,10 +20,10 @@ LINES = TokenMarker(segmenter=Newline(), pieces=PIECES)
 def test_greedy_equals_recomputing_everything(scheme, static):
     model = small_decoder(scheme).double()
     prompt, expected = draw(1, 12), []
-    for _ in range(15):
+    for _ in range(8):
         logits = whole_logits(model, prompt + expected, Newline())
         expected.append(int(logits[-1].argmax()))
-    (written,) = generate(model, [prompt], max_new=15, marker=LINES, static=static, chunk=5)
+    (written,) = generate(model, [prompt], max_new=8, marker=LINES, static=static, chunk=5)
     assert written.tokens == expected
     assert written.ended == "length"
 

@@ -1,6 +1,8 @@
 """Answers, steps and tokens are what they are called, batched or alone, cached or not."""
 
+import contextlib
 import functools
+import io
 import json
 
 import numpy as np
@@ -193,12 +195,20 @@ def test_rows_of_chains_score_what_stands_behind_the_first_equals_sign(chains):
             assert rows.targets(number) == len(scored)
 
 
-def test_a_study_is_trained_and_asked(chains, capsys):
+@pytest.fixture(scope="module")
+def study(chains):
+    """The study, trained and asked; what was said of it."""
     words, folder = chains
     for encoding in ("rope", "bipe_rope"):
         run_command("pretrain", composed(*words, f"encoding={encoding}", "rows=chains"))
-    run_command("evaluate", composed(*words))
-    assert "arithmetic of chains with 3 operators" in capsys.readouterr().err
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        run_command("evaluate", composed(*words))
+    return words, folder, said.getvalue()
+
+
+def test_a_study_is_trained_and_asked(study):
+    _, folder, said = study
+    assert "arithmetic of chains with 3 operators" in said
     for name in ("rope_0", "bipe_rope_0"):
         found = Journal(folder / name / FILE).rows()
         asked = {row.operators: row.value for row in found if row.measure == "problems"}
@@ -207,8 +217,8 @@ def test_a_study_is_trained_and_asked(chains, capsys):
         assert trained == dict.fromkeys((1, 2, 3, 4), 0.25)
 
 
-def test_the_answers_are_reported(chains):
-    words, folder = chains
+def test_the_answers_are_reported(study):
+    words, folder, _ = study
     run_command("report", composed(*words, "report.figures=[]"))
     page = (folder / "report.html").read_text()
     assert "Arithmetic by chains" in page and "below 70%" in page and "95%" in page
@@ -226,7 +236,7 @@ def test_the_answers_are_reported(chains):
         ("evaluate.arithmetic.source=chainz", "'chainz' is not a source.*chains"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_anything_is_measured(chains, word, told):
-    words, _ = chains
+def test_what_cannot_be_asked_is_refused_before_anything_is_measured(study, word, told):
+    words, *_ = study
     with pytest.raises(ValueError, match=told):
         run_command("evaluate", composed(*words, word))

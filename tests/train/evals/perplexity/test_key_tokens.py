@@ -57,8 +57,9 @@ def by_single_tokens(model, judge, texts, *, length, alpha, beta):
     return np.mean(losses), len(losses) / count
 
 
-@pytest.mark.parametrize("length", [LENGTH, 2 * LENGTH])
-@pytest.mark.parametrize("other", [False, True], ids=["itself", "another"])
+@pytest.mark.parametrize(
+    ("other", "length"), [(False, 2 * LENGTH), (True, LENGTH)], ids=["itself", "another"]
+)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_it_is_that_of_single_tokens(name, other, length, texts):
     model = model_of(name, VOCABULARY)
