@@ -4,7 +4,7 @@ A long text is parsed in pieces that end where the indentation is least. Text th
 parse within a fixed budget (grammars.py) is cut at physical lines: a stretch around the hard place,
 twice as long for each time in a row; the text before and after it is parsed on its own. Errors are
 counted against the bytes parsed, since recovering from one costs a parser as much as hundreds of
-tokens; where they are too many, as much is passed over. Lines too long to be written by hand are
+tokens; bytes by which they are too many are passed over. Lines too long to be written by hand are
 not parsed (minified.py cuts those of some languages). So time is linear in the text, the cuts are
 the same on any machine, and what is broken stays local.
 """
@@ -205,9 +205,8 @@ class _Reading:
                 yield start, end, tree
                 debt = max(debt + self._broken(tree)[0] - (end - start), -_CREDIT)
                 if debt > 0:
-                    given_up = max(2 * given_up, debt)
-                    least = min(end + given_up, stop)
-                    start = min(stop, seams.first(least, least + given_up))
+                    least = min(end + debt, stop)
+                    start = min(stop, seams.first(least, least + _GIVEN_UP))
                     size, debt = _SMALL_PIECE, 0
                     continue
                 if end - start >= given_up:
