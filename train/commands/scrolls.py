@@ -194,8 +194,10 @@ def _train(
     start = replace(start, notes={**start.notes, "truncation": cut})
     for split, counts in prepared.truncation.items():
         _say(
-            f"{task.name} {split}: {counts.examples} examples, {counts.prompts_cut} prompts and "
-            f"{counts.outputs_cut} outputs cut to fit row_length={config.row_length}"
+            f"{task.name} {split}: {counts.examples} examples; in rows of {config.row_length}, "
+            f"{counts.prompts_cut} prompts are cut to {encoder.truncation.prompt} tokens "
+            f"({counts.prompt_tokens_cut:,} left out) and {counts.outputs_cut} outputs to "
+            f"task.output_tokens={task.output_tokens}"
         )
     rows = LMDataModule(
         folder=str(prepared.folder),
@@ -296,7 +298,9 @@ def _decode(
         measured.append(key, rows, name=name, weights=weights)
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
     part = f" of {of}, so this is no official score" if len(made) < of else ""
-    _say(f"{path}: {len(made)} outputs of {split}{part}: {told}")
+    empty = sum(not text.strip() for text in texts.values())
+    blank = f", {empty} of them empty" if empty else ""
+    _say(f"{path}: {len(made)} outputs of {split}{part}{blank}: {told}")
 
 
 @rank_zero_only
@@ -322,7 +326,7 @@ def check_or_submit(words: list[str]) -> int:
 def _parsed(words: list[str]) -> dict[str, str]:
     given = {}
     for word in words:
-        key, equals, value = word.partition("=")
+        key, equals, value = word.removeprefix("scrolls.").partition("=")
         if not equals or not value:
             raise DataError(f"{word}: must be KEY=VALUE with a key of {', '.join(_KEYS)}")
         if key not in _KEYS:
@@ -344,8 +348,9 @@ def _validate(given: dict[str, str]) -> int:
         print(f"{path}: {fault}")
     counts = ", ".join(f"{name} {count:,}" for name, count in found.predictions.items())
     empty = sum(len(blank) for blank in found.empty.values())
-    told = f"{len(found.faults)} faults" if found.faults else "no fault"
-    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}")
+    told = f"faults: {len(found.faults)}" if found.faults else "no fault"
+    unread = "" if ids else "; not compared with the examples (set task= and path=)"
+    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}{unread}")
     return EXIT_FAULTS if found.faults else 0
 
 
@@ -357,9 +362,12 @@ def _submit(given: dict[str, str]) -> int:
     scores = [one for one in find_scores(out) if one["split"] == split and one["seed"] == seed]
     models = sorted({str(one["model"]) for one in scores})
     model = given.get("model") or (models[0] if len(models) == 1 else None)
+    if not models:
+        raise DataError(f"out={out}: holds no run with outputs of split={split}, seed={seed}")
     if model not in models:
-        told = ", ".join(models) or f"no run with split={split}, seed={seed}"
-        raise DataError(f"model must be one of those in {out}, was: {model}; there are: {told}")
+        raise DataError(
+            f"model must be one of those in {out}, was: {model}; there are: {', '.join(models)}"
+        )
     predictions = {}
     for task in TASKS:
         for path in sorted(out.glob(f"*/{runs.SCROLLS}/{split}/{task}.json")):

@@ -82,12 +82,17 @@ class Truncation:
         """Number of prompt tokens kept at the start."""
         return self.row_length - self.last - self.output - _END
 
+    @property
+    def prompt(self) -> int:
+        """Number of prompt tokens kept."""
+        return self.first + self.last
+
     def keep(self, *, prompt: int, output: int = 0, where: str = "") -> Kept:
         """Return what is kept of an example with so many tokens; output=0 for one to be decoded.
 
         Raises DataError naming `where` (the example) if it is too long and `on_long` is "error".
         """
-        room = self.first + self.last
+        room = self.prompt
         prompt_cut, output_cut = max(0, prompt - room), max(0, output - self.output)
         if self.on_long == "error" and (prompt_cut or output_cut):
             raise DataError(
