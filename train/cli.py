@@ -63,6 +63,8 @@ def main(argv: list[str] | None = None) -> int:
 def _main(words: list[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
         words = [words[1], "--help", *words[2:]]
+    elif len(words) > 1 and words[0] in _HELP:  # of a command, a group or a key
+        words = [words[1], "--help"] if words[1] in COMMANDS else ["pretrain", *words]
     if not words or words[0] in (*_HELP, "help"):
         print(_usage())
         return 0 if words else EXIT_FAULT
@@ -133,7 +135,7 @@ def _usage() -> str:
 {commands}
 
 Options of most commands:
-  bipe COMMAND --help            its examples and keys; --help KEY, --help GROUP, --help all
+  bipe COMMAND --help            its examples and keys; --help KEY, GROUP, GROUP=OPTION or all
   bipe COMMAND key=value ...     set any key of conf/ (encoding=bipe_rope steps=500)
   bipe COMMAND --cfg job         print the composed configuration and exit
   bipe COMMAND --config-file FILE [key=value ...]    start from the config.yaml of a run

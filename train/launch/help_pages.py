@@ -18,7 +18,8 @@ from train.errors import ConfigError, nearest
 
 WIDTH = 110  # columns, where the terminal has them
 _KEY = re.compile(r"( *)(\w+):(?: +(.*?))?(?: +# (.*))?")
-_DEFAULT = re.compile(r"^  - (\w+): (\w+)", re.MULTILINE)
+_DEFAULT = re.compile(r"^  - (?:override /)?(\w+): (\w+)", re.MULTILINE)
+_BASE = re.compile(r"^  - (\w+)$", re.MULTILINE)
 _INTERNAL = ("defaults", "hydra")
 _FILES, _PREPARE, _TRAIN = "Output folders", "Preparing data", "Training"
 # Groups that train a model, whichever command does it.
@@ -141,9 +142,12 @@ PAGES = {
 def help_page(command: str, words: Sequence[str]) -> str:
     """Return the help of a command; words: those beside --help, of which one may be a topic.
 
-    A topic is a key, a group, or all. ConfigError for any other.
+    A topic is a key, a group, GROUP=OPTION, or all. ConfigError for any other.
     """
     page = PAGES[command]
+    group, _, option = words[-1].partition("=") if words else ("", "", "")
+    if words[-2:-1] in (["-h"], ["--help"]) and group in groups() and option in options(group):
+        return "\n".join(options(group)[option])
     topics = [word for word in words if not word.startswith("-") and "=" not in word]
     if not topics:
         return _page(command, page)
@@ -151,7 +155,7 @@ def help_page(command: str, words: Sequence[str]) -> str:
     if topic == "all":
         return "\n".join(["Groups (GROUP=OPTION):", *map(_listed, groups()), "", *_config()])
     if topic in groups():
-        return _group(topic)
+        return _group(command, topic)
     lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
     if not lines:
         said = nearest(topic, {"all", *groups(), *keys()})
@@ -176,17 +180,31 @@ def _page(command: str, page: Page) -> str:
     return "\n".join([*lines, f"--help {topic} explains one of them, --help all lists everything."])
 
 
-def _group(name: str) -> str:
-    """Return the options of a group, and the keys of the one that is the default."""
+def _group(command: str, name: str) -> str:
+    """Return the options of a group, and the keys of the one that is the command's default."""
     lines = [f"{name}=OPTION", ""]
     for option, text in options(name).items():
         comments = (line[2:] for line in text if line.startswith("# ") and "@package" not in line)
         lines.append(_cut(f"  {option:<18}  {next(comments, '')}".rstrip()))
-    default = dict(_DEFAULT.findall("\n".join(_config()))).get(name, "")
-    own = [key for key in shown(options(name).get(default, [])) if not key.startswith("_")]
-    if own:
-        lines += ["", f"Keys of {name}={default}:", *(_cut(f"  {name}.{key}") for key in own)]
-    return "\n".join(lines)
+    file = resources.files("conf").joinpath("command", f"{command}.yaml")
+    yaml = "\n".join([*_config(), file.read_text() if file.is_file() else ""])
+    default = dict(_DEFAULT.findall(yaml)).get(name, "")
+    more = _keys_of(name, default) or [f"--help {name}=OPTION shows one of them."]
+    return "\n".join([*lines, "", *more])
+
+
+def _keys_of(name: str, option: str) -> list[str]:
+    """Return the keys of an option, those of the options that it starts from included."""
+
+    def own(option: str) -> dict[str, str]:
+        lines = options(name).get(option, [])
+        bases = [base for base in _BASE.findall("\n".join(lines)) if base != "_self_"]
+        found = {key: line for base in bases for key, line in own(base).items()}
+        keys = [line for line in shown(lines) if not line.startswith("_")]
+        return found | {line.partition(":")[0]: line for line in keys}
+
+    keys = own(option).values()
+    return [f"Keys of {name}={option}:", *(_cut(f"  {name}.{key}") for key in keys)] if keys else []
 
 
 def keys() -> list[str]:

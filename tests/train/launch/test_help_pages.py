@@ -61,6 +61,11 @@ def test_help_of_a_group_and_of_a_key(capsys):
     shown = capsys.readouterr().out
     assert all(f"  {option} " in shown for option in options("rows"))
     assert "rows.packing: concat" in shown
+    assert main(["scrolls", "--help", "rows"]) == main(["--help", "scrolls"]) == 0
+    # The keys are those of the command's own default.
+    assert "rows.packing: single" in capsys.readouterr().out
+    assert main(["--help", "task=qmsum"]) == 0
+    assert "output_tokens: 1000" in capsys.readouterr().out
     assert main(["evaluate", "--help", "evaluate.probing"]) == 0
     assert "evaluate.probing.trials: 10" in capsys.readouterr().out
 
