@@ -80,6 +80,7 @@ class Lines(Segmenter):
     fallback: bool = False
     prose: str | None = None
     version: ClassVar[int] = 11
+    unknown: ClassVar[str] = parsed.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, GRANULARITIES)
@@ -188,7 +189,7 @@ class Lines(Segmenter):
     def _statement_ends(self, text: str, language: str | None) -> Cuts:
         if self.granularity == "logical" and language is None:
             asked = self._asked_for(text)
-            rule = f"{parsed.NO_GRAMMAR}{asked}" if asked else parsed.LANGUAGE_UNKNOWN
+            rule = f"{parsed.NO_GRAMMAR}{asked}" if asked else self.unknown
             tally(rule, len(text))
         if language is None:
             return character_ends(text)

@@ -46,6 +46,7 @@ _LAST_CHOICE = np.iinfo(np.int32).max
 # What is tallied where physical lines replace logical ones; the first ends in a language.
 NO_GRAMMAR = "physical lines: no grammar of "
 LANGUAGE_UNKNOWN = "physical lines: unknown language"
+IN_DOCUMENT = "physical lines: listings in no known language"
 TOO_HARD = "physical lines: too hard to parse"
 
 

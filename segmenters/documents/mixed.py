@@ -150,7 +150,13 @@ def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
     """Return the segmenter of a language as a document names it, known or not."""
     if language in PROOFS:
         return of_kind(language)
-    return Lines(granularity=granularity, fallback=True).for_document(language=language)
+    return _Listing(granularity=granularity, fallback=True).for_document(language=language)
+
+
+class _Listing(Lines):
+    """Code in a document, of which only the document can name the language."""
+
+    unknown = parsed.IN_DOCUMENT
 
 
 def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:

@@ -61,7 +61,7 @@ def test_what_is_shown_is_the_text(text):
     for colours in (16, 256):
         found = CODES.sub("", "".join(shown(cut, colours)))
         assert found.replace("\u21b5", "").rstrip("\n") == seen.replace("\u21b5", "").rstrip("\n")
-    bars = str.maketrans("", "", "\u2502\u2551")
+    bars = str.maketrans("", "", "\u2502\u2551\u2503")
     assert "".join(shown(cut)).translate(bars).rstrip("\n") == seen.translate(bars).rstrip("\n")
 
 
@@ -220,6 +220,12 @@ def test_statements_without_a_grammar_are_refused_or_called_lines(monkeypatch, c
     told = capsys.readouterr().err
     assert "; 100% physical lines: no grammar of rust; 4 segments" in told
     assert "26 characters: physical lines: no grammar of rust; pip install tree-sitter" in told
+
+
+def test_listings_of_a_document_are_not_called_code_to_be_named(capsys, tmp_path):
+    (file := tmp_path / "a.md").write_text("A plan. Then:\n\n```cmake\nset(A)\nset(B)\n```\n")
+    assert main(["segment", str(file)]) == 0
+    assert capsys.readouterr().err == f"{file}: markdown, by name: a.md; 6 segments\n"
 
 
 def test_what_is_asked_for_wins():
