@@ -26,7 +26,7 @@ CASES = {
     "titles": "Dr. Brown met Mrs. Lee on St. James Rd. |He waved.",
     "initials": "J. R. Moore wrote it. |W. B. agreed.",
     "the pronoun": "It was she and I. |Then we left.",
-    "references": "See fig. 3, no. 5 and pp. 20 of vol. II, e.g. The Book. |Or no. |Then go.",
+    "references": "See fig. 3, Prop. 2, no. 5 and pp. 20 of vol. I, e.g. A Book. |Or no. |Then go.",
     "decimals": "It costs 3.50 or $4.25 in all. |Cheap.",
     "addresses": "Write to a.b@c.org or see www.c.org/x.html today. |Thanks.",
     "times": "At 5 p.m. we met. |It was 6 p.m. |Nobody minded.",
