@@ -211,7 +211,7 @@ class _Plan:
         else:
             self.faults.append(
                 f"{path} names code that is not allowed, was: {name!r}; if you trust it, add "
-                f"allowed_targets=[{package}] to the command line"
+                f"{_allowing(package)}"
             )
 
     def arguments(
@@ -355,10 +355,11 @@ def _cure(name: Any) -> str:
     known = (*_ROOMS, *_LIBRARIES, *sys.stdlib_module_names)
     if not isinstance(name, str) or not _NAME.fullmatch(name) or package in known:
         return ""
-    return (
-        "; to allow a class of your own package, add "
-        f"allowed_targets=[{package}] to the command line"
-    )
+    return f"; to allow a class of your own package, add {_allowing(package)}"
+
+
+def _allowing(package: str) -> str:
+    return f'allowed_targets=[{package}] to the command line, or allowed=("{package}.",) in Python'
 
 
 def _join(path: str, key: Any) -> str:

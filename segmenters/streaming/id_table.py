@@ -164,6 +164,7 @@ class IdTable:
         if count > size:
             raise ValueError(
                 f"the id table must have one entry per id of the vocabulary ({size}), was: {count}"
+                "; enlarge that of the model (transformers: model.resize_token_embeddings)"
             )
         flags = np.zeros((9, size), dtype=bool)
         flags[:, :count] = np.concatenate([np.atleast_2d(getattr(self, name)) for name in _FLAGS])
