@@ -22,6 +22,10 @@ import torch
 import transformers
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.conversion_mapping import (
+    get_checkpoint_conversion_mapping,
+    register_checkpoint_conversion_mapping,
+)
 
 from bipe.build import build
 from bipe.encodings.rope import Stretch
@@ -231,8 +235,12 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
     }
     namespace |= {key: getattr(BilevelConfig, key) for key in BilevelConfig.__annotations__}
     config = type(f"Bipe{base.__name__}", (Handed, base), namespace)
+    name = f"Bipe{cls.__name__}"
+    # transformers renames weights while it reads and writes files, by the name of the class.
+    if renamed := get_checkpoint_conversion_mapping(cls.__name__):
+        register_checkpoint_conversion_mapping(name, renamed, overwrite=True)
     return type(
-        f"Bipe{cls.__name__}",
+        name,
         (Bilevel, cls),
         {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config},
     )

@@ -83,6 +83,14 @@ class Handed:
 
     stock: ClassVar[type[Any] | None] = None  # the class that bilevel changed; None: our decoder
 
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the keys of a folder; those of the stock class are welcome, without a warning."""
+        keys, rest = super().get_config_dict(*args, **kwargs)  # type: ignore[misc]
+        if cls.stock and keys.get("model_type") == cls.stock.config_class.model_type:
+            keys["model_type"] = cls.model_type  # type: ignore[attr-defined]
+        return keys, rest
+
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Write the configuration, and the file unless its classes are of somebody else."""
         keys, text = vars(self), None

@@ -65,6 +65,15 @@ def test_off_is_the_base_bit_for_bit(pair):
     assert (on - off).abs().max() > 0.01
 
 
+def test_the_folder_of_a_stock_model_is_read_whole(pair, tmp_path):
+    _, base, model, ids = pair
+    base.save_pretrained(tmp_path)
+    read = type(model).from_pretrained(tmp_path, intra_length=16)
+    assert read.config.model_type == model.config.model_type  # without, transformers warns
+    read.config.bilevel = False
+    assert torch.equal(read(input_ids=ids).logits, base(input_ids=ids).logits)
+
+
 def test_one_segment_with_a_table_of_zeros_rotates_by_zero(pair):
     _, base, model, ids = pair
     marks, zeros = torch.zeros_like(ids), torch.zeros_like(ids)
