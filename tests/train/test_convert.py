@@ -3,19 +3,23 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from bipe import Decoder
+from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import load_model, save_model
 from bipe.layouts.folders import read_folder
 from segmenters import ArithmeticSteps
 from tests.train.studies import pretrain
 from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.errors import DataError
+from train.fit.base_run import BaseRun
 
 OWN = """
 import dataclasses, re
@@ -28,6 +32,7 @@ class Semicolons(Segmenter):
     def _ends(self, text):
         return [found.end() for found in re.finditer(";", text)]
 """
+SIZES = {"vocab_size": 20, "width": 8, "n_layer": 1, "n_head": 2, "mlp_width": 8}
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
 
@@ -166,6 +171,34 @@ def test_a_segmenter_of_ones_own_needs_the_words(run, convert, tmp_path, monkeyp
     assert written["segmenter"] == "lent_rule.Semicolons"
 
 
+def test_an_encoding_of_ones_own_stays_here(refused, tmp_path, monkeypatch):
+    (tmp_path / "lent_code.py").write_text(
+        "from bipe.encodings import Encoding\n\n\nclass Own(Encoding):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    config = DecoderConfig(**SIZES, encoding={"_target_": "lent_code.Own"})
+    save_model(Decoder(config, allowed=("lent_code.",)), tmp_path / "own" / "model", notes={})
+    told = refused("own", "to=hf", "out=hf", "allowed_targets=[lent_code]")
+    assert told.startswith("own has an encoding of your own, which bipe.hf does not build")
+
+
+def test_a_model_from_elsewhere_may_read_beginnings_or_not():
+    run = BaseRun(
+        home=Path("run"),
+        model=Decoder(DecoderConfig(**SIZES, encoding={"_target_": "bipe.encodings.NoPE"})),
+        notes={"origin": {}, "tokenizer": {"sha256": "a", "bos_id": None}},
+        data=None,
+        weights_file=Path("run"),
+    )
+    sets = SimpleNamespace(folder="data", vocab_size=20, tokenizer={"sha256": "a", "bos_id": 1})
+    run.refuse_other_data(sets)
+    with pytest.raises(DataError, match="tokenizer"):
+        replace(run, notes={"tokenizer": run.notes["tokenizer"]}).refuse_other_data(sets)
+    sets.tokenizer["sha256"] = "b"
+    with pytest.raises(DataError, match="tokenizer"):
+        run.refuse_other_data(sets)
+
+
 def test_what_was_measured_is_in_the_card(run, convert, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     row = {"cell": "x", "place": 0, "of": 1, "measure": "perplexity", "source": "proofs"}
@@ -207,10 +240,13 @@ def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
         (["nowhere", "to=bipe", "out=x"], "nowhere/config.json cannot be read"),
         (["RUN", "to=hf", "out=x", "segmenter=sentence"], "there is no 'sentence'; did you"),
         (["RUN", "to=hf", "out=x", "tokenizer=nowhere"], "there is no such tokenizer file"),
+        (["RUN", "to=hf", "out=x", "source=proofs"], "source names one of the data, which is gone"),
+        (["RUN", "to=hf", "out=x", "data=DATA", "source=prose"], "source: 'prose' is not a source"),
     ],
 )
 def test_words_that_make_no_sense(words, message, run, refused):
-    filled = [word.replace("RUN", str(run)) for word in words]
+    data = str(run.parent / "elsewhere")
+    filled = [word.replace("RUN", str(run)).replace("DATA", data) for word in words]
     assert message in refused(*filled)
 
 

@@ -59,6 +59,8 @@ class BaseRun:
     def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
         """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
         known, found = self.notes.get("tokenizer"), sets.tokenizer
+        if known is not None and "origin" in self.notes:  # nobody here knows if it read a beginning
+            known, found = known | {"bos_id": None}, {**found, "bos_id": None}
         if known is not None and known != found:
             how = "; ".join(differences(known, found, key="tokenizer"))
             cure = cure or (

@@ -145,6 +145,7 @@ def help_page(command: str, words: Sequence[str]) -> str:
     A topic is a key, a group, GROUP=OPTION, or all. ConfigError for any other.
     """
     page = PAGES[command]
+    words = words[1:] if command == "tokenizer" and words[:1] == ["train"] else words
     group, _, option = words[-1].partition("=") if words else ("", "", "")
     if words[-2:-1] in (["-h"], ["--help"]) and group in groups() and option in options(group):
         return "\n".join(options(group)[option])

@@ -90,13 +90,15 @@ def test_the_script_of_a_sweep_is_an_array_with_a_name_for_each_trial(bipe):
     assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
 
 
-def test_without_slurm_nothing_is_begun(refused, monkeypatch):
+def test_without_slurm_nothing_is_begun(refused, bipe, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     told = refused("pretrain", "launch=slurm")
     assert told.startswith("launch=slurm needs sbatch, which is not on the PATH: run it on a login")
     assert told.endswith("--dry-run shows the script")
     told = refused("prepare", "engine=slurm", "data=new")
     assert told.startswith("engine=slurm needs sbatch, which is not on the PATH")
+    status, out, _ = bipe("prepare", "corpus=smoke", "engine=slurm", "data=new", "--dry-run")
+    assert status == 0 and out.startswith("into new, ")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ evaluate, generate and extend accept: weights, config, tokenizer, segmenter and 
   shard_gb      maximum gigabytes per weight file; default: 5
   tokenizer     a file or folder, if there is none next to the model
   segmenter     NAME:KEY=VALUE,... if there is none next to the model
+  source        a source of the run's data, if the segmenters of its sources differ
   data          prepared data of the run, if moved: to measure the id table
   allowed_targets  [yours]: your own packages with the segmenter of the run
   push          OWNER/NAME: also upload the folder to a private repository of the Hub
@@ -32,7 +33,7 @@ evaluate, generate and extend accept: weights, config, tokenizer, segmenter and 
   bipe convert mine-hf to=bipe out=runs/again"""
 _KEYS = (
     *("to", "out", "dtype", "shard_gb", "tokenizer", "segmenter", "data", "push"),
-    "allowed_targets",
+    *("source", "allowed_targets"),
 )
 _DTYPES = ("float32", "bfloat16", "float16")
 EXIT_FAULT = 2
@@ -75,7 +76,7 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"to must be hf or bipe, was: {options['to']!r}")
     if "push" in options:
         hub.require_name(options["push"], f"push={options['push']}")
-    for key in ("allowed_targets", "data", "shard_gb", "push"):
+    for key in ("allowed_targets", "source", "data", "shard_gb", "push"):
         if options["to"] == "bipe" and key in options:
             raise ConfigError(f"{key} is for to=hf only; remove it")
     if (name := options.get("dtype")) is not None and name not in _DTYPES:

@@ -19,6 +19,7 @@ from bipe import Decoder
 from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
+from bipe.layouts.portable import of_decoder
 from bipe.sealing import CONFIG, FORMAT
 from segmenters import IdTable, Levels, Segmenter
 from train.config import allowed_prefixes
@@ -59,20 +60,28 @@ def to_hf(
     shard_bytes: int = SHARD_BYTES,
     tokenizer: str | None = None,
     segmenter: str | None = None,
+    source: str | None = None,
     data: str | None = None,
     allowed: Sequence[str] = (),
 ) -> str:
     """Write a run as a folder of transformers; return what was done.
 
-    allowed: packages that the class of its segmenter may be of, besides ours.
+    source: of its data, whose segmenter is taken. allowed: packages that the class of its segmenter
+    may be of, besides ours; by default those that were let in for the run.
     """
     _refuse_kind("transformers", place)
-    run = find_base_run(place, key="convert", allowed=())
+    prefixes = allowed_prefixes([*allowed] or runs.allowed_of(Path(place)))
+    run = find_base_run(place, key="convert", allowed=prefixes)
+    if of_decoder(run.model.config.encoding) is None:
+        raise ConfigError(
+            f"{place} has an encoding of your own, which bipe.hf does not build from a folder; in "
+            "Python, BipeForCausalLM.of(model) makes it a model of transformers"
+        )
     sets = _data_of(run, data)
     files, spoken = _spoken(run, sets, tokenizer)
     keys = _ends(files, spoken)
     if reads_segments(run.model.scheme):
-        chosen = _segmenter(run, sets, segmenter, allowed_prefixes([*allowed]))
+        chosen = _segmenter(run, sets, segmenter, source, prefixes)
         files[SEGMENTER] = as_json(chosen.fingerprint())
         texts = [] if sets is None else _texts(run, sets, spoken)
         keys |= _segments(run.model, chosen, spoken, texts)
@@ -225,20 +234,26 @@ def _ends(files: Mapping[str, str], spoken: Tokenizer) -> dict[str, Any]:
 
 
 def _segmenter(
-    run: BaseRun, sets: DataSets | None, wish: str | None, allowed: tuple[str, ...]
+    run: BaseRun,
+    sets: DataSets | None,
+    wish: str | None,
+    source: str | None,
+    allowed: tuple[str, ...],
 ) -> Segmenter:
     """Return the segmenter that a model was trained with, or the one that is asked for."""
+    if source is not None and sets is None:
+        raise RunError("source names one of the data, which is gone: data=FOLDER")
     if wish is not None:
         found = built(wish, option="segmenter")
-    elif (run.folder / SEGMENTER).is_file():
+    elif source is None and (run.folder / SEGMENTER).is_file():
         found = own_segmenter(run.folder, run.notes, allowed=allowed, key="segmenter")
     elif sets is not None:
         try:
             found = source_segmenter(
-                sets, source=None, trained_on=_sources(run, sets), allowed=allowed, section=None
+                sets, source=source, trained_on=_sources(run, sets), allowed=allowed
             )
         except ConfigError as fault:
-            raise ConfigError(f"{fault}; set segmenter to {CURE}") from None
+            raise ConfigError(f"{fault}; or set segmenter to {CURE}") from None
     else:
         raise RunError(f"{run.folder / SEGMENTER} is missing; set segmenter to {CURE}")
     levels = run.model.levels

@@ -24,14 +24,15 @@ model type `bipe` segments texts as in training.
   PLACE         a run, whose results are also added to its evaluation.jsonl for `bipe report`, or
                 a folder of transformers, as written by bipe convert
   options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE.
-                allowed_targets=[yours] allows your own segmenter, if not allowed before
+                allowed_targets=[yours] allows your own segmenter, if not allowed before;
+                source=NAME chooses the segmenter of a source, if they differ
 
   bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
   bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
   bipe lm-eval ls tasks"""
 EXIT_FAULT = 2
 _OWN = ("run", "ls", "validate")
-_OUT, _ALLOWS = "--output_path", "allowed_targets="
+_OUT, _ALLOWS, _SOURCE = "--output_path", "allowed_targets=", "source="
 _SIGMAS = 1.96  # of a 95% interval
 
 
@@ -76,10 +77,12 @@ def _measure(place: str, words: Sequence[str]) -> None:
     from train.fit.runs import allowed_of, in_use
 
     words, own = _allowed(words)
+    sources = [word.removeprefix(_SOURCE) for word in words if word.startswith(_SOURCE)]
+    words = [word for word in words if not word.startswith(_SOURCE)]
     own = own or allowed_of(folder)
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / folder.resolve().name
-        to_hf(place, made, allowed=own)
+        to_hf(place, made, source=sources[-1] if sources else None, allowed=own)
         results = _option(words, _OUT) or str(Path(scratch) / "results")
         before = {*Path(results).rglob("results_*.json")}
         with in_use(folder, command="lm-eval"):

@@ -92,7 +92,9 @@ def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
         sections.append(config.task)
     found = [need for section in sections for need in _of_classes(section)]
     if command == "prepare":
-        found += [*_programs(config.engine), *_grammars(config.corpus or {})]
+        found += [*_grammars(config.corpus or {})]
+        if not config.dry_run:
+            found += _programs(config.engine)
     if command == "scrolls" and config.task and config.scrolls.split is not None:
         found += _scoring(config)
     if command in _TRAINS and config.compile:

@@ -42,12 +42,11 @@ def source_segmenter(
 
     Warns if the segmenter's rules have changed since the source was cut.
     trained_on: without `source`, only these sources count. section: of the configuration; messages
-    name its keys `source` and `segmenter`.
+    name its keys `source` and `segmenter`, or those of a command without sections.
     """
+    key = "source" if section is None else f"{section}.source"
     if source is not None and source not in sets.sources:
-        raise ConfigError(
-            f"{section}.source: {source!r} is not a source; {nearest(source, sets.sources)}"
-        )
+        raise ConfigError(f"{key}: {source!r} is not a source; {nearest(source, sets.sources)}")
     names = [source] if source else [name for name in trained_on if name in sets.sources]
     found: dict[str, Mapping[str, Any]] = {}
     levels: dict[str, tuple[int, ...]] = {}
@@ -58,7 +57,7 @@ def source_segmenter(
     if len({json.dumps([found[name], levels[name]], sort_keys=True) for name in found}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ConfigError(
-            f"{section}.source must name one of the sources, since their segmenters differ: {kinds}"
+            f"{key} must name one of the sources, since their segmenters differ: {kinds}"
         )
     name, fingerprint = next(iter(found.items()))
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"

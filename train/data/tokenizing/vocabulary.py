@@ -177,7 +177,10 @@ class LoadTokenizer:
             return None
         around = [fast.id_to_token(id) for id in fast.encode("").ids]
         if not (piece := _named(file, "bos_token") or next(iter(around), None)):
-            raise DataError("the tokenizer has no beginning-of-document token; set bos=none")
+            raise DataError(
+                "the tokenizer has no beginning-of-document token; name it as bos_token in "
+                f"{CONFIG}, or set bos=none"
+            )
         return str(piece)
 
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:

@@ -16,8 +16,10 @@ import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from bipe import Decoder
+from bipe.encodings.base import reads_segments
 from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
+from train.data.store.folder import SEGMENTER
 from train.disk.files import read_numbers
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import EachStep, MetricsFile, Row
@@ -78,7 +80,10 @@ class Watch:
             self.tracking.end(failed=failed)
         if trainer.is_global_zero:
             found = read_numbers(self.metrics)
-            _show(end_lines(found, folder=self.folder, model=self.model, config=self.config))
+            lines = end_lines(found, folder=self.folder, model=self.model, config=self.config)
+            if reads_segments(model.scheme) and not (self.model / SEGMENTER).is_file():
+                lines[-1] += f" generate.source={next(iter(rows.source_names))}"
+            _show(lines)
 
 
 def _show(lines: Sequence[str]) -> None:
