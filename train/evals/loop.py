@@ -10,6 +10,7 @@ new lengths are added. Cells of equal models are measured once.
 
 import datetime
 import json
+import math
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -197,6 +198,9 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
         meter.tell_left_out()
 
 
+_SECONDS_BETWEEN_LINES = 5  # of the progress in a log
+
+
 class _Meter:
     """Progress and time left on stderr, by the speed of cells of the same kind and length."""
 
@@ -211,18 +215,21 @@ class _Meter:
             disable=not self._console.is_terminal or not todo,
         )  # fmt: skip
         self._task = self.bar.add_task("", total=self._total)
+        self._began, self._printed = time.monotonic(), -math.inf
 
     def done(self, one: _Planned, seconds: float) -> None:
         del self._left[id(one)]
         for place in _alike(one):
             spent = self._spent[place]
             spent[0], spent[1] = spent[0] + seconds, spent[1] + one.cell.cost
-        left = datetime.timedelta(seconds=round(self.seconds_left()))
-        done = self._total - len(self._left)
-        name = f"{one.subject.run.name}: {one.name}"
-        shown = f"{name}: {done} of {self._total} measured, {left} to go"
+        done, now = self._total - len(self._left), time.monotonic()
+        shown = f"{one.subject.run.name}: {one.name}: {done} of {self._total} measured"
+        # The first cells also load the model, and say little of the speed of the others.
+        if self._left and now - self._began >= _SECONDS_BETWEEN_LINES:
+            shown += f", {datetime.timedelta(seconds=round(self.seconds_left()))} left"
         self.bar.update(self._task, completed=done, description=shown)
-        if self.bar.disable:
+        if self.bar.disable and (not self._left or now - self._printed >= _SECONDS_BETWEEN_LINES):
+            self._printed = now
             self._print(shown)
 
     def state(self) -> str:

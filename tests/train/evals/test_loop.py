@@ -3,6 +3,7 @@
 While training: the numbers of `bipe evaluate`, and a training that is left alone.
 """
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -178,7 +179,9 @@ def test_what_several_runs_leave_out_is_told_once(tmp_path, capsys):
         assert lines == [f"{told}: norm at 101 is left out: too long"]
 
 
-def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys):
+def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys, monkeypatch):
+    seconds = itertools.count(0, 6)
+    monkeypatch.setattr("train.evals.loop.time.monotonic", lambda: next(seconds))
     subject = subject_of(SimpleNamespace(name="r"))
     cells = [
         _Planned(subject=subject, kind=kind,
@@ -194,7 +197,19 @@ def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys):
         meter.done(cells[1], 3.0)
         meter.done(cells[3], 4.0)
         assert meter.seconds_left() == 0
-    assert "r: a c: 2 of 4 measured, 0:00:07 to go" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "r: a c: 1 of 4 measured, 0:00:05 left",
+        "r: a c: 2 of 4 measured, 0:00:07 left",
+    ]
+
+
+def test_a_log_has_a_line_in_seconds_and_the_last_cell(run, capsys):
+    measure([(subject_of(run), "norm", Norm((4, 8, 16)))])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "measured" in line]
+    assert lines == [
+        "rope: norm at 4: 1 of 3 measured",
+        "rope: norm at 16: 3 of 3 measured",
+    ]
 
 
 EVERY_2 = ("callbacks=evaluation", "callbacks.evaluation.every=2", "evaluate.probes=[]")
