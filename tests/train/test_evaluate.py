@@ -10,7 +10,7 @@ import pytest
 
 from tests.train.studies import composed, pretrain
 from train.cli import main
-from train.errors import ConfigError
+from train.errors import ConfigError, DataError
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
 from train.launch.composition import run_command
@@ -78,6 +78,11 @@ def test_long_ppl_over_all_tokens_is_perplexity(study):
 def test_who_decides_which_tokens_are_key_is_one_run(study):
     with pytest.raises(ConfigError, match=r"evaluator must name one run, was: .* with 2"):
         evaluated(study, f"evaluate.long_ppl={{evaluator: {study.out}}}")
+
+
+def test_data_elsewhere_is_named(study, data):
+    with pytest.raises(DataError, match=rf"/data does not exist; .* trained on data={data}$"):
+        run_command("evaluate", composed(f"out={study.out}"))
 
 
 @pytest.fixture(scope="module")

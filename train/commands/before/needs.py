@@ -19,7 +19,7 @@ from typing import Any, Literal
 from bipe.build import TARGET
 from train.config import Config
 from train.data.store.folder import folders_of, read_top
-from train.errors import ConfigError, MissingPackage, install_command
+from train.errors import ConfigError, DataError, MissingPackage, install_command
 from train.fit import runs
 
 log = logging.getLogger("bipe")
@@ -73,7 +73,9 @@ def require_run(place: Any, *, key: str) -> None:
 def require_folders(config: Config, *, command: str) -> None:
     """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
     if command in ("evaluate", "report"):
-        runs.find_runs(getattr(config, command).runs, key=f"{command}.runs")
+        found = runs.find_runs(getattr(config, command).runs, key=f"{command}.runs")
+        if command == "evaluate":
+            _require_data(config.data, found)
     options = config.generate
     unfinished = Path(options.run, runs.CHECKPOINTS).is_dir()
     if command == "generate" and options.checkpoint is None and not unfinished:
@@ -81,6 +83,16 @@ def require_folders(config: Config, *, command: str) -> None:
     if command in ("pretrain", "evaluate"):
         for folder in folders_of(config.data).values():
             read_top(folder)
+
+
+def _require_data(place: Any, found: list[Path]) -> None:
+    """Raise DataError with the data of the runs if there is none in the configured folder."""
+    if not isinstance(place, str) or Path(place).exists():
+        return
+    configured = [run for run in found if (run / runs.CONFIG).exists()]
+    used = {str(runs.read_config(run).get("data")) for run in configured}
+    if len(used) == 1 and Path(*used).exists():
+        raise DataError(f"data={place} does not exist; the runs were trained on data={used.pop()}")
 
 
 def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
