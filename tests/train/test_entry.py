@@ -110,7 +110,7 @@ def other_data(run):
     [
         (("optimizer.lr=0.5",), None, "optimizer.lr was 0.002, is 0.5"),
         (("steps=9",), None, "bipe extend checkpoint=.*row_length=64 steps="),
-        ((), lambda run: (run / runs.CONFIG).unlink(), "holds model and no config.yaml"),
+        ((), lambda run: (run / runs.CONFIG).unlink(), "contains model but no config.yaml"),
         ((), lambda run: (run / runs.CONFIG).write_text("a: ["), "config.yaml"),
         ((), other_data, "was trained on other data"),
         (
