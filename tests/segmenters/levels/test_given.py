@@ -95,7 +95,7 @@ def test_wrong_boundaries_are_refused(value, options, rule):
 
 
 def test_a_document_without_the_field_is_refused_with_the_cure():
-    with pytest.raises(SegmenterError, match=r"field 'b' .* \(path\); set meta_keys=\[b\]"):
+    with pytest.raises(SegmenterError, match=r"field 'b' .*path\); set meta_keys=\[b\]"):
         Given(field="b").choose(text=TEXT, meta={"path": "x"})
     with pytest.raises(SegmenterError, match=r"choose\(text=\.\.\., meta={'b': "):
         Given(field="b").cut(TEXT)

@@ -99,7 +99,7 @@ def test_a_mean_needs_all_its_tasks():
     scores = {task: 10.0 for task in TASKS if task != "quality"}
     assert benchmark_means(scores) == {"mean": None, "mean_without_quality": 10.0}
     assert benchmark_means({"qmsum": 1.0}) == {"mean": None, "mean_without_quality": None}
-    with pytest.raises(DataError, match="were of: \\['verses'\\]"):
+    with pytest.raises(DataError, match="were: \\['verses'\\]"):
         benchmark_means({"verses": 1.0})
 
 
