@@ -82,7 +82,7 @@ def test_all_faults_are_told_at_once(refused, words):
         ("optimizer.lr=-1", "optimizer.lr must be above 0, was: -1"),
         ("schedule.warmup=-1", "schedule.warmup must be at least 0, was: -1"),
         ("model.n_head=3", "width must be a multiple of n_head (3), was: 32"),
-        ("model.vocab_size=10", "model.vocab_size must be at least that of the data, "),
+        ("model.vocab_size=10", "model.vocab_size must be at least that of the data ("),
         (
             "rows.micro_batch=3",
             "rows.global_batch must be a multiple of rows.micro_batch x devices (3), was: 4; "

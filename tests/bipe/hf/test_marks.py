@@ -155,7 +155,7 @@ class TestRefused:
         )
 
     def test_a_table_of_another_vocabulary(self, kind):
-        with pytest.raises(ValueError, match="8 ids, was: 64"):
+        with pytest.raises(ValueError, match=r"vocabulary \(8\), was: 64"):
             TABLE.packed(size=8)
 
 
