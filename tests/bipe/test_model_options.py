@@ -153,8 +153,8 @@ def test_a_description_without_the_options_is_as_before():
     ("change", "message"),
     [
         ({"head_width": 0}, "head_width must be at least 1, was: 0"),
-        ({"qk_norm": "queries"}, "qk_norm must be 'both' or 'key' or None, was: 'queries'"),
-        ({"qkv_bias": "q"}, "qkv_bias must be 'qkv' or 'qk' or None, was: 'q'"),
+        ({"qk_norm": "queries"}, "qk_norm must be 'both', 'key' or None, was: 'queries'"),
+        ({"qkv_bias": "q"}, "qkv_bias must be 'qkv', 'qk' or None, was: 'q'"),
         ({"width": 50}, r"width must be a multiple of n_head \(6\), was: 50"),
     ],
 )

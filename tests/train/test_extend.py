@@ -175,7 +175,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
     status, told = bipe("rope", f"checkpoint={moved}", *words)
     assert status == 2 and "extend.sha256 was" in told
     status, told = bipe("rope", f"checkpoint={moved}", *words, "extend.sha256=abc")
-    assert status == 2 and "extend.sha256 is abc, that of" in told
+    assert status == 2 and "extend.sha256 is abc, but that of" in told
 
 
 @pytest.mark.parametrize(

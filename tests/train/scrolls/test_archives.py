@@ -145,7 +145,7 @@ def test_a_fault_is_told_with_file_row_and_field(tmp_path, rows, told):
 def test_a_split_that_is_missing_is_told_with_what_there_is(tmp_path):
     path = archive(tmp_path / "qmsum.zip", train=[row(0)])
     task = find_task("qmsum", path=str(path))
-    with pytest.raises(DataError, match=r"split test is missing.*it has: qmsum/train\.jsonl"):
+    with pytest.raises(DataError, match=r"split test is missing.*only qmsum/train\.jsonl"):
         task.examples("test")
     with pytest.raises(DataError, match="split must be one of train, validation, test"):
         task.examples("dev")

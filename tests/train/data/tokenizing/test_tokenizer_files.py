@@ -130,7 +130,7 @@ def test_the_twin_finds_a_conversion_that_differs(model_bytes):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"model_type": "char"}, "of kind CHAR"),
+        ({"model_type": "char"}, "type is CHAR"),
         ({"model_type": "bpe", "treat_whitespace_as_suffix": True}, "writes spaces as suffixes"),
         ({"model_type": "unigram", "user_defined_symbols": ["<tag>"]}, "user-defined symbols"),
     ],
