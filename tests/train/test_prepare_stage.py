@@ -51,7 +51,7 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert "sources.text.documents.limit was 3, is null" in told
     assert "data=" in told and "out=" not in told
     assert main(["prepare", *corpus, "dry_run=true", "limit=3"]) == 0
-    assert "holds the same data set (if_exists=auto)" in capsys.readouterr().out
+    assert "contains the same data set (if_exists=auto)" in capsys.readouterr().out
 
 
 def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(

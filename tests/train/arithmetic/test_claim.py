@@ -50,4 +50,4 @@ def test_every_seed_has_to_be_ahead(tmp_path, capsys, worst, status):
 
 def test_runs_that_are_missing_are_told(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
-    assert "make arithmetic trains them" in capsys.readouterr().out
+    assert "run make arithmetic" in capsys.readouterr().out
