@@ -1,5 +1,6 @@
 """What does not fit gets a clear error or the right answer, and never a number that is none."""
 
+import jaxtyping
 import pytest
 import torch
 
@@ -53,6 +54,12 @@ def agrees(kind, path, qkv, at, *, tolerance, rows=slice(None)):
     torch.testing.assert_close(
         ours[0].double() * real, expected[0].double() * real, atol=tolerance, rtol=tolerance
     )
+
+
+def test_shapes_are_checked_in_these_tests():
+    for _ in range(2):  # the first two calls of a function in a test, see conftest.py
+        with pytest.raises(jaxtyping.TypeCheckError):
+            Positions.from_marks(torch.zeros(3, dtype=torch.uint8))
 
 
 @pytest.mark.parametrize(("kind", "path"), CASES)

@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from train.fit.watching.metrics import (
     forget_peak_memory,
     peak_memory_gib,
 )
-from train.fit.watching.watch import ProgressBar, warnings_of
+from train.fit.watching.watch import ProgressBar, end_lines, warnings_of
 
 
 class Run:
@@ -257,6 +258,14 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
     assert f"bipe evaluate out={tmp_path} data={data}" in err
     assert f"bipe generate {run} --prompt" in err
     assert "resumed" not in err
+
+
+def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
+    told = {"folder": tmp_path / "run", "model": tmp_path / "run" / "model", "config": {}}
+    assert "source" not in "".join(end_lines([], **told))
+    *_, last = end_lines([], **told, source="my code")
+    words = shlex.split(last)
+    assert words[:4] == ["bipe", "generate", f"{tmp_path}/run", "generate.source=my code"]
 
 
 def test_a_resumed_run_says_where_it_goes_on(smoke, capsys):

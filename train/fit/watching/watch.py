@@ -80,9 +80,12 @@ class Watch:
             self.tracking.end(failed=failed)
         if trainer.is_global_zero:
             found = read_numbers(self.metrics)
-            lines = end_lines(found, folder=self.folder, model=self.model, config=self.config)
-            if reads_segments(model.scheme) and not (self.model / SEGMENTER).is_file():
-                lines[-1] += f" generate.source={next(iter(rows.source_names))}"
+            # A model whose sources have different segmenters is stored without one.
+            asks = reads_segments(model.scheme) and not (self.model / SEGMENTER).is_file()
+            source = next(iter(rows.source_names)) if asks else None
+            lines = end_lines(
+                found, folder=self.folder, model=self.model, config=self.config, source=source
+            )
             _show(lines)
 
 
@@ -211,9 +214,17 @@ def warnings_of(
 
 
 def end_lines(
-    rows: Sequence[Row], *, folder: Path, model: Path, config: Mapping[str, Any]
+    rows: Sequence[Row],
+    *,
+    folder: Path,
+    model: Path,
+    config: Mapping[str, Any],
+    source: str | None = None,
 ) -> list[str]:
-    """Return how the run ended. rows: of metrics.csv. config: for the next command."""
+    """Return how the run ended. rows: of metrics.csv. config, source: for the next commands.
+
+    source: of the data, if `bipe generate` has to be told whose segmenter to use.
+    """
     lines = []
     if rows:
         last = rows[-1]
@@ -232,5 +243,6 @@ def end_lines(
     if isinstance(data, str) and Path(data) != Path(out) / "data":
         words.append(f"data={data}")
     lines.append(f"next       bipe evaluate {shlex.join(words)}")
-    lines.append(f"           bipe generate {shlex.join([str(folder)])} --prompt '...'")
+    words = [str(folder), *([] if source is None else [f"generate.source={source}"])]
+    lines.append(f"           bipe generate {shlex.join(words)} --prompt '...'")
     return lines
