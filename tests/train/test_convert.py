@@ -84,7 +84,7 @@ def test_a_run_is_whole(run, data):
     notes = load_model(model)[1]
     for fact in (
         f"{notes['tokens']:,} tokens",
-        f"up to {notes['positions']['segment']['maximum'] + 1} segments",
+        f"at most {notes['positions']['segment']['maximum'] + 1} segments per document",
         "| proofs | generated, free of rights | generated | ArithmeticChains | 14 |",
         "optimizer: adamw(lr=0.002",
     ):
