@@ -8,6 +8,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 BIPE := $(BIN)/bipe
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# pip compiles nothing: a module is compiled when it is first imported, and kept even where a container forbids it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test fuzz test_hf test_hf_oldest check format clean
 
