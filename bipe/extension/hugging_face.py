@@ -15,7 +15,7 @@ from bipe.build import TARGET, build
 from bipe.encodings.rope import Stretch
 from bipe.extension.frequencies import NTKAware
 
-_ORIGINAL = "original_max_position_embeddings"
+ORIGINAL = "original_max_position_embeddings"
 # Rope type -> our class and the parameters that have the same name here and there.
 _BETAS, _MSCALES = ("beta_fast", "beta_slow", "truncate"), ("mscale", "mscale_all_dim")
 _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -27,7 +27,7 @@ _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 _ALIASES = {"su": "longrope"}
 # Keys that do not concern frequencies, or are read elsewhere.
-_PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", _ORIGINAL}
+_PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", ORIGINAL}
 
 
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -53,10 +53,10 @@ def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     stretch |= {key: _number(given[key]) for key in parameters if key in given}
     longest = config.get("max_position_embeddings")
     if kind != "linear":
-        originals = (given.get(_ORIGINAL), config.get(_ORIGINAL), longest)
+        originals = (given.get(ORIGINAL), config.get(ORIGINAL), longest)
         original = next((each for each in originals if each is not None), None)
         if original is None:
-            raise ValueError(f"{name}.{_ORIGINAL} or max_position_embeddings must be set")
+            raise ValueError(f"{name}.{ORIGINAL} or max_position_embeddings must be set")
         stretch["original_length"] = int(original)
     if "factor" not in stretch:
         if longest is None or kind == "linear":
@@ -92,7 +92,7 @@ def write_stretch(
     values = {key: getattr(built, key) for key in _TYPES[kind][1]}
     written |= {key: _number(value) for key, value in values.items() if value is not None}
     if kind != "linear":
-        written[_ORIGINAL] = built.original_length
+        written[ORIGINAL] = built.original_length
     return written
 
 

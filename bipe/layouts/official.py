@@ -18,7 +18,7 @@ from torch import Tensor
 from bipe.build import TARGET
 from bipe.checkpoint import CheckpointError, load_weights
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.extension.hugging_face import read_stretch, write_stretch
+from bipe.extension.hugging_face import ORIGINAL, read_stretch, write_stretch
 
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
@@ -128,8 +128,8 @@ def to_official(model: Decoder) -> dict[str, Tensor]:
 def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, Any]:
     """Return config.json of a model with RoPE or BiPE-RoPE, for transformers or the release.
 
-    max_length: longest supported text, in tokens. Raises CheckpointError for a model without a
-    counterpart.
+    max_length: longest supported text, in tokens, unless a stretch of RoPE says it. Raises
+    CheckpointError for a model without a counterpart.
     """
     encoding = dict(config.encoding)
     log_scale = _log_scale(encoding.get("far"))
@@ -149,6 +149,7 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
     except ValueError as error:
         raise CheckpointError(str(error)) from error
     model_type = _model_type(config)
+    longest = _supported(rotary, max_length) if kind == "rope" else max_length
     return {
         "architectures": [f"{model_type.capitalize()}ForCausalLM"],
         "model_type": model_type,
@@ -163,12 +164,22 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
         "rms_norm_eps": config.norm_eps,
         "initializer_range": config.init_std,
         "tie_word_embeddings": config.tied_head,
-        "max_position_embeddings": max_length,
+        "max_position_embeddings": longest,
         "rpe_type": kind,
         "rope_theta": rotary["rope_theta"],
         "rope_scaling": None if rotary["rope_type"] == "default" else rotary,
         "rope_parameters": rotary,
     } | log_scale
+
+
+def _supported(rotary: dict[str, Any], max_length: int) -> int:
+    """Return max_position_embeddings: the original length times the factor, or else `max_length`.
+
+    For "dynamic", transformers takes it for the original length, and knows no other key for that.
+    """
+    if rotary["rope_type"] == "dynamic":
+        return int(rotary.pop(ORIGINAL))
+    return round(rotary[ORIGINAL] * rotary["factor"]) if ORIGINAL in rotary else max_length
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def plural(name: str) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """Return a number with the name of what it counts: "1 segment", "2 classes"."""
-    return f"{number} {name if number == 1 else plural(name)}"
+    """Return a number with the name of what it counts: "1 segment", "2,000 classes"."""
+    return f"{number:,} {name if number == 1 else plural(name)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,6 +86,9 @@ def test_an_unknown_choice_of_a_group(refused):
         "Could not find 'encoding/rop'; did you mean 'rope'?\nthere are: alibi, "
     )
     assert ", bipe_rope, " in told and told.count("\n") == 1
+    told = refused("prepare", "corpus=mine", study=False).splitlines()
+    assert "corpus=text" in told[1] and told[1].endswith(" corpus.sources.text.documents.path=PATH")
+    assert told[2] == "your own YAML: FOLDER/corpus/mine.yaml and --config-dir FOLDER"
     told = refused("pretrain", "experiment=smok")
     assert "pile_151m_bipe_rope" in told
 

@@ -35,6 +35,7 @@ def explain(tmp_path, monkeypatch, capsys):
 
 
 OWN = """
+\"\"\"Encodings of my own.\"\"\"
 from bipe.encodings import RoPE
 
 
@@ -61,6 +62,7 @@ def test_a_module_is_found_beside_its_yaml(option, explain, tmp_path, monkeypatc
     assert str(tmp_path / "own") not in sys.path
     said = explain(*words, f"allowed_targets=[{name}]")
     assert said.startswith("Turned, for") and "Turns as RoPE does" in said
+    assert "my own" not in said  # that is of the module, which may hold several
 
 
 def test_a_config_dir_that_is_no_folder_is_refused(explain):

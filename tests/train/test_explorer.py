@@ -151,3 +151,12 @@ def test_the_page_stands_alone_and_text_cannot_end_its_script(tmp_path, capsys):
     (tmp_path / "a.md").write_bytes(b"caf\0")
     assert main([*words, "--page", str(tmp_path / "b.html")]) == 2
     assert "a.md" in capsys.readouterr().err and not (tmp_path / "b.html").exists()
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("now", "top", "to"), [(0, 900, 650), (650, 900, 650), (700, 40, 40), (0, 0, 0), (30, 100, 30)]
+)
+def test_the_selected_token_is_scrolled_into_the_list_and_no_further(now, top, to):
+    """A list 300 tall, with tokens 50 tall."""
+    assert asked("scrolled(...v)", now, top, 50, 300) == to

@@ -181,7 +181,7 @@ def test_an_interruption_shows_what_was_written(write, monkeypatch):
     status, out, err = write()
     assert status == 130
     assert out.endswith("\n") and len(out) > 1
-    assert err == "bipe: stopped by SIGINT: 3 tokens were written\n"
+    assert err == "bipe: stopped by SIGINT: tokens written: 3\n"
 
 
 def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):

@@ -28,7 +28,7 @@ def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
     told = capsys.readouterr().out
     for words in (
         f"into {tmp_path / 'data'}, which contains no data",
-        "by 1 processes here",
+        "by 1 process here",
         "vocab_size=270",
         "text: JSONL path=",
         "files: 1, 0.0 MB as stored",

@@ -301,7 +301,7 @@ def test_broken_text_is_shown_with_a_warning(file, capfd):
     file.write_bytes(b"Yes. \xff\xfe No. It is \xef\xbf\xbd.")
     assert main(["segment", str(file), "--json"]) == 0
     shown = capfd.readouterr()
-    assert "not UTF-8 at byte 5; 2 characters are shown as U+FFFD" in shown.err
+    assert "not UTF-8 at byte 5; characters shown as U+FFFD: 2" in shown.err
     assert json.loads(shown.out)["characters"]["total"] == 20
 
 

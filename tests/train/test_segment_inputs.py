@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 
 from segmenters import Mixed
-from segmenters.show import CutText, page, shown
+from segmenters.show import CutText, counted, page, shown
 from train.cli import main
 from train.data.rows.source_segmenter import built
 
@@ -107,3 +107,9 @@ def test_deeper_levels_are_drawn():
         r"\x1b\[[\d;]*;1m# A", painted
     )
     assert '<section class="u r1">' in page([cut], title="a")
+
+
+def test_a_noun_is_in_the_number_of_what_it_counts():
+    said = [counted(n, name) for n, name in ((1, "part"), (0, "row"), (2, "class"), (3, "entry"))]
+    assert said == ["1 part", "0 rows", "2 classes", "3 entries"]
+    assert counted(1_000, "yaml file") == "1,000 yaml files"

@@ -146,7 +146,7 @@ def test_prepare_keeps_the_parts_that_are_done(workers, at, tmp_path, capsys, mo
     told = capsys.readouterr().err.splitlines()[-1]
     undo()
     work = list((tmp_path / "data/.part/parts/text").glob("0000?"))
-    done = f"{len(work)} of 4 parts are done and kept; run the same command again to resume"
+    done = f"{len(work)} of 4 parts done and kept; run the same command again to resume"
     assert told == f"bipe: stopped by SIGTERM: {done}"
     assert len(work) == 2 or workers == 2
     assert main([*words, f"data={tmp_path / 'data'}"]) == 0
@@ -180,7 +180,7 @@ def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, tmp_path, unst
     assert bipe("scrolls", *words, f"out={tmp_path}/whole", study=False)[0] == 0
     for owner, method, call, told in (
         (LMModule, "validation_step", 4, "step 2 is done and its checkpoint is written"),
-        (PredictionJournal, "add", 2, "2 of 6 outputs are kept; run the same command"),
+        (PredictionJournal, "add", 2, "outputs kept: 2 of 6; run the same command"),
     ):
         undo = at(owner, method, call=call)
         status, _, err = bipe("scrolls", *words, f"out={tmp_path}/broken", study=False)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from segmenters.show.measures import counted
 from train.commands.after.words import place_and_options
 from train.data.store.export import FORMATS, SEQUENCES, export
 from train.errors import ConfigError, DataError
@@ -35,7 +36,8 @@ def main(words: list[str]) -> int:
             options["level"] = int(options["level"])
         for done in export(Path(folder), **options):
             files = ", ".join(map(str, done.files)) or "left out"
-            print(f"{done.source}/{done.split}: {done.documents:,} documents: {files}", flush=True)
+            size = counted(done.documents, "document")
+            print(f"{done.source}/{done.split}: {size}: {files}", flush=True)
     except (ConfigError, DataError, OSError) as fault:
         print(f"bipe: export: {fault}", file=sys.stderr)
         return EXIT_FAULT

@@ -28,6 +28,7 @@ from bipe.encodings.base import reads_segments
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
+from segmenters.show.measures import counted
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, at_levels, built, own_segmenter, source_segmenter
@@ -92,7 +93,7 @@ def _shown(
     pieces, begin = tokenizer.pieces(), time.monotonic()
     stream = Stream(rows=options.samples, pieces=pieces, stops=options.stop, show=Screen(prompt))
     try:
-        with kept(lambda: f"{stream.tokens} tokens were written"):
+        with kept(lambda: f"tokens written: {stream.tokens}"):
             written = write(
                 trained.model,
                 [ids.tolist()] * options.samples,
@@ -108,7 +109,7 @@ def _shown(
     seconds = time.monotonic() - begin
     ends = ", ".join(f"{n} {_ENDED[how]}" for how, n in Counter(w.ended for w in written).items())
     print(
-        f"{trained.home}: {len(ids)} tokens read, {stream.tokens} written, "
+        f"{trained.home}: {counted(len(ids), 'token')} read, {stream.tokens} written, "
         f"{stream.tokens / max(seconds, 1e-9):.0f} tokens/s ({ends})",
         file=sys.stderr,
     )

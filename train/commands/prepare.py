@@ -44,7 +44,7 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         total = max(documents.values()) if within else sum(documents.values())
         each = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
         print(
-            f"  {name}: {total:,} document{'s' * (total != 1)} ({each}), {tokens:,} tokens, "
+            f"  {name}: {counted(total, 'document')} ({each}), {counted(tokens, 'token')}, "
             f"{tokens / max(1, segments):.1f} tokens per segment"
         )
         if split := prepared.manifest["sources"][name].get("split"):

@@ -37,6 +37,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from bipe.build import TARGET
 from bipe.checkpoint import WEIGHTS, load_model
 from bipe.generation import Beams
+from segmenters.show.measures import counted
 from train import stop
 from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
 from train.commands.generate import segmenter_of
@@ -66,7 +67,7 @@ from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
-from train.tasks.scrolls.encoding import Encoder, Truncation, counted
+from train.tasks.scrolls.encoding import Encoder, Truncation, counts_of
 from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 from train.tasks.scrolls.submission import (
@@ -194,10 +195,10 @@ def _train(
     start = replace(start, notes={**start.notes, "truncation": cut})
     for split, counts in prepared.truncation.items():
         _say(
-            f"{task.name} {split}: {counts.examples} examples; in rows of {config.row_length}, "
-            f"{counts.prompts_cut} prompts are cut to {encoder.truncation.prompt} tokens "
-            f"({counts.prompt_tokens_cut:,} left out) and {counts.outputs_cut} outputs to "
-            f"task.output_tokens={task.output_tokens}"
+            f"{task.name} {split}: {counted(counts.examples, 'example')}; "
+            f"in rows of {config.row_length}, prompts cut to {encoder.truncation.prompt} tokens: "
+            f"{counts.prompts_cut} ({counts.prompt_tokens_cut:,} tokens left out), outputs cut "
+            f"to task.output_tokens={task.output_tokens}: {counts.outputs_cut}"
         )
     rows = LMDataModule(
         folder=str(prepared.folder),
@@ -257,7 +258,7 @@ def _decode(
         meter.start(f"{task.name} {split}")
         tokenizer, tell = encoder.tokenizer, meter.update
         with stop.kept(
-            lambda: f"{len(journal.made)} of {len(prompts)} outputs are kept; {stop.AGAIN}"
+            lambda: f"outputs kept: {len(journal.made)} of {len(prompts)}; {stop.AGAIN}"
         ):
             made = decode(
                 decoder, prompts, tokenizer=tokenizer, how=how, journal=journal, tell=tell
@@ -286,7 +287,7 @@ def _decode(
         "statistics": prediction_statistics(
             texts,
             references,
-            truncated=counted(prompt.kept for prompt in prompts),
+            truncated=counts_of(prompt.kept for prompt in prompts),
             tokens={id: one.tokens for id, one in made.items()},
         ),
     }
@@ -300,7 +301,7 @@ def _decode(
     part = f" of {of}, so this is no official score" if len(made) < of else ""
     empty = sum(not text.strip() for text in texts.values())
     blank = f", {empty} of them empty" if empty else ""
-    _say(f"{path}: {len(made)} outputs of {split}{part}{blank}: {told}")
+    _say(f"{path}: {counted(len(made), 'output')} of {split}{part}{blank}: {told}")
 
 
 @rank_zero_only

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from segmenters.show.measures import visible
+from segmenters.show.measures import counted, visible
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.rows.sets import DataSets
@@ -63,7 +63,9 @@ def count_segments(config: Config) -> Path:
             ),
         }
         tokens, seconds = found[called]["tokens"], time.monotonic() - begin
-        print(f"{called}: {tokens} tokens in {seconds:.1f} s", file=sys.stderr, flush=True)
+        print(
+            f"{called}: {counted(tokens, 'token')} in {seconds:.1f} s", file=sys.stderr, flush=True
+        )
     result = {
         "format": GROWTH,
         "splits": options.splits,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from segmenters.show.measures import counted
 from train.data.store.shards import MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
@@ -38,7 +39,7 @@ def main(words: list[str]) -> int:
     except OSError as error:
         print(f"bipe: verify: {error}", file=sys.stderr)
         return EXIT_UNREADABLE
-    files = f"{len(faulty)} file{'s' * (len(faulty) > 1)}"
+    files = counted(len(faulty), "file")
     found = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
     print(f"{folder}: {total / 1e6:.1f} MB, {found}")
     return EXIT_FAULTS if faulty else 0

@@ -22,6 +22,7 @@ from bipe import Decoder, Positions
 from bipe.generation import generate
 from segmenters.align import mark
 from segmenters.base import Segmenter
+from segmenters.show.measures import counted
 from segmenters.streaming.online import TokenMarker
 from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
@@ -106,13 +107,13 @@ class Arithmetic(Measurement):
         for count in self.operators:
             asked = self._drawn(count)
             yield Cell(
-                name=f"of {self.source} with {count} operators",
+                name=f"of {self.source} with {counted(count, 'operator')}",
                 depends_on=[key_of(on), count],
                 cost=sum(len(problem.text) for problem in asked),
                 measure=partial(self.rows, asked=asked, of=partial(of, operators=count))
                 if asked
-                else left_out(f"no problem with {count} operators is held out", **of.keywords,
-                              operators=count),
+                else left_out(f"no problem with {counted(count, 'operator')} is held out",
+                              **of.keywords, operators=count),
             )  # fmt: skip
 
     def _drawn(self, count: int) -> Sequence[Problem]:
@@ -121,7 +122,7 @@ class Arithmetic(Measurement):
         return drawn.held_out(self.problems, split=task.split, name=self.split)
 
     def rows(self, model: Decoder, *, asked: Sequence[Problem], of: partial[Row]) -> list[Row]:
-        counts = counted(
+        counts = answer_counts(
             model, asked, task=self.task, tokenizer=self.tokenizer,
             tokens_per_batch=self.tokens_per_batch,
         )  # fmt: skip
@@ -143,7 +144,7 @@ class Arithmetic(Measurement):
         ]  # fmt: skip
 
 
-def counted(
+def answer_counts(
     model: Decoder,
     problems: Sequence[Problem],
     *,

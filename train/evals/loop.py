@@ -30,6 +30,7 @@ from rich.text import Text
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
 from bipe.checkpoint import load_model
+from segmenters.show.measures import counted
 from train import stop
 from train.disk.files import write_whole
 from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out
@@ -233,7 +234,7 @@ class _Meter:
             self._print(shown)
 
     def state(self) -> str:
-        return f"{self._total - len(self._left)} of {self._total} measurements"
+        return f"{self._total - len(self._left)} of {counted(self._total, 'measurement')}"
 
     def seconds_left(self) -> float:
         return sum(one.cell.cost * self._speed(one) for one in self._left.values())

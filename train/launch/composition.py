@@ -36,6 +36,11 @@ _READS = {"evaluate": "evaluate.runs", "generate": "generate.run"}
 SHORT_ERRORS = "BIPE_SHORT_ERRORS"
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
 _SEVERAL = re.compile(r"Ambiguous value for argument '([^']+)'")
+# How to use data that are not among the choices.
+_OWN_CORPUS = (
+    "\nyour own files: corpus=text (or jsonl, csv, parquet) corpus.sources.text.documents.path=PATH"
+    "\nyour own YAML: FOLDER/corpus/{name}.yaml and --config-dir FOLDER"
+)
 _MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
@@ -281,7 +286,8 @@ def explained(error: Exception) -> str:
         known = sorted(text.partition("Available options")[2].split()[2:])
         said = nearest(missing[2], known)
         close = f"{said}\nthere are: " if said.startswith("did") else "there are: "
-        return f"{missing[0]}; {close}{', '.join(known) or 'none'}"
+        own = _OWN_CORPUS.format(name=missing[2]) if missing[1] == "corpus" else ""
+        return f"{missing[0]}; {close}{', '.join(known) or 'none'}{own}"
     quoting = "\nquote a value with special characters: \"key='a <value>'\""
     return text + quoting * ("override_grammar" in text)
 

@@ -1,6 +1,7 @@
 """Model folders between our decoder and transformers: both ways, bit for bit, or one clear line."""
 
 import json
+import logging
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from bipe.checkpoint import CheckpointError
 from bipe.hf import BipeForCausalLM
 from bipe.layouts import config_to_official, to_official
 from bipe.layouts.folders import read_folder, write_folder
-from tests.bipe.conftest import SCHEMES, small_decoder
+from tests.bipe.conftest import BARE, SCHEMES, small_decoder, stretch
 from tests.bipe.hf.conftest import model_of
 from tests.bipe.hf.test_layouts import READ, stranger
 
@@ -64,6 +65,39 @@ def test_a_model_goes_and_comes_back(name, dtype, tmp_path):
     theirs.save_pretrained(tmp_path / "again", max_shard_size="20KB")
     assert (tmp_path / "again" / "model.safetensors.index.json").is_file()
     same(read_folder(tmp_path / "again")[0].state_dict(), model.state_dict())
+
+
+STRETCHES = {
+    "YaRN": {},
+    "Llama3": {},
+    "LongRoPE": {"short_factor": [1.0, 1.0, 1.5, 2.0], "long_factor": [1.0, 2.0, 3.0, 4.0]},
+    "DynamicNTK": {},
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", STRETCHES)
+def test_a_stretched_model_is_loaded_without_a_warning_and_computes_alike(name, tmp_path):
+    """max_length is that of the training rows, which has nothing to do with the stretch."""
+    how = stretch(name, original_length=8, **STRETCHES[name])
+    model = small_decoder("flat_rope", encoding=BARE["rope"] | {"stretch": how}).eval()
+    config = write_folder(model, tmp_path / "out", max_length=24)
+    assert config["max_position_embeddings"] == (8 if name == "DynamicNTK" else 32)
+    told, root = [], logging.getLogger("transformers")
+    watch = logging.Handler(logging.WARNING)
+    watch.emit = lambda record: told.append(record.getMessage())
+    root.addHandler(watch)
+    transformers.logging.set_verbosity_warning()
+    try:
+        theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    finally:
+        transformers.logging.set_verbosity_error()
+        root.removeHandler(watch)
+    assert told == []
+    at = Positions.from_marks(torch.zeros_like(TOKENS).byte(), packed=False)
+    ours = model.logits(TOKENS, at)
+    assert torch.equal(read_folder(tmp_path / "out")[0].logits(TOKENS, at), ours)
+    torch.testing.assert_close(theirs(TOKENS).logits, ours, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", READ)

@@ -24,7 +24,7 @@ from train.errors import DataError
 from train.evals.arithmetic import (
     Arithmetic,
     Task,
-    counted,
+    answer_counts,
     right_steps,
     right_tokens,
     task_of,
@@ -152,7 +152,7 @@ def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_model():
     assert values["trained_operators", 2].value == 0.5
     drawn = Problems(operators={3: 1}, modulus=7, order="leftmost", seed=0)
     asked = drawn.held_out(20, split=TASK.split, name="test")
-    counts = counted(model, asked, task=TASK, tokenizer=TOKENIZER, tokens_per_batch=99)
+    counts = answer_counts(model, asked, task=TASK, tokenizer=TOKENIZER, tokens_per_batch=99)
     assert counts["answer"][1] == 20 and counts["steps"][1] == 60
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from segmenters import Auto, Newline, Sentences, TokenMarker, mark
 from tests.train.scrolls.examples import byte_tokenizer, drawn_examples, encoder
 from train.errors import DataError
-from train.tasks.scrolls.encoding import Counts, Truncation, counted
+from train.tasks.scrolls.encoding import Counts, Truncation, counts_of
 from train.tasks.scrolls.examples import Example, Part
 
 TOKENIZER = byte_tokenizer()
@@ -142,7 +142,7 @@ def test_a_row_without_room_for_the_document_is_refused():
 
 def test_counts_add_up():
     cut = Truncation(row_length=20, output=5)
-    total = counted(cut.keep(prompt=n, output=n) for n in (3, 14, 20))
+    total = counts_of(cut.keep(prompt=n, output=n) for n in (3, 14, 20))
     assert total == Counts(
         examples=3, prompts_cut=1, prompt_tokens_cut=6, outputs_cut=2, output_tokens_cut=24
     )

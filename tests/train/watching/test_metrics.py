@@ -185,7 +185,7 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
         ["bipe_rope", "step 10/10", "loss 4.000"],
     ]
     assert all("tokens/s" in line and line.endswith("left") for line in shown)
-    assert "steps skipped" in shown[-1]
+    assert "1 step skipped" in shown[-1]
     assert "\x1b" not in err
 
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from segmenters.show.measures import counted
 from train.config import allowed_prefixes
 from train.data.store.folder import SEGMENTER
 from train.errors import ConfigError, install_command, is_mendable
@@ -166,6 +167,6 @@ def _protocol(task: str, results: Mapping[str, Any]) -> str:
     samples = (results.get("n-samples", {}).get(task) or {}).get("effective")
     parts = [f"lm-eval {results.get('lm_eval_version', '')}".rstrip()]
     parts += [f"version {results.get('versions', {}).get(task)} of the task"]
-    parts += [] if shots is None else [f"{shots} examples before each question"]
-    parts += [] if samples is None else [f"{samples} questions"]
+    parts += [] if shots is None else [f"{counted(shots, 'example')} before each question"]
+    parts += [] if samples is None else [counted(samples, "question")]
     return ", ".join(parts) + "."

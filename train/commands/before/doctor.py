@@ -26,6 +26,7 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
+from segmenters.show.measures import counted
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
 from train.errors import RunError, install_command
@@ -125,7 +126,7 @@ def _threads() -> Finding:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     threads = torch.get_num_threads()
-    text = f"{threads} threads on {cores} cores"
+    text = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
     if threads <= cores:
         return Finding(name="threads", status="ok", text=text)
     return Finding(name="threads", status="warn", text=text, cure=f"export OMP_NUM_THREADS={cores}")

@@ -21,6 +21,7 @@ from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings.base import levels_of
 from bipe.extension import extend_config
 from bipe.positions import Positions
+from segmenters.show.measures import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves
@@ -51,9 +52,10 @@ def explain(
         scheme = _scheme(config, decoder)
         parts = parts_of(scheme, n_layer=decoder.n_layer)
         drawn = list(curves([*parts, *together(scheme, parts)], decoder, config.row_length))
-        heads = f"{decoder.n_head} heads of width {decoder.head_width}"
+        heads = f"{counted(decoder.n_head, 'head')} of width {decoder.head_width}"
+        size = f"{counted(decoder.n_layer, 'layer')} with {heads}"
         costly = list(_costly(config, decoder, scheme, lengths))  # may be refused
-        _write([f"{name}, for {decoder.n_layer} layers with {heads}", *_described(scheme, parts)])
+        _write([f"{name}, for {size}", *_described(scheme, parts)])
         _write(costly)
         _write(["", *text.ids(parts)])
         for curve in drawn:

@@ -19,6 +19,7 @@ from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings.base import Encoding, Layers, far_of, levels_of
 from bipe.positions import Positions
+from segmenters.show.measures import counted
 from train.errors import as_config_error
 from train.fit.flops import counter
 from train.fit.plan.memory import Step, activations, count_weights
@@ -85,8 +86,8 @@ def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> It
     )
     for time in lengths:
         if count := _passes(scheme, time):
-            name, plural = type(far_of(scheme)).__name__, "s" * (count > 1)
-            parts = f"{name}: {count} part{plural} of the keys under one softmax"
+            name, parts = type(far_of(scheme)).__name__, counted(count, "part")
+            parts = f"{name}: {parts} of the keys under one softmax"
             yield f"train, read: in passes at {time:,} ids ({parts})"
     yield from _joined({"write a token": _reading(scheme, device, plain, path, queries="one")})
 

@@ -34,6 +34,8 @@ function biases(part, q, k) {
   if (part.slopes) return part.slopes.map((slope) => slope * (k - q));
   return part.table.map((row) => row[Math.max(0, q - k)] ?? NaN); // NaN: beyond the table
 }
+// Where a list that is `seen` tall is scrolled to, to show what is `tall` at `top` and move least.
+const scrolled = (now, top, tall, seen) => Math.min(top, Math.max(now, top + tall - seen));
 if (typeof document !== "undefined") start();
 
 function start() {
@@ -86,6 +88,9 @@ function start() {
       chip.onclick = () => { chosen = n; draw(); };
       return [gap, chip];
     }));
+    const held = list.querySelector("[aria-pressed=true]"); // scrollIntoView would move the page too
+    if (held) list.scrollTop = scrolled(list.scrollTop, held.offsetTop - list.offsetTop,
+      held.offsetHeight, list.clientHeight);
     $("parts").replaceChildren(...(tokens.length ? data.parts.map((part) => shown(part, ids)) : []));
   }
   function shown(part, ids) {

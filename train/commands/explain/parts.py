@@ -178,9 +178,14 @@ def settings(of: Any) -> str:
 
 
 def source_of(kind: type) -> tuple[str, list[str]]:
-    """Return the first sentence of the docstring of a class's module, and its first formulas."""
+    """Return the first sentence of a docstring, and its first formulas.
+
+    A class of bipe is described by its module; one of the user's own by itself, if it is.
+    """
     module = sys.modules.get(kind.__module__)
-    doc = inspect.cleandoc(getattr(module, "__doc__", None) or kind.__doc__ or "")
+    docs = [kind.__doc__, getattr(module, "__doc__", None)]
+    ours = kind.__module__.startswith("bipe.")
+    doc = inspect.cleandoc(next(filter(None, docs[::-1] if ours else docs), ""))
     blocks = [block.splitlines() for block in doc.split("\n\n")]
     inside = (block for block in blocks if block and all(each.startswith("    ") for each in block))
     return " ".join(blocks[0]), next(inside, [])

@@ -15,6 +15,7 @@ import numpy as np
 from segmenters.align import mark
 from segmenters.base import shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
+from segmenters.show.measures import counted
 from train.data.preparing.engines import Engine
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.statistics import Shares
@@ -36,7 +37,7 @@ def describe(
     tokenizer = corpus.tokenizer.build(lambda characters: texts)
     chosen = ", ".join(f"{key}={value}" for key, value in request["tokenizer"].items())
     done = len(list((out / folder.PART).glob("parts/*/*/part.json")))
-    state = f"{done} parts of a run that was stopped" if done else "no data"
+    state = f"{counted(done, 'part')} of a run that was stopped" if done else "no data"
     if (there := folder.finished(out)) is not None:
         same = "the same" if there["request"] == request else "another"
         state = f"{same} data set (if_exists={if_exists})"
@@ -89,7 +90,7 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         )
     seconds = time.process_time() - began
     yield (
-        f"sample: {len(sample):,} documents, {size / 1e6:.2f} MB of text, "
+        f"sample: {counted(len(sample), 'document')}, {size / 1e6:.2f} MB of text, "
         f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments[0]):.1f} tokens "
         f"per segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )

@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from segmenters.show.measures import counted
 from train import stop
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
@@ -55,7 +56,7 @@ class Local:
         _require_positive(workers=self.workers)
 
     def __str__(self) -> str:
-        return f"{self._count()} processes here"
+        return f"{counted(self._count(), 'process')} here"
 
     def run(self, work: Work, *, watch: Watch) -> None:
         todo = work.missing()
@@ -270,7 +271,7 @@ def _require_all(work: Work, *, logs: str) -> None:
     if missing := work.missing():
         faults = work.faults()
         raise DataError(
-            f"{len(missing)} of {len(work.tasks)} parts failed"
+            f"{len(missing)} of {counted(len(work.tasks), 'part')} failed"
             + (f"; the first error: {faults[0]}" if faults else "")
             + f". Their logs are in {logs}; run again to continue with the missing parts"
         )

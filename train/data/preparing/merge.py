@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bipe.build import TARGET
+from segmenters.show.measures import counted
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample, Shares
 from train.data.preparing.work import Work
@@ -54,7 +55,7 @@ class Tally:
         counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
         left_out = {rule: number for rule, number in counts.items() if number}
         if not self.documents and [*left_out] == ["empty"]:
-            raise DataError(f"{label}: all {self.empty} documents are empty; check text_key")
+            raise DataError(f"{label}: all documents ({self.empty}) are empty; check text_key")
         if not self.documents and left_out:
             rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
             raise DataError(f"{label}: all documents were left out ({rules})")
@@ -146,7 +147,7 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
                     shutil.rmtree(work.place(rank), ignore_errors=True)
                     raise DataError(f"{fault}: run again to rebuild this part") from None
                 writers[split].extend(part)
-            meter.update(f"{number} of {len(tally.results)} parts")
+            meter.update(f"{number} of {counted(len(tally.results), 'part')}")
     return {split: writer.counts for split, writer in writers.items()}
 
 

@@ -13,6 +13,7 @@ from datatrove.data import Document as Passed
 from segmenters.align import Anchors, mark
 from segmenters.base import Cuts, SegmenterError, shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
+from segmenters.show.measures import counted
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
@@ -135,7 +136,7 @@ class PartWriter(ExitStack):
         if len(levels) != self.levels or not tiled:
             raise SegmenterError(
                 f"source {self.name}: cuts must increase from 0 to the end of the text, in "
-                f"{self.levels} levels",
+                f"{counted(self.levels, 'level')}",
                 document=document.id,
             )
         if text and chosen is not self.source.segmenter:

@@ -13,6 +13,7 @@ from typing import Any
 
 import tokenizers
 
+from segmenters.show.measures import counted
 from train import stop
 from train.data.preparing.duplicates import list_duplicates
 from train.data.preparing.engines import Engine, Local
@@ -121,7 +122,7 @@ def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
     missing = len(work.missing())
     kept = len(work.tasks) - missing
     before = f", {kept} of them done before" if kept else ""
-    meter.start(f"{title}{len(work.tasks)} parts of {', '.join(work.sources)}{before}")
+    meter.start(f"{title}{counted(len(work.tasks), 'part')} of {', '.join(work.sources)}{before}")
     watch = Watch(work, meter)
     if missing:
         engine.run(work, watch=watch)
@@ -130,7 +131,7 @@ def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
 
 def _kept(work: Work) -> str:
     done = len(work.tasks) - len(work.missing())
-    return f"{done} of {len(work.tasks)} parts are done and kept; {stop.AGAIN}"
+    return f"{done} of {counted(len(work.tasks), 'part')} done and kept; {stop.AGAIN}"
 
 
 def _plan(

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from segmenters.show.measures import counted
 from train import stop
 from train.data.preparing.work import Work
 
@@ -108,7 +109,7 @@ class Watch:
         seconds = max(time.monotonic() - self._began, 1e-9)
         share = self._share(size)
         words = [
-            f"{documents} documents",
+            counted(documents, "document"),
             f"{size / 1e6:.1f} MB",
             f"{tokens / 1e6:.2f}M tokens",
             f"{segments / 1e6:.2f}M segments",

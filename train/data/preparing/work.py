@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from segmenters.show.measures import counted
 from train.data.preparing.source import Source
 from train.data.reading.documents import Part
 from train.data.store.writer import ShardWriter
@@ -62,7 +63,7 @@ class Work:
         self.folder = self.folder.absolute()  # workers may run in another folder
 
     def __repr__(self) -> str:
-        return f"{len(self.tasks)} parts in {self.folder}"
+        return f"{counted(len(self.tasks), 'part')} in {self.folder}"
 
     def subset(self, ranks: Sequence[int]) -> Work:
         return replace(self, tasks=[self.tasks[rank] for rank in ranks])

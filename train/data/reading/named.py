@@ -74,6 +74,6 @@ def read(name: str) -> str:
     replaced = text.count("\ufffd") - data.count("\ufffd".encode())
     if replaced > _SHARE_OF_TEXT * len(text):
         raise UserError(f"{name}: a binary file ({replaced / len(text):.0%} of it is not UTF-8)")
-    told = f"{name}: not UTF-8 at byte {first_bad}; {replaced} characters are shown as U+FFFD"
+    told = f"{name}: not UTF-8 at byte {first_bad}; characters shown as U+FFFD: {replaced}"
     print(f"bipe: {clean(told)[0]}", file=sys.stderr)
     return text

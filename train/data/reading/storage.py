@@ -25,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
+from segmenters.show.measures import counted
 from train.data.reading.documents import Bad
 from train.disk.manifest import redacted
 from train.errors import DataError, near
@@ -102,9 +103,7 @@ def other_endings(names: Iterable[str], *, than: Collection[str], more: int = 0)
     others = Counter(ending or "other" for ending in endings if ending not in than)
     if others.total() <= more:
         return ""
-    listed = ", ".join(
-        f"{count} {ending} file{'s' * (count != 1)}" for ending, count in others.most_common(5)
-    )
+    listed = ", ".join(counted(count, f"{ending} file") for ending, count in others.most_common(5))
     first = next((ending for ending, _ in others.most_common() if ending[0] == "."), "")
     return f"; it also contains {listed}. To read them, set pattern, such as '**/*{first}'"
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import lightning
 import torch
 
+from segmenters.show.measures import counted
 from train.data.rows.choices import Mixture, Packing
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader
@@ -175,8 +176,8 @@ class LMDataModule(lightning.LightningDataModule):
             steps -= 1
         if steps < 1:
             raise DataError(
-                f"epochs={self.epochs} gives {rows} rows, less than one step (rows.global_batch="
-                f"{self.global_batch}): increase it, or set rows.drop_last=false"
+                f"epochs={self.epochs} gives {counted(rows, 'row')}, less than one step "
+                f"(rows.global_batch={self.global_batch}): increase it, or set rows.drop_last=false"
             )
         return steps
 
@@ -189,8 +190,8 @@ class LMDataModule(lightning.LightningDataModule):
         last = self.stages.each[-1].first
         if last >= steps:
             raise DataError(
-                f"rows.curriculum takes {last} steps before rows have row_length, but the run has "
-                f"only {steps}: shorten it, or set more steps"
+                f"rows.curriculum takes {counted(last, 'step')} before rows have row_length, but "
+                f"the run has only {steps}: shorten it, or set more steps"
             )
         if self.asked.max_epochs is None:
             return

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmenters.show.measures import counted
 from train.data.store import folder as top
 from train.data.store.shards import MANIFEST, Fault, Shard, file_faults, read_manifest
 from train.disk.files import sha256
@@ -147,7 +148,7 @@ def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -
         for at in range(0, len(shard.bits[0]), _BLOCK)
     )
     if segments != counts["segments"]:
-        what = f"{segments} segments start, but the manifest counts {counts['segments']}"
+        what = f"segments: {segments}, but the manifest counts {counts['segments']}"
         yield Fault(path=shard.paths["level0.bits"], what=what)
     yield from _id_lines(shard.paths["ids"], counts["documents"])
 
@@ -200,7 +201,9 @@ def _id_lines(path: Path, documents: int) -> Iterator[Fault]:
                 return
             at += len(line)
     if number != documents:
-        yield Fault(path=path, what=f"{number} lines for {documents} documents")
+        yield Fault(
+            path=path, what=f"{counted(number, 'line')} for {counted(documents, 'document')}"
+        )
 
 
 def _is_id(line: bytes) -> bool:
@@ -212,5 +215,5 @@ def _is_id(line: bytes) -> bool:
 
 def _at(path: Path, what: str, places: npt.NDArray[Any], width: int) -> Fault:
     first = int(places[0])
-    more = f", and at {len(places) - 1} more places" if len(places) > 1 else ""
+    more = f", and at {counted(len(places) - 1, 'more place')}" if len(places) > 1 else ""
     return Fault(path=path, what=what + more, start=first * width, stop=(first + 1) * width)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmenters.show.measures import counted
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
 from train.disk.files import Output, remove, sync, writing
 from train.disk.manifest import store
@@ -162,7 +163,9 @@ class ShardWriter:
         self, tokens: npt.NDArray[np.integer], marks: npt.NDArray[np.uint8], id: str
     ) -> None:
         if not len(tokens) or len(tokens) != len(marks):
-            raise DataError(f"document {id}: {len(tokens)} tokens with {len(marks)} marks")
+            raise DataError(
+                f"document {id}: {counted(len(tokens), 'token')} with {counted(len(marks), 'mark')}"
+            )
         if not 0 <= tokens.min() <= tokens.max() < self.vocab_size:
             raise DataError(
                 f"document {id}: ids must be from 0 to {self.vocab_size - 1}, were: "

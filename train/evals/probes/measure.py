@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bipe import Decoder
+from segmenters.show.measures import counted
 from train.errors import DataError
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.probes.answers import followed, matches, shares_found
@@ -169,7 +170,8 @@ class Probe(Measurement):
         texts = [np.concatenate([opening, ids]) for ids in taken]
         marks = [self.hay.texts.marks(ids) for ids in texts]
         rows = max(1, self.plan.tokens_per_batch // length)
-        note = f"{_TASKS[POSITIONS]} Means in octaves over {len(draws)} texts of {self.hay.name}."
+        over = f"{counted(len(draws), 'text')} of {self.hay.name}"
+        note = f"{_TASKS[POSITIONS]} Means in octaves over {over}."
         for octave in by_position(model, texts, marks, rows=rows):
             bin_ = partial(of, start=octave.start, stop=octave.stop)
             measure = f"nll_by_{octave.level}"
@@ -185,8 +187,8 @@ class Probe(Measurement):
             how = f"{kind.task} {self._scored(kind, len(one.right), chance)}"
         again = ", repeated to fill longer contexts" * (len(self.hay) < len(one.tokens))
         return (
-            f"{how}. Held-out text: {self.hay.name}{again}; {self.plan.trials} trials per "
-            "length and depth; segmented like the data."
+            f"{how}. Held-out text: {self.hay.name}{again}; "
+            f"{counted(self.plan.trials, 'trial')} per length and depth; segmented like the data."
         )
 
     def _scored(self, kind: Kind, candidates: int, chance: float | None) -> str:

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from segmenters.show.measures import counted
 from train.fit.plan.plan import UTILISATION, Plan
 
 _HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days
@@ -64,9 +65,11 @@ def _run(plan: Plan) -> str:
     passes = f" x {plan.accumulation} micro-batches" if plan.accumulation > 1 else ""
     devices = f" x {plan.ranks} devices" if plan.ranks > 1 else ""
     per_weight = run.tokens / plan.weights.total
-    tested = f"; {plan.validations} validations of {plan.data.validation_rows} rows"
+    rows = counted(plan.data.validation_rows, "row")
+    tested = f"; {counted(plan.validations, 'validation')} of {rows}"
     return (
-        f"{run.steps:,} steps of {run.global_batch} rows ({run.micro_batch} rows{devices}{passes}) "
+        f"{counted(run.steps, 'step')} of {counted(run.global_batch, 'row')} "
+        f"({counted(run.micro_batch, 'row')}{devices}{passes}) "
         f"of {run.row_length:,} tokens: {per_step:,.0f} tokens per step\n"
         f"{run.tokens:,} tokens in total, {per_weight:,.1f} per parameter"
         f"{tested if plan.validations else ''}\n"
@@ -102,7 +105,8 @@ def _time(plan: Plan) -> Table:
 def _disk(plan: Plan) -> str:
     disk = plan.checkpoints
     return (
-        f"{disk.number:,} checkpoints of {size(disk.each)}, one every {disk.every:,} steps, "
+        f"{counted(disk.number, 'checkpoint')} of {size(disk.each)}, "
+        f"one every {counted(disk.every, 'step')}, "
         f"{disk.kept} kept; model {size(disk.model)}\n"
         f"{escape(plan.folder)} needs up to {size(disk.needed)}; {size(disk.free)} are free"
     )

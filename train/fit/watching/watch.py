@@ -17,6 +17,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from bipe import Decoder
 from bipe.encodings.base import reads_segments
+from segmenters.show.measures import counted
 from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
 from train.data.store.folder import SEGMENTER
@@ -139,7 +140,7 @@ class ProgressBar(EachStep):
         text = f"loss {metrics['loss']:.3f}  lr {metrics['lr']:.1e}"
         text += f"  {self._clock.rate():,.0f} tokens/s"
         skipped = metrics["skipped_steps"]
-        return text + (f"  {skipped} steps skipped" if skipped else "")
+        return text + (f"  {counted(skipped, 'step')} skipped" if skipped else "")
 
 
 def _bar() -> Any:
@@ -180,14 +181,13 @@ def start_lines(
     inputs = rows.stages.consumed(steps) * rows.row_length
     parameters = sum(each.numel() for each in model.parameters())
     per_step = rows.global_batch * rows.row_length
-    count = trainer.world_size
-    on = f"{count} device{'s' * (count > 1)}"
+    on = counted(trainer.world_size, "device")
     lines = [
         f"device     {devices(trainer)}, precision {trainer.precision}",
         f"model      {encoding_name(model.config.encoding)}, {parameters:,} parameters, "
         f"vocabulary {model.config.vocab_size:,}",
-        f"training   {steps:,} steps of {per_step:,} tokens ({rows.global_batch} rows of "
-        f"{rows.row_length:,}): {inputs:,} tokens",
+        f"training   {counted(steps, 'step')} of {per_step:,} tokens "
+        f"({counted(rows.global_batch, 'row')} of {rows.row_length:,}): {inputs:,} tokens",
         f"data       {', '.join(map(str, rows.sets.manifests))}",
         f"folder     {folder}",
     ]
@@ -229,7 +229,7 @@ def end_lines(
     if rows:
         last = rows[-1]
         seconds = round(last["seconds"])
-        text = f"trained    {last['step']:,} steps, {last['tokens']:,} tokens in "
+        text = f"trained    {counted(last['step'], 'step')}, {last['tokens']:,} tokens in "
         text += f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
         text += f" ({last['tokens'] / max(1e-9, last['seconds']):,.0f} tokens/s)"
         lines.append(f"{text}, loss {last['loss']:.4f}")

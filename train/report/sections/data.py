@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from segmenters.show.measures import counted
 from train.report.content import Block, Cell, Figure, Heading, Line, Passage, Section, Table, Words
 from train.report.figures import Drawing
 from train.report.figures.cells import Histogram, histograms
@@ -50,7 +51,7 @@ def segments(results: Results) -> Section:
 def _facts(held: Mapping[str, Any]) -> str:
     lengths, licence = held["tokens_per_segment"], str(held.get("licence") or "not stated")
     facts = (
-        f"{count(held['documents'])} documents, {amount(held['tokens'])} tokens, "
+        f"{counted(held['documents'], 'document')}, {amount(held['tokens'])} tokens, "
         f"{amount(lengths.get('segments', 0))} segments by the segmenter "
         f"{held['segmenter'].get('segmenter', 'without a stated name')}. "
     )
@@ -72,7 +73,7 @@ def _histograms(
     name: str, source: str, edges: Sequence[float], buckets: Sequence[Mapping[str, Any]]
 ) -> Drawing:
     rows = [
-        Histogram(label=_range(bucket), detail=f"{count(bucket['documents'])} documents",
+        Histogram(label=_range(bucket), detail=counted(bucket["documents"], "document"),
                   shares=tuple(n / max(1, bucket["segments"]) for n in bucket["histogram"]),
                   mean=bucket["mean"])
         for bucket in buckets
@@ -102,9 +103,9 @@ def _passage(name: str, sample: Mapping[str, Any]) -> Passage:
     shown = max(1, sum(whole[1:]))  # `end` and its lines grow, so the true ones are first
     document, split = sample.get("document"), sample.get("split")
     caption = (
-        f"A passage of {document or 'a document'} ({name}, {split} split): {count(shown)} "
-        "segments, alternately tinted and numbered from the first. White space at segment ends is "
-        "made visible."
+        f"A passage of {document or 'a document'} ({name}, {split} split): "
+        f"{counted(shown, 'segment')}, alternately tinted and numbered from the first. White space "
+        "at segment ends is made visible."
     )
     pieces = []
     for place, (low, high) in enumerate(itertools.pairwise(cuts[: shown + 1])):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from segmenters.show.measures import counted
 from train.evals.intervals import interval
 from train.evals.scoring.benchmark import benchmark_means
 from train.report.content import Block, Cell, Heading, Line, Section, Table, Words, best_of, span
@@ -106,7 +107,7 @@ def _unscored(rows: pd.DataFrame) -> Cell:
 
 
 def _task(scores: Sequence[float], best: str | None) -> Cell:
-    text, number = _score(float(np.mean(scores))), f"{len(scores)} seed{'s' * (len(scores) > 1)}"
+    text, number = _score(float(np.mean(scores))), counted(len(scores), "seed")
     if len(scores) == 1:
         return Cell(text, small=(number,), best=text == best)
     deviation = f"\N{PLUS-MINUS SIGN}{_score(float(np.std(scores, ddof=1)))}, {number}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from segmenters.show.measures import counted
 from train.disk.manifest import redacted
 from train.report.content import (
     Block,
@@ -116,7 +117,7 @@ def _on_source(results: Results, source: str) -> str:
         finite = found[(found.source == source) & found.value.notna()].value
         if len(finite):
             parts.append(f"{bilevel.label} is below {flat.label} at {sum(finite < 1)} of "
-                         f"{len(finite)} lengths.")  # fmt: skip
+                         f"{counted(len(finite), 'length')}.")  # fmt: skip
     return " ".join(parts)
 
 
@@ -160,7 +161,7 @@ def _arithmetic(results: Results) -> str:
     for operators in _asked(results):
         cells = results.cells("answer", task="arithmetic", operators=operators)
         finite = cells[cells.value.notna()]
-        at = f"Of problems with {count(operators)} operator{'s' * (operators > 1)},"
+        at = f"Of problems with {counted(int(operators), 'operator')},"
         low, high = (percent(float(end)) for end in (finite.value.min(), finite.value.max()))
         tops, lows = (finite[finite.value.map(percent) == end].arm.tolist() for end in (high, low))
         if finite.empty:

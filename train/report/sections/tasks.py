@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from segmenters.show.measures import counted
 from train.report.content import (
     Block,
     Cell,
@@ -227,7 +228,7 @@ def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> list[B
         looks.setdefault(arm.model, arm.style)
     held = Curves(
         cells, looks, name="arithmetic_width", x="width", x_name="width (log scale)", line="model",
-        y_name=f"share of correct answers, {count(at)} operators", write=percent, pick=max,
+        y_name=f"share of correct answers, {counted(int(at), 'operator')}", write=percent, pick=max,
     )  # fmt: skip
     return [held.figure("width")]
 

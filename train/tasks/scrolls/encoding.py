@@ -122,7 +122,7 @@ class Counts:
     output_tokens_cut: int = 0
 
 
-def counted(kept: Iterable[Kept]) -> Counts:
+def counts_of(kept: Iterable[Kept]) -> Counts:
     cut = [(one.prompt_cut, one.output_cut) for one in kept]
     return Counts(
         examples=len(cut),

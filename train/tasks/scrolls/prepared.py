@@ -24,7 +24,7 @@ from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole, writing
 from train.disk.manifest import plain
 from train.errors import DataError
-from train.tasks.scrolls.encoding import Counts, Encoder, counted
+from train.tasks.scrolls.encoding import Counts, Encoder, counts_of
 from train.tasks.scrolls.examples import Example, Task
 
 SPLITS = ("train", "validation")
@@ -124,7 +124,7 @@ def _write(writer: ShardWriter, examples: Sequence[Example], encoder: Encoder) -
         marks[[0, len(encoded.prompt)]] |= _TURN
         size = len(example.prompt.encode()) + len(example.references[0].encode())
         writer.add(tokens, marks, id=encoded.id, size=size)
-    return counted(kept)
+    return counts_of(kept)
 
 
 def _digest(examples: Sequence[Example]) -> str:

@@ -244,7 +244,7 @@ def test_requests_that_cannot_be_served_are_refused_before_work(corpus, tmp_path
     with pytest.raises(DataError, match="at least one source"):
         Corpus(sources={}, tokenizer=tokenizer)
     corpus.write_text('{"id": 1, "text": null}\n{"id": 2, "text": ""}\n')
-    with pytest.raises(DataError, match=r"source tiny .* all 2 documents are empty"):
+    with pytest.raises(DataError, match=r"source tiny .* all documents \(2\) are empty"):
         run(corpus, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -253,7 +253,7 @@ def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
     reader = JSONL(path=corpus, id_key="id")
     prepared({"tiny": reader}, tmp_path / "out", vocab_size=300, progress=True)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["tokenizer", "1 parts of tiny"]
+    assert lines[:2] == ["tokenizer", "1 part of tiny"]
     assert "40 documents" in lines[2]
     assert "MB/s" in lines[2]
 

@@ -273,7 +273,7 @@ def test_any_changed_byte_of_a_manifest_is_found(tmp_path, documents):
 @pytest.mark.parametrize(
     ("tokens", "marks", "told"),
     [
-        ([1, 2], [7], "2 tokens with 1 marks"),
+        ([1, 2], [7], "2 tokens with 1 mark"),
         ([], [], "0 tokens with 0 marks"),
         ([1, 9], [7, 0], "ids must be from 0 to 8, were: 1 to 9"),
         ([-1, 1], [7, 0], "ids must be from 0 to 8, were: -1 to 1"),

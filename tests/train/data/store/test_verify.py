@@ -140,7 +140,7 @@ CHANGES = {
     "prose.00000.bin": [(lambda a: a + 1000, "<u2", "ids must be below 270")],
     "prose.00000.level0.bits": [
         (lambda a: a & 0, "u1", "a document must start a segment"),
-        (lambda a: a | 255, "u1", "segments start, but the manifest counts"),
+        (lambda a: a | 255, "u1", "but the manifest counts"),
     ],
     "prose.00000.ids": [
         (lambda a: np.where(a == 10, 32, a), "u1", "line 1 must be a JSON string"),
