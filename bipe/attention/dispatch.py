@@ -373,6 +373,13 @@ def masked_attention(
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
 
 
-@functools.cache
-def _log_once(path: str, device: str, bias: str, reason: str) -> None:
-    log.info("attention path: %s (on %s, %s): %s", path, device, bias, reason)
+_LOGGED: set[tuple[str, ...]] = set()
+
+
+def _log_once(*facts: str) -> None:
+    if facts not in _LOGGED:
+        _LOGGED.add(facts)
+        log.info("attention path: %s (on %s, %s): %s", *facts)
+
+
+_log_once._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as bias_row_works

@@ -91,9 +91,17 @@ def _exact_pieces(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack(pieces, -1)
 
 
-@functools.cache
 def bias_row_works() -> bool:
     """Try the private CPU operator once; without it, the augmented path is taken."""
+    return _bias_row_works()
+
+
+# torch.compiler.assume_constant_result, which would import dynamo: the trial is not to be traced.
+bias_row_works._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _bias_row_works() -> bool:
     # The first caller may be under no_grad or autocast, and random numbers would change its state.
     with torch.enable_grad(), torch.autocast("cpu", enabled=False):
         q = torch.linspace(-1, 1, 64).sin().view(1, 1, 8, 8).requires_grad_()

@@ -3,6 +3,10 @@
 With Dynamo's own back end, which compiles nothing: what counts is how often it is asked to.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch._dynamo.utils import counters
@@ -89,3 +93,25 @@ def test_compiled_gradients_are_those_of_the_plain_blocks(compiled, scheme, pack
     plain = gradients(small_decoder(scheme, n_layer=3).double(), 7, packed=packed)
     for one, other in zip(ours, plain, strict=True):
         torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+
+
+WHOLE = """
+import torch
+from tests.bipe.conftest import random_batch, small_decoder
+
+for scheme in ("bilevel_learned_rope", "flat_alibi"):
+    model = small_decoder(scheme)
+    tokens, at = random_batch(2, 50, seed=1, documents=0.0)
+    found = torch.compile(model.logits, backend="eager", fullgraph=True)(tokens, at)
+    assert torch.equal(found, model.logits(tokens, at))
+"""
+
+
+def test_a_whole_model_is_one_graph_and_compiled_in_silence():
+    """In a process of its own, whose types are not checked and which has not tried the kernel."""
+    ignored = ["-W", "ignore:The .grad attribute"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *ignored, "-c", WHOLE],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

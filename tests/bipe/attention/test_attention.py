@@ -6,7 +6,12 @@ import torch
 from bipe import Positions
 from bipe.attention.dispatch import choose_attention, document_spans
 from bipe.attention.eager import allowed_pairs, eager_attention
-from bipe.attention.fused import augmented_attention, bias_row_attention, bias_row_works
+from bipe.attention.fused import (
+    _bias_row_works,
+    augmented_attention,
+    bias_row_attention,
+    bias_row_works,
+)
 from bipe.bias import LinearBias, LinearTerm, TableBias, add_biases
 from bipe.encodings import ALiBi, Bilevel, Learned
 from tests.bipe.conftest import random_marks
@@ -128,7 +133,7 @@ def test_a_bias_row_at_a_million_segments_loses_nothing():
 
 
 def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
-    bias_row_works.cache_clear()
+    _bias_row_works.cache_clear()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         state = torch.get_rng_state()
         assert bias_row_works()
