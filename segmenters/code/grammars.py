@@ -9,6 +9,7 @@ times the usual.
 import importlib
 import re
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +23,9 @@ _READ_RATE, _MOST_READS = 64 / _CHUNK, 48
 # Steps, calls of the progress callback, of a hundred operations each: each byte passed pays off a
 # rate of debt, which may not exceed the most. Ordinary code owes 5 at most.
 _STEP_RATE, _MOST_STEPS = 0.02, 24
+# A text that owes so many, against the rate of its language, is suspect, and so many more are owed
+# for a step while all that the parser tries is in error.
+_SUSPECT, _IN_ERROR = 5, 4
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
 _LITERAL_RATE = 256  # bytes per step
 _DEEPEST = 250
@@ -56,12 +60,16 @@ def parse(
     times: int = 1,
     tail: bytes = b"",
     passed_over: tuple[int, int] = (0, 0),
+    usual: float = 0,
+    look: Callable[[int], bool] | None = None,
 ) -> tuple[tree_sitter.Tree | None, int]:
     """Return the tree of the text, or None and the byte at which it is too hard to parse.
 
     `tags`: elements nest as brackets do; `times`: how often the usual reads are allowed; `tail`:
     put behind a text that does not end with it; `passed_over`: a stretch that the parser must pass
-    in few steps, as one literal. Work is bounded at each place, not only on the whole.
+    in few steps, as one literal; `usual`: steps per byte of ordinary code, if any; beyond these
+    `look` is called once with the bytes passed, and says whether to give up. Work is bounded at
+    each place, not only on the whole.
     """
     if not data.endswith(tail):
         data += tail
@@ -71,7 +79,9 @@ def parse(
     end, (first, last) = len(data.rstrip()), passed_over
     inside = (last - first) // _LITERAL_RATE  # steps
     reads = int(_MOST_READS + times * _READ_RATE * len(data))
+    trust = min(_SUSPECT, 2 + len(data) / 1024)
     spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
+    suspicion = 0.0
 
     buffer = _BUFFERS.pop() if _BUFFERS else bytearray()
 
@@ -82,16 +92,24 @@ def parse(
         buffer[:] = data[place : place + _CHUNK]
         return buffer
 
-    def stop(place: int, _: bool) -> bool:
-        nonlocal spent, debt, passed, inside
+    def stop(place: int, failed: bool) -> bool:
+        nonlocal spent, debt, passed, inside, usual, suspicion
         spent += 1
         inside -= first < place < last
         if place > passed:
             debt -= _STEP_RATE * (place - passed)
-            passed = place
             if debt < 0:
                 debt = 0.0
+            if usual:
+                suspicion = max(suspicion - usual * (place - passed), 0.0)
+            passed = place
         debt += 1
+        if usual:
+            suspicion += 1 + _IN_ERROR * failed
+            if suspicion > trust and place < end:
+                usual = 0
+                if look is not None and look(passed):
+                    return True
         # After the text has been read, the tree is balanced: those steps pass no byte.
         much = debt > _MOST_STEPS and place < end
         return much or reads < 0 or inside < 0 or spent > _MOST_STEPS + _LAST_RATE * passed

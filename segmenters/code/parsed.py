@@ -40,6 +40,9 @@ _LONG_LINE = 1 << 14
 # error counts, and each node that it leaves in one; and a beginning of a piece, as its share, that
 # is looked at for errors first.
 _CREDIT, _ERROR, _LEFT, _BEGINNING = 1 << 14, 64, 8, 32
+# Texts too short for such a look, bytes; their longest piece that needs none, and the first after
+# one full of errors.
+_SHORT, _LOOK = 1 << 15, 1 << 9
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int32).max
@@ -122,7 +125,7 @@ class _Reading:
         self._parse = partial(
             grammars.parse, tags=bool(table.tags), times=table.reads, tail=table.tail
         )
-        self._errors = grammars.errors
+        self._errors, self._usual = grammars.errors, table.steps
         self._data = encode(text, language)
         self._seams = Seams(self._data)
         self._ends = self._seams.ends
@@ -198,22 +201,28 @@ class _Reading:
 
     def _parse_stretch(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         """Yield the pieces between two places that have a tree; hard ones have none."""
-        seams, given_up, size, debt = self._seams, _GIVEN_UP, _PIECE, -_CREDIT
+        seams, given_up, size, short = self._seams, _GIVEN_UP, _PIECE, stop - start < _SHORT
+        debt = credit = -min(_CREDIT, (stop - start) // 4)
         while start < stop:
-            end = stop if stop - start <= size else seams.within(start + size // 2, start + size)
-            end, tree, reached = self._parse_unless_broken(start, end)
+            last = stop if stop - start <= size else seams.within(start + size // 2, start + size)
+            parse = self._parse_unless_suspect if short else self._parse_unless_broken
+            end, tree, reached = parse(start, last)
             if tree is not None:
                 yield start, end, tree
-                debt = max(debt + self._broken(tree)[0] - (end - start), -_CREDIT)
+                owed = self._broken(tree)[0]
+                if short and end < last:
+                    owed, size = owed * reached // (end - start), _LOOK
+                debt = max(debt + owed - (end - start), credit)
                 if debt > 0:
                     least = min(end + debt, stop)
                     start = min(stop, seams.first(least, least + _GIVEN_UP))
-                    size, debt = _SMALL_PIECE, 0
+                    size, debt = _LOOK if short else _SMALL_PIECE, 0
                     continue
-                if end - start >= given_up:
+                if end - start >= given_up or size < _SMALL_PIECE:
                     given_up, size = _GIVEN_UP, min(2 * size, _PIECE)
                 start = end
                 continue
+            size = min(size, last - start)
             if size > _SMALL_PIECE:  # what is hard in a large piece may be easy in small ones
                 size = max(min(size, end - start) >> 3, _SMALL_PIECE)
                 continue
@@ -248,6 +257,28 @@ class _Reading:
             literal = wrong[len(wrong) // 4], middle - start
         whole, far = self._parse(data, self._grammar, passed_over=literal)
         return (middle, tree, reached) if whole is None else (stop, whole, far)
+
+    def _parse_unless_suspect(self, start: int, stop: int) -> tuple[int, Any, int]:
+        """Parse a piece, or its beginning alone if this takes many steps and is full of errors.
+
+        Then the last number is that of all bytes parsed for it.
+        """
+        beginning: list[tuple[int, Any]] = []
+
+        def look(reached: int) -> bool:
+            middle = self._seams.within(start + reached // 4, start + reached // 2)
+            if middle < stop:
+                tree, _ = self._parse(self._data[start:middle], self._grammar)
+                if tree is not None and self._broken(tree)[0] > 1.5 * (middle - start):
+                    beginning.append((middle, tree))
+            return bool(beginning)
+
+        usual = self._usual if stop - start > _LOOK else 0
+        data = self._data[start:stop]
+        tree, reached = self._parse(data, self._grammar, usual=usual, look=look)
+        for middle, broken in beginning:
+            return middle, broken, reached + middle - start
+        return stop, tree, reached
 
     def _broken(self, tree: Any) -> tuple[int, list[int]]:
         """Return how many bytes the errors of a tree count, and where they are."""

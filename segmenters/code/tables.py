@@ -29,6 +29,7 @@ class Table:
     words: str = ""  # the first words of definitions and functions, if their kind does not tell
     joins: str = ""  # what never begins a segment: the text of a here-document
     reads: int = 1  # how many times the usual reads the grammar may take
+    steps: float = 0.014  # of the parser per byte, as only one in a hundred real files takes
     # What is put behind a text that does not end with it, without which the grammar hangs.
     tail: bytes = b""
 
@@ -112,6 +113,7 @@ _TYPESCRIPT: dict[str, Any] = _JAVASCRIPT | {
     "enum_declaration type_alias_declaration ambient_declaration internal_module module",
 }
 _OCAML: dict[str, Any] = {
+    "steps": 0.02,
     "opens": "compilation_unit structure signature sequence_expression match_expression "
     "try_expression function_expression record_declaration variant_declaration object_expression "
     "class_body_type",
@@ -157,6 +159,7 @@ TABLES = {
         defines="rule_set media_statement keyframes_statement supports_statement at_rule",
     ),
     "dart": Table(
+        steps=0.022,
         opens="program class_body extension_body enum_body block switch_block "
         "switch_statement_case switch_statement_default",
         begins="catch_clause finally_clause else while on",
@@ -240,6 +243,7 @@ TABLES = {
         **_OCAML | {"defines": _OCAML["defines"] + " value_specification"},
     ),
     "perl": Table(
+        steps=0.033,
         opens="source_file block",
         begins="elsif else continue",
         defines="subroutine_declaration_statement package_statement class_statement "
@@ -302,6 +306,7 @@ TABLES = {
         comments="comment block_comment annotation",
     ),
     "swift": Table(
+        steps=0.012,
         opens="source_file statements function_body class_body enum_class_body protocol_body "
         "lambda_literal computed_property willset_didset_block",
         labels="if_statement:{ guard_statement:{ for_statement:{ while_statement:{ "
@@ -313,7 +318,7 @@ TABLES = {
         comments="comment multiline_comment",
         methods="init_declaration deinit_declaration subscript_declaration",
     ),
-    "tsx": Table(wheel="typescript:tsx", **_TYPESCRIPT),
+    "tsx": Table(wheel="typescript:tsx", **_TYPESCRIPT, steps=0.0105),
     "typescript": Table(wheel="typescript:typescript", **_TYPESCRIPT),
     "zig": Table(
         opens="source_file block struct_declaration enum_declaration union_declaration "

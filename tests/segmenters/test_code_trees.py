@@ -198,6 +198,34 @@ def test_the_errors_that_a_parser_recovers_from_are_bounded(language, seed, monk
     assert counts[1] <= 2.5 * counts[0] + 100 * parsed._ERROR
 
 
+@pytest.mark.parametrize("size", [4_000, 16_000, 31_000])
+@pytest.mark.parametrize(
+    ("language", "seed"),
+    [
+        ("csharp", 2300010032),
+        ("csharp", 2300010142),
+        ("cpp", 2300010055),
+        ("rust", 2300010247),
+        ("tsx", 2300010032),
+        ("zig", 2300010200),
+    ],
+)
+def test_errors_are_bounded_in_short_texts_too(language, seed, size, monkeypatch):
+    """They have no beginning long enough to be looked at first."""
+    _, wrong = parsed_and_broken(monkeypatch)
+    text = repeated(document(seed), size)
+    pieces(text, language)
+    assert sum(wrong) <= 2 * size
+
+
+@each
+def test_ordinary_code_is_not_suspect(language, monkeypatch):
+    text = _MARK.sub("", SNIPPETS[language]) * 9
+    work, _ = parsed_and_broken(monkeypatch)
+    pieces(text, language)
+    assert sum(work) <= len(encode(text, language)) + 1
+
+
 def test_long_texts_are_parsed_in_pieces(monkeypatch):
     text = "void f(int a,\n       int b) {\n  g();\n}\n\n" * 300
     whole = pieces(text, "c")
