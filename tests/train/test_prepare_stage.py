@@ -54,6 +54,16 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert "contains the same data set (if_exists=auto)" in capsys.readouterr().out
 
 
+def test_an_empty_file_is_counted_in_the_limit_and_said_to_be_left_out(corpus, tmp_path, capsys):
+    (tmp_path / "texts").mkdir()
+    for number in range(4):
+        (tmp_path / "texts" / f"{number}.txt").write_text("One. Two. Three. " * 9 * number)
+    words = (f"corpus.sources.text.documents.path={tmp_path / 'texts'}", "--limit", "4")
+    assert main(["prepare", "corpus=text", *corpus[2:], *words]) == 0
+    told = capsys.readouterr().out
+    assert "text: 3 documents" in told and "\n    left out: 1 empty\n" in told
+
+
 def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
     tmp_path, capsys, monkeypatch
 ):

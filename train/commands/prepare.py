@@ -8,6 +8,7 @@ from typing import Any
 from segmenters.code.parsed import NO_GRAMMAR, cure
 from segmenters.show import counted
 from train.config import Config
+from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import SPLITS
@@ -49,6 +50,9 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         )
         if split := prepared.manifest["sources"][name].get("split"):
             print(f"    {split}")
+        rules = left_out_of(prepared.manifest["sources"][name]).items()
+        if told := ", ".join(f"{number:,} {rule}" for rule, number in rules if number):
+            print(f"    left out: {told}")
         _print_done(name, prepared.manifest["sources"][name].get("done", {}))
     for name, cure in lacks.items():
         print(f"bipe: warning: {name}: {cure}", file=sys.stderr)

@@ -156,7 +156,7 @@ def markdown(card: dict[str, Any]) -> str:
 
     # Not HTML: only the passage is escaped, by a fence that is longer than any in it.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"fence": _fence, "passage": _passage, "left_out": _left_out}
+    environment.filters |= {"fence": _fence, "passage": _passage, "left_out": left_out_of}
     environment.filters |= {"segmenter": _segmenter, "size": _size}
     template = environment.from_string(_CARD.read_text(encoding="utf-8"))
     return template.render(**card, splits=SPLITS)
@@ -181,7 +181,8 @@ def _size(counts: dict[str, int]) -> str:
     return f"{counts['documents']} ({counts['characters'] / 1e6:.2f}M characters)"
 
 
-def _left_out(source: dict[str, Any]) -> dict[str, int]:
+def left_out_of(source: dict[str, Any]) -> dict[str, int]:
+    """Return how many documents of a source in the manifest were left out, by rule."""
     filtered = {f"by {name}": number for name, number in source["filtered"].items()}
     duplicates = {"duplicates": source["duplicates"]}
     return {"empty": source["empty"], **source["bad"], **duplicates, **filtered}

@@ -64,7 +64,7 @@ class PartWriter(ExitStack):
                 f"split.within cannot split {document.id}, whose fields {', '.join(sorted(unfit))} "
                 "may refer to positions in the whole text; set split.within=false"
             )
-        return self.split.pieces(document)
+        return self.split.pieces(document) if document.text else [document]  # it is counted
 
     @property
     def counts(self) -> list[int]:
