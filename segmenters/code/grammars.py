@@ -27,7 +27,7 @@ _STEP_RATE, _MOST_STEPS = 0.02, 24
 # for a step while all that the parser tries is in error.
 _SUSPECT, _IN_ERROR = 5, 4
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
-_LITERAL_RATE = 256  # bytes per step
+_LITERAL_RATE = 512  # bytes per step
 _DEEPEST = 250
 # Tags of elements that need a closing tag; others close by themselves.
 _TAG = re.compile(

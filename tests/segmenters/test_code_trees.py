@@ -218,6 +218,13 @@ def test_errors_are_bounded_in_short_texts_too(language, seed, size, monkeypatch
     assert sum(wrong) <= 2 * size
 
 
+def test_text_full_of_errors_is_no_literal(monkeypatch):
+    """Its tokens are long; the parser takes time quadratic in a piece of it."""
+    _, wrong = parsed_and_broken(monkeypatch)
+    pieces(repeated(document(2300132025), 200_000), "perl")
+    assert max(wrong) <= parsed._CREDIT
+
+
 @each
 def test_ordinary_code_is_not_suspect(language, monkeypatch):
     text = _MARK.sub("", SNIPPETS[language]) * 9
