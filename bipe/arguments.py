@@ -101,6 +101,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
 
 
+def within(name: str, hints: Mapping[str, Any]) -> str:
+    """Return the argument of this name inside an argument, dotted; empty if there is none."""
+    for outer, hint in hints.items():
+        for kind in members(hint):
+            if dataclasses.is_dataclass(kind) and name in hints_of(kind):  # type: ignore[arg-type]
+                return f"{outer}.{name}"
+    return ""
+
+
 def _mapping_fits(value: Mapping[Any, Any], kind: Any, parts: tuple[Any, ...]) -> bool:
     if TARGET in value:
         return kind not in (int, float, str, bool, list, tuple, None, type(None))

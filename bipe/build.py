@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Union
 
-from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of
+from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of, within
 
 PARTIAL = "_partial_"
 # A class attribute: the parameters that name functions of others ("module:name").
@@ -228,7 +228,7 @@ class _Plan:
         parameters = inspect.signature(target).parameters
         hints, parts = hints_of(target), {}
         name = name or str(getattr(target, "__name__", target))
-        self.faults += _misnamed(given, parameters, name=name, path=path, partial=partial)
+        self.faults += _misnamed(given, parameters, hints, name=name, path=path, partial=partial)
         for key, value in given.items():
             hint = hints.get(key, Any)
             if not fits(value, hint):
@@ -243,6 +243,7 @@ class _Plan:
 def _misnamed(
     given: Mapping[Any, Any],
     parameters: Mapping[str, inspect.Parameter],
+    hints: Mapping[str, Any],
     *,
     name: str,
     path: str,
@@ -252,7 +253,10 @@ def _misnamed(
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for key in given:
         if str(key).startswith("_") or not (key in parameters or takes_any):
-            yield f"{_join(path, key)}: {name} has no such key; {nearest(str(key), parameters)}"
+            meant = nearest(str(key), parameters)
+            if inner := within(str(key), hints):
+                meant = f"did you mean {_join(path, inner)}?"
+            yield f"{_join(path, key)}: {name} has no such key; {meant}"
     missing = [
         p.name
         for p in parameters.values()

@@ -265,6 +265,11 @@ def explained(error: Exception) -> str:
     """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
     text = str(error)
     if unknown := _UNKNOWN.search(text):
+        if unknown[1].startswith("encoding@"):
+            return (
+                f"there is no {unknown[1]} in this encoding: only encoding=bilevel has parts to "
+                "choose. With -m, every run gets every word; use one command for each"
+            )
         if "@" in unknown[1]:
             return (
                 f"there is no {unknown[1]}: GROUP@PATH=NAME needs the path of a key that a YAML "
@@ -274,7 +279,7 @@ def explained(error: Exception) -> str:
         from train.config import Config
 
         said = nearest(unknown[1], [*Config.__slots__, "experiment"])
-        if not said.startswith("did") and (full := full_names(unknown[1])):
+        if full := full_names(unknown[1].rpartition(".")[2]):
             said = f"did you mean {' or '.join(full)}?"
         return f"there is no key {unknown[1]!r}; {said}"
     if several := _SEVERAL.match(text):

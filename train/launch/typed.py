@@ -158,6 +158,10 @@ def _meant(command: str, word: str) -> str:
     return f"did you mean {meant}? " if meant else ""
 
 
+# Groups that are chosen inside others.
+_PLACES = {"tokenizer": "corpus.tokenizer", "segmenter": "corpus.sources.SOURCE.segmenter"}
+
+
 def full_names(name: str) -> list[str]:
     """Return the keys of conf/ whose last part is a name, such as optimizer.lr for lr."""
     return sorted({key for key in _keys() if key.endswith(f".{name}")})
@@ -169,4 +173,5 @@ def _keys() -> Iterator[str]:
     yield from keys()
     for group in set(groups()) - {"command", "experiment"}:  # which set keys of the others
         for lines in options(group).values():
-            yield from (f"{group}.{key.partition(':')[0]}" for key in shown(lines))
+            place = _PLACES.get(group, group)
+            yield from (f"{place}.{key.partition(':')[0]}" for key in shown(lines))

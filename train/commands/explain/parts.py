@@ -58,9 +58,9 @@ class Part:
 
     @property
     def nature(self) -> list[str]:
-        """Return what the encodings inside declare of themselves."""
+        """Return what the encodings inside declare; what changes embeddings sees all ids."""
         inside = [each for each in self.of.modules() if isinstance(each, Encoding)]
-        relative = all(each.relative for each in inside)
+        relative = all(each.relative and not _embeds(each) for each in inside)
         said = ["relative: scores stay when all ids are shifted"]
         said = said if relative else ["not relative: scores depend on where ids start"]
         said += ["random: draws in training"] * any(each.random for each in inside)

@@ -82,7 +82,8 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     value: Any = row
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            known = ", ".join(map(str, value)) if isinstance(value, Mapping) else "no fields"
+            named = map(str, filter(None, value)) if isinstance(value, Mapping) else []
+            known = ", ".join(named) or "no fields"
             raise DataError(f"{where}{parameter}={key} is not a field; there are: {known}")
         value = value[part]
     return value

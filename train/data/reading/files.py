@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +28,7 @@ from train.data.reading.documents import (
     grouped,
     part_size,
 )
-from train.data.reading.fields import Rows, columns_of
+from train.data.reading.fields import Rows, columns_of, dig
 from train.data.reading.storage import (
     File,
     Span,
@@ -126,6 +126,7 @@ class Files(TolerantReader):
 _ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
 _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}
 _LONGEST_FIELD = 2**31 - 1
+_FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +210,8 @@ class JSONL(Rows, Files):
 class CSV(Rows, Files):
     """One document per row of a table whose first row names its columns.
 
-    delimiter: None: a tab in files called .tsv, else a comma.
+    delimiter: None: the first of comma, semicolon, tab and bar with which the first row names
+    the `text_key`; a tab in files called .tsv.
     """
 
     pattern: str = "**/*.csv*"
@@ -217,10 +219,10 @@ class CSV(Rows, Files):
     encoding_errors: str = "replace"
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
-        delimiter = self.delimiter or ("\t" if ".tsv" in file.name.lower() else ",")
         csv.field_size_limit(_LONGEST_FIELD)
         with opened(file) as stored, bad_where(str(file), rule="not UTF-8"):
             text, replaced = decode(stored.read(), errors=self.encoding_errors)
+        delimiter = self.delimiter or ("\t" if ".tsv" in file.name.lower() else self._found(text))
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         number = 1
         try:
@@ -234,6 +236,15 @@ class CSV(Rows, Files):
         except csv.Error as fault:
             detail = f"not CSV after row {number}: {fault}"
             raise Bad(where=str(file), rule="not CSV", detail=detail) from None
+
+    def _found(self, text: str) -> str:
+        """Return the delimiter with which the first row names `text_key`, else a comma."""
+        for delimiter in ",;\t|":
+            first = csv.reader(io.StringIO(text[:_FIRST_ROW], newline=""), delimiter=delimiter)
+            with suppress(csv.Error):
+                if self.text_key in next(first, []):
+                    return delimiter
+        return ","
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +278,9 @@ class Parquet(Rows, Files):
             names = table.schema_arrow.names
             keys = [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
             columns = [key if key in names else key.split(".")[0] for key in keys]
+            if columns[0] not in names:
+                with bad_where(str(file), rule="no text"):
+                    dig(dict.fromkeys(names), self.text_key, parameter="text_key")
             columns += columns_of(table.schema_arrow, self.meta_keys)
             rows = self.rows_at_once(table.metadata)
             for batch in table.iter_batches(batch_size=rows, columns=columns, row_groups=groups):

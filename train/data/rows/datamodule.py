@@ -199,9 +199,12 @@ class LMDataModule(lightning.LightningDataModule):
         if not often:
             return
         named = ", ".join(f"{each.source} {each.epochs:.1f} times" for each in often)
-        told = f"the run reads {named}; rows.max_epochs is {self.asked.max_epochs:g}"
+        told = (
+            f"the run reads {named}, more than rows.max_epochs={self.asked.max_epochs:g}, and may "
+            "learn them by heart: lower steps or their weights (rows.sources), or prepare more text"
+        )
         if self.asked.if_repeated == "refuse":
-            raise DataError(f"{told}: lower their weights (rows.sources) or steps")
+            raise DataError(told)
         log.warning("%s", told)
 
     def prepare_data(self) -> None:

@@ -179,7 +179,7 @@ class LoadTokenizer:
         if not (piece := _named(file, "bos_token") or next(iter(around), None)):
             raise DataError(
                 "the tokenizer has no beginning-of-document token; name it as bos_token in "
-                f"{CONFIG}, or set bos=none"
+                f"{CONFIG}, or set corpus.tokenizer.bos=none"
             )
         return str(piece)
 
@@ -189,7 +189,8 @@ class LoadTokenizer:
         named = _named(file, "eos_token")
         known = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
         if not (end := chosen or named or next(known, None)):
-            raise DataError("the tokenizer has no end-of-document token; set eos=PIECE")
+            rule = "the tokenizer has no end-of-document token"
+            raise DataError(f"{rule}; set corpus.tokenizer.eos=PIECE")
         return str(end)
 
 

@@ -106,7 +106,7 @@ def _probe(results: Results, task: str) -> list[Block]:
         guides=guides(results.arms), level=level, write=percent, pick=max, small=small,
         title=f"Found: {task}",
     )  # fmt: skip
-    more = [_distances(results, task, held.columns)]
+    more = [_distances(results, task, held.columns, unit) for unit in ("tokens", "segments")]
     note = _uncertainty(results, task, chance=chance, losses=bool(below["first"]))
     return [*blocks, held.figure("found", more=[row for row in more if row], note=note)]
 
@@ -125,16 +125,11 @@ def _at(results: Results, measure: str, task: str) -> dict[tuple[str, float], fl
     return {(row.arm, row.length): row.value for row in cells.itertuples()}
 
 
-def _distances(results: Results, task: str, lengths: Sequence[float]) -> Line:
-    tokens, segments = (
-        {length: value for (_, length), value in _at(results, f"distance_{unit}", task).items()}
-        for unit in ("tokens", "segments")
-    )
-    if not tokens:
-        return []
-    cells = [Cell(short(tokens[n]), small=(short(segments.get(n, math.nan)),))
-             if n in tokens else Cell(DASH) for n in lengths]  # fmt: skip
-    return ["distance, tokens and segments", *cells]
+def _distances(results: Results, task: str, lengths: Sequence[float], unit: str) -> Line:
+    measured = _at(results, f"distance_{unit}", task)
+    found = {length: value for (_, length), value in measured.items()}
+    cells = [Cell(short(found[n]) if n in found else DASH) for n in lengths]
+    return [f"distance in {unit}", *cells] if found else []
 
 
 def _uncertainty(results: Results, task: str, *, chance: float, losses: bool) -> str:

@@ -129,7 +129,7 @@ def test_a_small_source_that_repeats_is_told_or_refused(named, caplog):
     calm.check(steps=2)
     assert caplog.messages == []
     calm.check(steps=5000)
-    assert "the run reads web/prose" in caplog.text and "rows.max_epochs is 2" in caplog.text
+    assert "the run reads web/prose" in caplog.text and "more than rows.max_epochs=2" in caplog.text
     with pytest.raises(DataError, match=r"the run reads web/prose \d+\.\d times.*lower"):
         module(named, mixture=options | {"if_repeated": "refuse"}).check(steps=5000)
 
