@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers.utils import logging
@@ -53,16 +54,29 @@ class Segmented:
                 f"the model reads {self._levels} levels of units, but the tokenizer marks "
                 f"{marker.levels}: give it segmenter=Levels(of=..., keep={self._levels})"
             )
-        made = marker if isinstance(marker, Marker) else marker.marker()
-        self._exact = ExactMarks(made)
+        if isinstance(marker, Marker):
+            self._exact = ExactMarks(marker)
+            return
+        usual, segmenter = marker.marker(), marker.segmenter
+
+        def of_row(ids: np.ndarray) -> Marker:
+            try:
+                return marker.marker(marker.decode(ids))
+            except ValueError as reason:  # for one document, not for all
+                logger.warning_once(f"a text is followed as prose: {reason}")
+                return usual.copy()
+
+        alike = segmenter.choose(text="") == segmenter
+        self._exact = ExactMarks(usual, choose=None if alike else of_row)
 
     def id_flags(self) -> IdFlags:
         """Return the id table of the config; ValueError if it has none."""
         packed = self.config.segment_table  # type: ignore[attr-defined]
         if packed is None:
             raise ValueError(
-                f"segments of these tokens are not known: {_HOW}, or give the model an id table: "
-                "config.segment_table = tokenizer.segment_table(texts)"
+                "the segments of these tokens are not known, since the model has no id table: "
+                "call tokenizer.attach(model, texts) with a SegmentingTokenizer, or give "
+                "segment_marks for all tokens so far"
             )
         if self._flags is None or self._flags[0] is not packed:
             self._flags = packed, IdFlags.read(packed)

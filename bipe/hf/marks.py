@@ -18,7 +18,7 @@ from __future__ import annotations
 import base64
 import functools
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,10 +126,16 @@ class _State:
 
 
 class ExactMarks:
-    """Marks from a marker that reads every token; states of rows are kept for the next tokens."""
+    """Marks from a marker that reads every token; states of rows are kept for the next tokens.
 
-    def __init__(self, marker: Marker) -> None:
+    choose: gives the marker of a row by its first tokens, the prompt; None: a copy of `marker`.
+    """
+
+    def __init__(
+        self, marker: Marker, *, choose: Callable[[np.ndarray], Marker] | None = None
+    ) -> None:
         none = np.empty(0, dtype=np.uint8)
+        self._choose = choose
         self._start = _State(np.empty(0, dtype=np.int64), none, none, marker.copy())
         self._states: list[_State] = []
 
@@ -157,7 +163,9 @@ class ExactMarks:
         state = max(known, key=lambda state: len(state.tokens), default=self._start)
         if len(state.tokens) == len(tokens):
             return state
-        marker, settled, decided = state.marker.copy(), [], []
+        new = state is self._start and self._choose is not None
+        marker = self._choose(tokens) if new and self._choose else state.marker.copy()
+        settled, decided = [], []
         for token in tokens[len(state.tokens) :].tolist():
             found = marker.push(token)
             decided += found

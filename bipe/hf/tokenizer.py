@@ -46,6 +46,7 @@ class SegmentingTokenizer(_WithSegmenter):
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json", "segmenter_file": FILE}  # noqa: RUF012
     model_input_names = ["input_ids", "attention_mask", "segment_marks"]  # noqa: RUF012
+    _spelt: tuple[Any, tuple[bytes, ...]] | None = None  # pieces, and the vocabulary that had them
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
         """Write the tokenizer, and the segmenter next to it."""
@@ -111,7 +112,13 @@ class SegmentingTokenizer(_WithSegmenter):
 
     def pieces(self) -> tuple[bytes, ...]:
         """Return the bytes of text of each id, or what it adds after a word; empty if special."""
-        ids, special = range(len(self)), set(self.all_special_ids)
+        state = len(self), frozenset(self.all_special_ids)
+        if self._spelt is None or self._spelt[0] != state:
+            self._spelt = state, self._pieces(*state)
+        return self._spelt[1]
+
+    def _pieces(self, count: int, special: frozenset[int]) -> tuple[bytes, ...]:
+        ids = range(count)
         if self._table is not None:
             known = self._table.pieces
             return tuple(known[id] if id < len(known) else b"" for id in ids)
@@ -128,9 +135,12 @@ class SegmentingTokenizer(_WithSegmenter):
             raise ValueError("the tokenizer has no segmenter: set tokenizer.segmenter")
         return self.segmenter
 
-    def marker(self) -> TokenMarker:
-        """Return a marker for generation; ValueError for a segmenter that needs the whole text."""
-        segmenter = self._require_segmenter()
+    def marker(self, text: str = "") -> TokenMarker:
+        """Return a marker for generation; ValueError for a segmenter that needs the whole text.
+
+        text: the prompt, for a segmenter that is chosen for each document.
+        """
+        segmenter = self._require_segmenter().choose(text=text)
         return TokenMarker(segmenter=segmenter, pieces=self.pieces(), levels=self.levels)
 
     @property
@@ -140,7 +150,7 @@ class SegmentingTokenizer(_WithSegmenter):
 
     def marks_of_ids(self, ids: Sequence[int]) -> list[int]:
         """Return the marks of a text of which only the ids are known."""
-        marker = self.marker()
+        marker = self.marker(str(self.decode([*ids])))
         return [found for id in ids for found in marker.push(int(id))] + marker.provisional()
 
     def segment_table(
@@ -148,12 +158,12 @@ class SegmentingTokenizer(_WithSegmenter):
     ) -> dict[str, Any]:
         """Return the id table of this segmenter for a config of `size` ids (`IdTable.packed`).
 
-        texts: to measure its error on.
+        texts: to measure its error on, and to choose by, as `IdTable.compile` does.
         """
-        table = IdTable.compile(self.pieces(), self._require_segmenter())
-        texts = list(texts)
+        segmenter, texts = self._require_segmenter(), list(texts)
+        table = IdTable.compile(self.pieces(), segmenter, texts=texts or [""])
         if texts:
-            table = table.measured(texts, lambda text: self(text)["input_ids"])
+            table = table.measured(texts, lambda text: self(text)["input_ids"], by=segmenter)
         return table.packed(size=size)
 
     def attach(self, model: Any, texts: Iterable[str] = ()) -> None:

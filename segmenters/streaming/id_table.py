@@ -29,6 +29,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,11 +65,15 @@ class IdTable:
     tokens: int = 0  # that it was measured on
 
     @classmethod
-    def compile(cls, pieces: Sequence[str | bytes], segmenter: Segmenter) -> IdTable:
+    def compile(
+        cls, pieces: Sequence[str | bytes], segmenter: Segmenter, *, texts: Sequence[str] = ("",)
+    ) -> IdTable:
         """Return the table of a vocabulary; `pieces[id]` is the text of an id, empty if special.
 
-        Raises ValueError for a segmenter that needs the whole text (`Segmenter.machine`).
+        texts: documents; the table is that of the segmenter that most of them get, if it is chosen
+        for each. Raises ValueError for a segmenter that needs the whole text (`Segmenter.machine`).
         """
+        segmenter = _usual(segmenter, texts)
         probe = _Probe(segmenter)
         data = tuple(
             piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
@@ -124,21 +129,33 @@ class IdTable:
         marks[..., 0] = DOCUMENT | SEGMENT
         return marks
 
-    def measured(self, texts: Iterable[str], encode: Callable[[str], Sequence[int]]) -> IdTable:
+    def measured(
+        self,
+        texts: Iterable[str],
+        encode: Callable[[str], Sequence[int]],
+        *,
+        by: Segmenter | None = None,
+    ) -> IdTable:
         """Return this table with the share of its marks on `texts` that differ from `Online`'s.
 
-        `encode` gives the ids of a text. Raises ValueError without a segmenter or without tokens.
+        `encode` gives the ids of a text. by: a segmenter that is chosen for each text; texts whose
+        segmenter needs all of them are left out. Raises ValueError without a segmenter or tokens.
         """
-        if self.segmenter is None:
+        by = by or self.segmenter
+        if by is None:
             raise ValueError("the table has no segmenter: measure one made by compile")
-        wrong = tokens = 0
+        wrong = tokens = left_out = 0
         for text in texts:
+            if (online := _online(by.choose(text=text))) is None:
+                left_out += 1
+                continue
             ids = list(encode(text))
-            online = Online(segmenter=self.segmenter)
             exact = [mark for id in ids for mark in online.push(self.pieces[id])]
             exact += online.finish()
             wrong += int((self.marks(ids) != np.array(exact, dtype=np.uint8)).sum())
             tokens += len(ids)
+        if not tokens and left_out:
+            return self
         if not tokens:
             raise ValueError("texts must contain at least one token")
         return replace(self, disagreement=wrong / tokens, tokens=tokens)
@@ -209,6 +226,21 @@ class _Probe:
             return False, True
         after, takes = _pushed(behind, piece)
         return takes, not takes and self.starts(after)
+
+
+def _online(segmenter: Segmenter) -> Online | None:
+    try:
+        return Online(segmenter=segmenter)
+    except ValueError:
+        return None
+
+
+def _usual(segmenter: Segmenter, texts: Iterable[str]) -> Segmenter:
+    """Return the segmenter that most texts get, of those that work during generation."""
+    chosen = [segmenter.choose(text=text) for text in texts]
+    works = [each for each in chosen if _online(each)] or chosen
+    counts = Counter(map(repr, works))
+    return max(works, key=lambda each: counts[repr(each)])
 
 
 def _behind(flags: Flags) -> Flags:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import Newline, Pattern, Sentences, official_marks
+from segmenters import Auto, Newline, Pattern, Sentences, official_marks
 from segmenters.streaming.id_table import IdTable
 from segmenters.streaming.online import Online
 
@@ -97,3 +97,17 @@ def test_what_cannot_be_is_refused():
         table.measured(["a"], lambda text: [1])
     with pytest.raises(ValueError, match="texts must contain at least one token"):
         IdTable.compile(PIECES, Newline()).measured([], len)
+
+
+def test_a_segmenter_chosen_for_each_document_has_the_table_of_most_of_them():
+    code = "import os\n\n\ndef f(x):\n    return os.path.join(x, 'a')\n"
+    page = "# Title\n\n* one\n* two\n\n[a](http://b.c) and **bold** `code`\n"
+    prose = "He left the house. It rained all night, and nobody noticed."
+    letters = [bytes([byte]) for byte in range(256)]
+    table = IdTable.compile(letters, Auto(), texts=[page, page, code, prose, prose])
+    assert table.segmenter == Auto().choose(text=prose)
+    exact = table.measured([prose, page], lambda text: list(text.encode()), by=Auto())
+    assert exact.tokens == len(prose)  # Markdown needs the whole text
+    assert table.measured([page], lambda text: list(text.encode()), by=Auto()) is table
+    of_code = table.measured([code], lambda text: list(text.encode()), by=Auto())
+    assert of_code.disagreement > exact.disagreement

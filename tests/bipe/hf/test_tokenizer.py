@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
 from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments, SegmentingTokenizer
-from segmenters import Levels, Lines, Newline, Sentences, mark, segment_ids
+from segmenters import Auto, Levels, Lines, Newline, Sentences, mark, segment_ids
 from segmenters.align import anchors_from_offsets
 from tests.bipe.hf.conftest import filled, model_of
 
@@ -304,3 +304,29 @@ def test_segment_ids_map_a_dataset(fast):
     mapped = table.map(segment_ids, batched=True, input_columns="text", fn_kwargs=given)
     made = segment_ids(TEXTS[:2], **given)
     assert mapped["intra_ids"][:] == [row.tolist() for row in made["intra_ids"]]
+
+
+@torch.no_grad()
+def test_a_segmenter_chosen_for_each_document_generates_by_the_table_and_exactly(fast):
+    tokenizer = tokenizer_of(fast, Auto())
+    learned = {"_target_": "bipe.encodings.Learned", "width": 32, "length": 16}
+    alibi = {"_target_": "bipe.encodings.ALiBi", "n_head": 4}
+    encoding = {"_target_": "bipe.encodings.Bilevel", "intra": learned, "inter": alibi}
+    config = BipeConfig(vocab_size=len(tokenizer), width=32, encoding=encoding)
+    model = filled(BipeForCausalLM(config))
+    prompts = [
+        "He left. She stayed! Why?",
+        "import os\n\n\ndef f(x):\n    return x\n",
+        "# A\n\n* b\n",
+    ]
+    with pytest.raises(ValueError, match=r"no id table: call tokenizer.attach"):
+        model(tokenizer(prompts[0], return_tensors="pt")["input_ids"])
+    tokenizer.attach(model, prompts)
+    for prompt in prompts:
+        made = tokenizer(prompt, return_tensors="pt")
+        for segmentation in ("table", "exact"):
+            model.generate(**made, max_new_tokens=4, do_sample=False, segmentation=segmentation)
+        if "*" not in prompt:  # Markdown needs the whole text
+            model.config.segmentation = "exact"
+            found = model.marks_of(made["input_ids"], whole=True)
+            assert torch.equal(found, made["segment_marks"].byte())

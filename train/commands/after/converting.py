@@ -270,9 +270,11 @@ def _segments(
     if model.levels > 1:
         return keys | {"segmentation": "exact"}
     try:
-        table = IdTable.compile(spoken.pieces(), segmenter)
+        table = IdTable.compile(spoken.pieces(), segmenter, texts=texts or [""])
         if texts:
-            table = table.measured(texts, lambda text: spoken.encode_batch([text])[0][0].tolist())
+            table = table.measured(
+                texts, lambda text: spoken.encode_batch([text])[0][0].tolist(), by=segmenter
+            )
     except ValueError as fault:
         print(
             f"bipe: convert: no id table is written: {fault}; pass segment_marks to the model",
