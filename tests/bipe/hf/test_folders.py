@@ -117,7 +117,7 @@ def test_the_released_layout_is_read(tmp_path):
 
 def test_gemma_is_refused_with_the_reason(tmp_path):
     stranger("Gemma3").save_pretrained(tmp_path)
-    with pytest.raises(CheckpointError, match=r"model_type must be one of .*'gemma3_text', which"):
+    with pytest.raises(CheckpointError, match=r"model_type must be one of .*'gemma3_text', whose"):
         read_folder(tmp_path)
 
 
