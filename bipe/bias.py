@@ -350,6 +350,12 @@ class SeparableSum(SeparableBias):
 
 def add_biases(*biases: Bias | None) -> Bias | None:
     """Add the biases of several encodings; separable ones stay so. None if there are none."""
+    for each in biases:
+        if each is not None and not isinstance(each, Bias):
+            raise TypeError(
+                "the bias of an encoding must be a Bias of bipe.bias, such as TableBias(function=, "
+                f"q_ids=, k_ids=), or None, was: {type(each).__name__}"
+            )
     parts = tuple(leaf for b in biases if b is not None for leaf in b.leaves())
     if len(parts) < 2:
         return parts[0] if parts else None

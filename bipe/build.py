@@ -127,7 +127,9 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
     if not any(_is_a(found, _class(kind)) for kind in kinds):
         raise ValueError(f"{TARGET} must name a subclass of {asked}, was: {name!r}")
     if inspect.isabstract(found) or getattr(found, "_is_protocol", False):
-        raise ValueError(f"{TARGET} must name a class that is not abstract, was: {name!r}")
+        lacks = " and ".join(sorted(getattr(found, "__abstractmethods__", ())))
+        lacks = f", but this one lacks {lacks}" if lacks else ""
+        raise ValueError(f"{TARGET} must name a class that is not abstract, was: {name!r}{lacks}")
     return found
 
 

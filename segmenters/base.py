@@ -167,6 +167,11 @@ class Segmenter(ABC):
             return (self.cut(text),)
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        if type(self)._levels is Segmenter._levels:
+            raise SegmenterError(
+                f"{type(self).__name__} has the levels {', '.join(self.level_names)}, so it must "
+                "define _levels(text), the ends of each"
+            )
         return nested(self._levels(text), len(text), count=len(self.level_names))
 
     def levels_of_tokens(self, text: str, anchors: npt.NDArray[np.int64]) -> tuple[Cuts, ...]:

@@ -1,5 +1,7 @@
 """The fused kernel with tables of ids equals the reference, forward and backward."""
 
+import inspect
+
 import pytest
 import torch
 
@@ -77,3 +79,8 @@ def test_a_block_may_begin_anywhere_in_a_long_row():
         for chunk in (1, 7, 32, 97, 200):
             ours = table_attention(q, k, v, bias=bias, chunk=chunk)
             torch.testing.assert_close(ours, exact, atol=1e-12, rtol=0)
+
+
+def test_a_bias_of_another_kind_is_refused():
+    with pytest.raises(TypeError, match=r"must be a Bias of bipe.bias.* was: Tensor"):
+        inspect.unwrap(add_biases)(torch.zeros(1, 2, 4, 4))  # tests check types before

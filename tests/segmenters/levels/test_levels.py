@@ -248,6 +248,15 @@ def test_a_bound_in_tokens_needs_tokens():
         Levels(of=Newline(), longest="9 tokens").cut("a")
 
 
+def test_levels_that_are_only_named_are_refused():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Verses(Newline):
+        level_names = ("line", "stanza")
+
+    with pytest.raises(SegmenterError, match="levels line, stanza, so it must define _levels"):
+        Verses().levels("a\n\nb")
+
+
 def test_a_level_without_a_machine_is_refused_by_its_name():
     plain = Levels(of=Lines(granularity="logical", language="python"))
     assert plain.level_machine(0)

@@ -1,5 +1,6 @@
 """Readers: every format gives the same documents, and bad input is named."""
 
+import csv
 import gzip
 import json
 
@@ -241,6 +242,24 @@ def test_rows_of_a_table_are_documents(tmp_path):
         [*CSV(path=tmp_path / "a.csv").read()]
     (tmp_path / "a.csv").write_text("text\n" + "x" * 200_000 + "\n")
     assert len(next(CSV(path=tmp_path / "a.csv").read()).text) == 200_000
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_of_a_table_is_the_one_that_gives_the_text(tmp_path, delimiter):
+    rows = [["note", "my text"], ["a;b|c", "One, two; three|four\tfive."]]
+    with (tmp_path / "a.csv").open("w", newline="") as table:
+        csv.writer(table, delimiter=delimiter).writerows(rows)
+    (found,) = CSV(path=tmp_path / "a.csv", text_key="my text").read()
+    assert found.text == rows[1][1]
+    with pytest.raises(DataError, match="text_key=body is not a field; there are: note, my text"):
+        [*CSV(path=tmp_path / "a.csv", text_key="body").read()]
+
+
+def test_a_missing_column_is_met_with_those_that_are_there(tmp_path):
+    table = arrow.Table.from_pylist([{"content": "One.", "n": 1}])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="text_key=text is not a field; there are: content, n"):
+        [*Parquet(path=tmp_path / "a.parquet").read()]
 
 
 def test_a_table_as_one_document_is_warned_of(tmp_path, caplog):
