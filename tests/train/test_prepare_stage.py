@@ -34,7 +34,7 @@ def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
         "files: 1, 0.0 MB as stored",
         "parts: 1",
         "segmenter: Newline()",
-        "sample: 7 documents",
+        "sample: the first 7 documents",
         "tokens per segment",
     ):
         assert words in told
@@ -150,12 +150,12 @@ def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, ca
         (
             20,
             "20 documents (18 for train, 1 for validation, 1 for test)",
-            "so each split has",
+            "so splits are drawn close to their shares",
         ),
         (
             60,
             "60 documents (56 for train, 1 for validation, 3 for test)",
-            "so each split has",
+            "so splits are drawn close to their shares",
         ),
     ],
 )

@@ -46,10 +46,15 @@ def fast_precision(width: int = 768, *, alone: bool = True) -> str:
     full, half = product_rates(width)
     chosen = "bf16-mixed" if half > _GAIN * full else "32-true"
     log.info(
-        "precision: %s, since products take %.0f GFLOP/s in float32 and %.0f in bfloat16",
-        chosen, full / 1e9, half / 1e9,
+        "precision: %s, since products run at %s in float32 and at %s in bfloat16",
+        chosen, rate(full), rate(half),
     )  # fmt: skip
     return chosen
+
+
+def rate(flops: float) -> str:
+    """Return floating-point operations per second for people."""
+    return f"{flops / 1e9:,.0f} GFLOP/s" if flops > 1e10 else f"{flops / 1e9:.1f} GFLOP/s"
 
 
 def product_rates(

@@ -149,7 +149,12 @@ def help_page(command: str, words: Sequence[str]) -> str:
     group, _, option = words[-1].partition("=") if words else ("", "", "")
     if words[-2:-1] in (["-h"], ["--help"]) and group in groups() and option in options(group):
         return "\n".join(options(group)[option])
-    topics = [word for word in words if not word.startswith("-") and "=" not in word]
+    known, helps = {"all", *groups(), *keys()}, [word in ("-h", "--help") for word in words]
+    topics = [
+        word
+        for at, word in enumerate(words)
+        if not word.startswith("-") and "=" not in word and (word in known or any(helps[:at]))
+    ]  # a word before --help may also be a run, for example
     if not topics:
         return _page(command, page)
     topic = topics[0]
@@ -159,7 +164,7 @@ def help_page(command: str, words: Sequence[str]) -> str:
         return _group(command, topic)
     lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
     if not lines:
-        said = nearest(topic, {"all", *groups(), *keys()})
+        said = nearest(topic, known)
         cure = said if said.startswith("did") else "--help all lists them"
         raise ConfigError(f"--help {topic}: there is no such key or group; {cure}")
     return "\n".join(lines)

@@ -70,6 +70,13 @@ def test_help_of_a_group_and_of_a_key(capsys):
     assert "evaluate.probing.trials: 10" in capsys.readouterr().out
 
 
+def test_words_before_help_may_be_a_run(capsys):
+    for words in (["generate", "runs/mine", "--help"], ["generate", "--help"]):
+        assert main(words) == 0
+    first, second = capsys.readouterr().out.split("bipe generate: ")[1:]
+    assert first == second
+
+
 def test_help_of_a_word_that_is_misspelt(capsys):
     assert main(["pretrain", "--help", "encodin"]) == 2
     assert capsys.readouterr().err == (

@@ -30,7 +30,7 @@ from segmenters.show.measures import counted
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
 from train.errors import RunError, install_command
-from train.fit.machine import environment, fast_precision, product_rates
+from train.fit.machine import environment, fast_precision, product_rates, rate
 from train.fit.watching.loggers import has_wandb_key
 from train.ranks import rank, world
 
@@ -137,10 +137,7 @@ def _precision() -> Finding:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     full, half = product_rates(device=device, anew=True)
     chosen = fast_precision()
-    text = (
-        f"{full / 1e9:,.0f} GFLOP/s in float32, {half / 1e9:,.0f} in bfloat16; training uses "
-        f"{chosen}"
-    )
+    text = f"{rate(full)} in float32, {rate(half)} in bfloat16; training uses {chosen}"
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
     if not slower:
         return Finding(name="precision", status="ok", text=text)

@@ -90,7 +90,7 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         )
     seconds = time.process_time() - began
     yield (
-        f"sample: {counted(len(sample), 'document')}, {size / 1e6:.2f} MB of text, "
+        f"sample: the first {counted(len(sample), 'document')}, {size / 1e6:.2f} MB of text, "
         f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments[0]):.1f} tokens "
         f"per segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )

@@ -21,7 +21,10 @@ from train.errors import DataError
 SOME, MANY = 9, 500  # documents
 _SALTS = 100  # ways to draw that are tried
 _WITHIN = "documents are few, so each is split (corpus.split.within=false draws whole ones)"
-_WHOLE = "documents are few, so each split has at least one (corpus.split.within=true splits each)"
+_WHOLE = (
+    "documents are few, so splits are drawn close to their shares, with at least one document each "
+    "(corpus.split.within=true splits each document)"
+)
 _NEAR = 5000  # characters
 
 

@@ -318,9 +318,8 @@ def _paces(
         if each.kind == "cpu":
             if measured is not None:
                 own = tokens * each.flops.model + tested
-                found.append(
-                    _pace("this machine", own, measured.flops_per_second, 1, None, measured.run)
-                )
+                speed, assumed = measured.flops_per_second, f"at the FLOP/s of {measured.run}"
+                found.append(_pace("this machine", own, speed, 1, None, assumed))
             continue
         for name, gigabytes in GPUS.items():
             peak = peak_flops(name)

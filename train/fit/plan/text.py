@@ -93,7 +93,9 @@ def _memory(plan: Plan) -> Table:
 def _time(plan: Plan) -> Table:
     several = plan.ranks > 1
     heads = [f"with {plan.ranks} of them"] if several else []
-    table = _table(f"time (estimate at {UTILISATION:.0%} of the peak)", "one device", *heads, "")
+    table = _table(
+        f"time (estimates; GPUs at {UTILISATION:.0%} of their peak)", "one device", *heads, ""
+    )
     for pace in plan.paces:
         rest = "" if pace.fits is None else ("fits" if pace.fits else "[red]too small[/]")
         own = [duration(pace.days)] if several else []
