@@ -64,7 +64,11 @@ def main(words: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="bipe segment", description="Show the segments of documents.")
+    legend = (
+        "Show the segments of documents, in two colours (or between bars), and the next level, or "
+        "paragraphs, in two more (or between double bars)."
+    )
+    parser = _Parser(prog="bipe segment", description=legend)
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="UTF-8 text, a folder, or - (standard input)")
     add(
@@ -90,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--html", metavar="OUT", type=Path, help="write an HTML page")
     add("--json", action="store_true", help="print cuts and statistics, one document per line")
     add("--stats", action="store_true", help="print lengths, a histogram and separators")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="use colours")
+    when = ("auto", "always", "never")
+    add("--color", metavar="WHEN", choices=when, default="auto", help=f"colours: {', '.join(when)}")
     return parser
 
 
