@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 import tree_sitter
@@ -23,9 +24,9 @@ _READ_RATE, _MOST_READS = 64 / _CHUNK, 48
 # Steps, calls of the progress callback, of a hundred operations each: each byte passed pays off a
 # rate of debt, which may not exceed the most. Ordinary code owes 5 at most.
 _STEP_RATE, _MOST_STEPS = 0.02, 24
-# A text that owes so many, against the rate of its language, is suspect, and so many more are owed
-# for a step while all that the parser tries is in error.
-_SUSPECT, _IN_ERROR = 5, 4
+# A text that owes so many, against the rate of its language, is suspect, and so many are owed for
+# a step while all that the parser tries is in error.
+_SUSPECT, _IN_ERROR = 5, 5
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
 _LITERAL_RATE = 512  # bytes per step
 _DEEPEST = 250
@@ -79,7 +80,7 @@ def parse(
     end, (first, last) = len(data.rstrip()), passed_over
     inside = (last - first) // _LITERAL_RATE  # steps
     reads = int(_MOST_READS + times * _READ_RATE * len(data))
-    trust = min(_SUSPECT, 2 + len(data) / 1024)
+    trust = min(_SUSPECT, 2 + len(data) / 1024) if usual else inf
     spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
     suspicion = 0.0
 
@@ -93,23 +94,25 @@ def parse(
         return buffer
 
     def stop(place: int, failed: bool) -> bool:
-        nonlocal spent, debt, passed, inside, usual, suspicion
+        nonlocal spent, debt, passed, inside, suspicion, trust
         spent += 1
-        inside -= first < place < last
-        if place > passed:
-            debt -= _STEP_RATE * (place - passed)
+        if first < place < last:
+            inside -= 1
+        ahead = place - passed
+        if ahead > 0:
+            passed = place
+            debt -= _STEP_RATE * ahead
             if debt < 0:
                 debt = 0.0
-            if usual:
-                suspicion = max(suspicion - usual * (place - passed), 0.0)
-            passed = place
+            suspicion -= usual * ahead
+            if suspicion < 0:
+                suspicion = 0.0
         debt += 1
-        if usual:
-            suspicion += 1 + _IN_ERROR * failed
-            if suspicion > trust and place < end:
-                usual = 0
-                if look is not None and look(passed):
-                    return True
+        suspicion += _IN_ERROR if failed else 1
+        if suspicion > trust and place < end:
+            trust = inf
+            if look is not None and look(passed):
+                return True
         # After the text has been read, the tree is balanced: those steps pass no byte.
         much = debt > _MOST_STEPS and place < end
         return much or reads < 0 or inside < 0 or spent > _MOST_STEPS + _LAST_RATE * passed
