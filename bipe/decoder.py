@@ -255,6 +255,11 @@ class Decoder(nn.Module):
         """
         if self.levels > 1 and len(at.levels) != self.levels:
             raise ValueError(too_few_levels(len(at.levels) or 1, self.levels))
+        if at.token.shape[-1] != tokens.shape[1]:
+            raise ValueError(
+                f"positions must be those of the {tokens.shape[1]} tokens of a row, were of "
+                f"{at.token.shape[-1]}"
+            )
         if cache is not None and self._counts_length:
             at = cache.complete(at)
         keys_at = at if cache is None else cache.extend(at)

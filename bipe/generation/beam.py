@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bipe.build import require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_prompts
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_marker, require_prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,7 @@ def beam_search(
     marker, marks, stop_ids, chunk: as for `generate`. Raises ValueError for an empty prompt.
     """
     require_prompts([prompt], max_new)
+    require_marker(model, marker, marks)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)
     known = None if marks is None else [marks]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bipe.build import require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_prompts
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_marker, require_prompts
 
 _PADDING = 0  # any id serves: nothing attends to it
 _BYTES = 4  # of a character at most, in UTF-8
@@ -108,6 +108,7 @@ def generate(
     ValueError for an empty prompt, or stop strings without `decode`.
     """
     require_prompts(prompts, max_new)
+    require_marker(model, marker, marks)
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode=, a function from ids to text")
     longest = max(map(len, prompts))

@@ -26,6 +26,7 @@ from torch import Tensor
 from bipe.build import require_at_least
 from bipe.cache import Cache
 from bipe.decoder import Decoder
+from bipe.encodings.base import reads_segments
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 
 PREFILL_CHUNK = 1024  # tokens
@@ -39,6 +40,15 @@ def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
         )
     if max_new < 1:
         raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
+
+
+def require_marker(model: Decoder, marker: Marker | None, marks: object) -> None:
+    """Raise ValueError if a model with segments would read every text as one segment."""
+    if marker is None and marks is None and reads_segments(model.scheme):
+        raise ValueError(
+            "the model counts segments: pass marker=segmenters.TokenMarker(segmenter=, pieces=) to "
+            "find them, or marks= of the prompts"
+        )
 
 
 @runtime_checkable

@@ -1,5 +1,7 @@
 """What does not fit gets a clear error or the right answer, and never a number that is none."""
 
+import inspect
+
 import jaxtyping
 import pytest
 import torch
@@ -9,7 +11,7 @@ from bipe.attention.dispatch import choose_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.cache import Cache
 from bipe.encodings import ALiBi
-from bipe.generation import Session, generate
+from bipe.generation import Beams, Session, beam_search, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
 from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import (
@@ -197,3 +199,24 @@ def test_ids_outside_the_vocabulary_are_refused(id):
     at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8))
     with pytest.raises(IndexError, match="out of range"):
         model(torch.tensor([[1, id]]), at)
+
+
+def test_a_model_with_segments_needs_a_way_to_find_them():
+    model = small_decoder("bipe_rope")
+    for write in (
+        lambda **how: generate(model, [[1, 2]], max_new=2, **how),
+        lambda **how: beam_search(model, [1, 2], max_new=2, search=Beams(beams=2), **how),
+    ):
+        with pytest.raises(ValueError, match="the model counts segments: pass marker="):
+            write()
+    assert generate(model, [[1, 2]], max_new=2, marks=[[3, 0]])
+
+
+def test_positions_of_other_tokens_are_refused():
+    model, tokens = small_decoder("bipe_rope"), torch.ones(1, 5, dtype=torch.long)
+    for time in (1, 4, 6):
+        at = Positions.from_marks(torch.ones(1, time, dtype=torch.uint8))
+        with pytest.raises(ValueError, match=f"of the 5 tokens of a row, were of {time}"):
+            model.logits(tokens, at)
+    with pytest.raises(ValueError, match=r"marks must be uint8 \[batch, time\], were: .* \[5\]"):
+        inspect.unwrap(Positions.from_marks.__func__)(Positions, torch.ones(5, dtype=torch.uint8))

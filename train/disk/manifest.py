@@ -45,7 +45,7 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     """
     if not path.exists():
         inside = [found.parent for found in sorted(path.parent.glob(f"*/{path.name}"))]
-        cure = f"name {' or '.join(map(str, inside[:3]))}" if inside else "prepare it first"
+        cure = f"name {' or '.join(map(str, inside[:3]))}" if inside else "bipe prepare first"
         raise DataError(f"{path} is missing: {path.parent} contains no {what}; {cure}")
     try:
         text, manifest = read_object(path)

@@ -190,7 +190,7 @@ def test_seeds_come_together_with_mean_and_spread(run, tmp_path):
     (model,) = over_seeds(scores)
     spread = model.tasks["fact_lookup"]
     assert spread == Spread(mean=20.0, deviation=10.0, scores={0: 10.0, 1: 20.0, 2: 30.0})
-    assert "20.00 +- 10.00 (n=3)" in table([model])
+    assert "20.00 +- 10.00 (3 seeds)" in table([model])
     assert model.means == {"mean": None, "mean_without_quality": None}
     assert find_scores(run.parent)[0]["task"] == "fact_lookup"
 

@@ -93,7 +93,10 @@ def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
     [
         (lambda text: text.replace("Task", "task", 1), "row 1: must name the columns"),
         (lambda text: text.replace('"i1",', "", 1), "row 2: must have 3 cells, had: 2"),
-        (lambda text: text.replace("qasper", "qaspr"), "no predictions for qasper"),
+        (
+            lambda text: text.replace("qasper", "qaspr"),
+            "no predictions of the test split for qasper",
+        ),
         (lambda text: text.replace("qasper", "qaspr"), "there is no task 'qaspr'"),
         (lambda text: text + '"qmsum","i1","x"\n', "task qmsum: 'i1' has more than once"),
         (lambda text: text + '"qmsum","i3', "must be CSV"),
@@ -121,6 +124,6 @@ def test_what_would_be_refused_is_not_written(tmp_path, predictions):
         write_predictions(tmp_path / "qmsum.json", predictions)
     with pytest.raises(DataError):
         write_submission(tmp_path / "all.csv", submission(qmsum=predictions))
-    with pytest.raises(DataError, match="no predictions for gov_report"):
+    with pytest.raises(DataError, match="no predictions of the test split for gov_report"):
         write_submission(tmp_path / "all.csv", {"qmsum": {"a": "x"}})
     assert list(tmp_path.iterdir()) == []

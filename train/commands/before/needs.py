@@ -216,7 +216,8 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
     wanted: list[tuple[str, str, str]] = []
     if command in ("pretrain", "evaluate"):  # the others take that of the checkpoint
         listed = folders_of(config.data).values()
-        wanted += [("data", f"{folder}/manifest.json", "bipe prepare ...") for folder in listed]
+        cure = "bipe prepare, with the same experiment, corpus, out and data"
+        wanted += [("data", f"{folder}/manifest.json", cure) for folder in listed]
     if command in ("extend", "retrofit", "scrolls"):
         cure = "set checkpoint=RUN, a trained run"
         wanted.append(("checkpoint", str(config.checkpoint), cure))

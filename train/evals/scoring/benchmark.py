@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from segmenters.show.measures import counted
 from train.errors import DataError
 from train.evals.rows import Row
 from train.evals.scoring.metrics import exact_match, f1, rouge, rouge_means
@@ -162,7 +163,7 @@ class Spread:
 
     def __str__(self) -> str:
         spread = "" if self.deviation is None else f" +- {self.deviation:.2f}"
-        return f"{self.mean:.2f}{spread} (n={len(self.scores)})"
+        return f"{self.mean:.2f}{spread} ({counted(len(self.scores), 'seed')})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

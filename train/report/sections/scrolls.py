@@ -83,7 +83,7 @@ def _scores(rows: pd.DataFrame, split: str) -> Table:
     papers = [published_mean(model) if set(scores[scores.scored == model].task) & {*TASKS} else ""
               for model in models]  # fmt: skip
     if any(papers):
-        lines.append(["mean, published", *papers])
+        lines.append(["mean of the published model", *papers])
     note = (
         "Small: the standard deviation over seeds and their number, then the 95% interval of the "
         "mean by Student's t. Bold: the highest. A mean needs the scores of all its tasks. "

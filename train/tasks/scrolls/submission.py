@@ -142,7 +142,10 @@ def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
 def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
     """Yield the faults in the set of tasks of a submission."""
     if missing := [task for task in TASKS if task not in held]:
-        yield f"no predictions for {', '.join(missing)}; a submission has all of {', '.join(TASKS)}"
+        yield (
+            f"no predictions of the test split for {', '.join(missing)} (scrolls.split=test); a "
+            f"submission has all of {', '.join(TASKS)}"
+        )
     if strange := [task for task in held if task not in TASKS]:
         yield f"there is no task {', '.join(map(repr, strange))}; there are: {', '.join(TASKS)}"
 

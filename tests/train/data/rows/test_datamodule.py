@@ -118,7 +118,7 @@ def test_an_empty_split_is_named_with_the_cure(folder):
 
 
 def test_a_folder_that_is_not_prepared_is_named(tmp_path):
-    with pytest.raises(DataError, match="contains no prepared data; prepare it first"):
+    with pytest.raises(DataError, match="contains no prepared data; bipe prepare first"):
         module(tmp_path)
 
 

@@ -148,7 +148,7 @@ def test_epochs_are_counted_in_steps(named):
     assert module(named, epochs=2.0).end_row() == 2 * rows
     staged = module(named, epochs=1.0, stages=[{"length": 4, "steps": 4}], budget="rows")
     assert staged.epoch_steps() == 4 + -(-(rows - 4) // 4)
-    with pytest.raises(DataError, match=r"epochs=0\.01 gives \d rows, less than one step"):
+    with pytest.raises(DataError, match=r"epochs=0\.01 gives \d rows?, less than one step"):
         module(named, epochs=0.01, drop_last=True).epoch_steps()
 
 

@@ -156,7 +156,7 @@ def test_nothing_is_left_of_damaged_data(tmp_path, capsys, format):
         (["DIR", "formt=parquet", "out=x"], "there is no key 'formt'; did you mean 'format'"),
         (["DIR", "format=megatron", "out=x", "sequences=lines"], "sequences: there is no 'lines'"),
         (["DIR", "format=megatron", "out=DIR"], "must be a new or empty folder"),
-        (["nowhere", "format=megatron", "out=x"], "contains no prepared data; prepare it first"),
+        (["nowhere", "format=megatron", "out=x"], "contains no prepared data; bipe prepare first"),
     ],
 )
 def test_wrong_words_are_told(tmp_path, monkeypatch, capsys, words, told):

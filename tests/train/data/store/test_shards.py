@@ -251,7 +251,7 @@ def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents)
         with pytest.raises(DataError, match="not a manifest of shards"):
             open_dataset(tmp_path)
     path.unlink()
-    with pytest.raises(DataError, match="contains no shards; prepare it first"):
+    with pytest.raises(DataError, match="contains no shards; bipe prepare first"):
         open_dataset(tmp_path)
 
 

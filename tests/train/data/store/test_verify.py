@@ -199,7 +199,7 @@ def test_what_is_no_data_set_is_told(tmp_path, capsys):
     (tmp_path / "other.txt").write_text("x")
     assert main(["verify", str(tmp_path / "other.txt")]) == 2
     assert main(["verify", str(tmp_path)]) == 1
-    assert "contains no prepared data; prepare it first" in capsys.readouterr().out
+    assert "contains no prepared data; bipe prepare first" in capsys.readouterr().out
 
 
 def test_the_folder_of_a_study_is_told_where_its_data_lie(folder, capsys):
