@@ -144,7 +144,8 @@ def test_every_probe_has_its_maps_its_means_and_its_curves(make):
     said = shown(make.results(one, make.run("ALiBi")), "probes")
     for told in ("Five digits <hidden>.", "niah accuracy of RoPE", "niah written of RoPE",
                  "RoPE: 38%/50% 88%/50%", "Chance is 10%", "9.50, 1.25", "distance in tokens: 200",
-                 "distance in segments: 9.00", "loss, nats per token, by position in the document"):  # fmt: skip
+                 "distance in segments: 9.00",
+                 "loss, nats per token, by position in the document"):  # fmt: skip
         assert told in said, told
 
 
