@@ -121,8 +121,8 @@ class Levels(Derived):
             ranks = [names.index(name) for name in wished if name in names]
             if not ranks or len(ranks) < len(wished) or ranks != sorted({*ranks}):
                 raise ValueError(
-                    f"levels must be among {', '.join(names)}, the finest first and each once, "
-                    f"for {type(self.of).__name__}, was: {wished}"
+                    f"levels must be a number or among {', '.join(names)}, finest first, each "
+                    f"once, for {type(self.of).__name__}, was: {wished}"
                 )
             object.__setattr__(self, "keep", tuple(wished))
         if self.longest is not None:

@@ -376,4 +376,4 @@ def test_levels_are_kept_counted_and_bounded(tmp_path, capsys):
     assert main(["segment", str(path), "--segmenter", "newline", "--longest", "12", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cuts"] == [0, 10, 17, 23]
     assert main(["segment", str(path), "--segmenter", "newline", "--levels", "page"]) == 2
-    assert "levels must be among segment" in capsys.readouterr().err
+    assert "levels must be a number or among segment" in capsys.readouterr().err

@@ -185,7 +185,8 @@ class _Run:
     def run(self) -> int:
         """Show all files; one that cannot be shown is a fault, or is skipped inside a folder."""
         options = self.options
-        inside, faults, skipped = False, 0, 0
+        inside, faults = False, 0
+        skipped: list[str] = []  # in folders, with the reason
         for name, in_folder in files(options.files):
             inside = inside or in_folder
             try:
@@ -193,8 +194,10 @@ class _Run:
                 for one in documents(name, text_key=options.text_key, fields=fields):
                     self.one(one, in_folder)
             except (UserError, SegmenterError) as fault:
-                faults, skipped = faults + (not in_folder), skipped + in_folder
-                if not in_folder:
+                if in_folder:
+                    skipped.append(str(fault))
+                else:
+                    faults += 1
                     _warn(str(fault))
         if options.html and self.pages:
             made = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
@@ -206,8 +209,9 @@ class _Run:
             if (help := cure(rule)) is not None:
                 _warn(f"{counted(self.rules[rule], 'character')}: {rule}; {help}")
         if skipped:
-            verb = "is" if skipped == 1 else "are"
-            print(f"bipe: segment: {counted(skipped, 'file')} {verb} not text", file=sys.stderr)
+            verb = "is" if len(skipped) == 1 else "are"
+            told = f"{counted(len(skipped), 'file')} {verb} not text, such as {skipped[0]}"
+            print(f"bipe: segment: {told}", file=sys.stderr)
         return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, document: Document, in_folder: bool) -> None:

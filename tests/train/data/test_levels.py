@@ -189,7 +189,9 @@ def test_one_level_is_prepared_as_before(corpus, tmp_path):
 
 
 def test_levels_that_a_segmenter_does_not_have_are_refused(corpus, tmp_path):
-    with pytest.raises(ValueError, match=r"levels must be among segment, .* for Newline, was"):
+    with pytest.raises(
+        ValueError, match=r"levels must be a number or among segment, .* for Newline, was"
+    ):
         prepared(corpus, tmp_path / "out", segmenter=Newline(), levels=["page"])
 
 

@@ -53,7 +53,7 @@ def _show(states: Sequence[State]) -> None:
     for name in ("run or data", "state", "step", "loss", "validation", "tokens/s", "checkpoint"):
         right = name not in ("run or data", "state", "checkpoint")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
-    table.add_column("the same command", overflow="fold")
+    table.add_column("next", overflow="fold")
     for one in states:
         cells = (
             one.folder,

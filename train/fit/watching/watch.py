@@ -208,7 +208,7 @@ def warnings_of(
     if validate_every is not None and validate_every > steps:
         found.append(
             f"validate_every={validate_every} is above steps={steps}: there will be no validation "
-            "loss; validate_every=null validates at the end"
+            "loss, nor a best step to keep; validate_every=null validates at the end"
         )
     return found
 

@@ -70,7 +70,9 @@ def _object(line: bytes, *, where: str) -> dict[str, Any]:
         row, twice = parsed_once(line.decode("utf-8"))
     # ValueError: not JSON, not UTF-8, or a number with thousands of digits.
     except (ValueError, RecursionError) as fault:
-        raise DataError(f"{where}: must be a JSON object in UTF-8: {fault}") from None
+        at = isinstance(fault, json.JSONDecodeError)
+        told = f"{fault.msg}, column {fault.colno}" if at else fault  # its line is always the first
+        raise DataError(f"{where}: must be a JSON object in UTF-8: {told}") from None
     if twice:
         raise DataError(
             f"{where}: each field must occur once, twice were: {', '.join(sorted(twice))}"
@@ -102,9 +104,12 @@ def _opened(path: str, *, task: str, split: str) -> Iterator[tuple[str, IO[bytes
     try:
         with zipfile.ZipFile(place) as archive:
             if member not in archive.namelist():
-                held = ", ".join(sorted(archive.namelist())[:8]) or "nothing"
+                names = sorted(archive.namelist())
+                others = [each for each in TASKS if f"{each}/{split}.jsonl" in names]
+                held = ", ".join(names[:8]) or "nothing"
+                cure = f"; set task={others[0]}?" if others else ""
                 raise DataError(
-                    f"{shown}: split {split} is missing: it has no {member}, only {held}"
+                    f"{shown}: split {split} is missing: it has no {member}, only {held}{cure}"
                 )
             with archive.open(member) as lines:
                 yield f"{shown}, {member}", lines
