@@ -28,7 +28,7 @@ def test_the_loop_with_accelerate_trains():
     from bipe.hf import SegmentingTokenizer
     from segmenters import Sentences
 
-    _, code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    *_, code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     fast = trained("bytes")
     tokenizer = SegmentingTokenizer(tokenizer_object=fast, segmenter=Sentences(), pad_token="<pad>")
     model = model_of("bipe_rope", vocab_size=len(tokenizer)).train()
