@@ -70,8 +70,9 @@ def _object(line: bytes, *, where: str) -> dict[str, Any]:
         row, twice = parsed_once(line.decode("utf-8"))
     # ValueError: not JSON, not UTF-8, or a number with thousands of digits.
     except (ValueError, RecursionError) as fault:
-        at = isinstance(fault, json.JSONDecodeError)
-        told = f"{fault.msg}, column {fault.colno}" if at else fault  # its line is always the first
+        told = str(fault)
+        if isinstance(fault, json.JSONDecodeError):  # its line is that of the row
+            told = f"{fault.msg}, column {fault.colno}"
         raise DataError(f"{where}: must be a JSON object in UTF-8: {told}") from None
     if twice:
         raise DataError(
