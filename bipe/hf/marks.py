@@ -163,8 +163,8 @@ class ExactMarks:
         state = max(known, key=lambda state: len(state.tokens), default=self._start)
         if len(state.tokens) == len(tokens):
             return state
-        new = state is self._start and self._choose is not None
-        marker = self._choose(tokens) if new and self._choose else state.marker.copy()
+        choose = self._choose if state is self._start else None
+        marker = state.marker.copy() if choose is None else choose(tokens)
         settled, decided = [], []
         for token in tokens[len(state.tokens) :].tolist():
             found = marker.push(token)
