@@ -101,7 +101,8 @@ def _tables(bias: Bias, dtype: torch.dtype) -> list[tuple[_Ids, Tensor]]:
         ]
         return [found for kernel in kernels for found in _tables(kernel, dtype)]
     if isinstance(bias, DistanceBias):
-        return [(_Ids(True, bias.q_ids, bias.k_ids), bias.by_distance(dtype))]
+        # Contiguous, since windows of it are views by strides, and T5 transposes its table.
+        return [(_Ids(True, bias.q_ids, bias.k_ids), bias.by_distance(dtype).contiguous())]
     assert isinstance(bias, TableBias)
     pairs = bias.pairs(dtype)
     return [(_Ids(False, pairs.q_at, pairs.k_at), pairs.table)]

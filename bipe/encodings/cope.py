@@ -22,16 +22,13 @@ class CoPE(Content):
         require_at_least(2, positions=positions)
         self.table = self.parameter(positions, head_width)
 
-    def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, Tensor]:
-        new = torch.ones_like(k_ids, dtype=torch.bool)
-        new[:, 1:] = k_ids[:, 1:] != k_ids[:, :-1]
-        return self.table[self.of(layer)], new
+    def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> Tensor:
+        return self.table[self.of(layer)]
 
     def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
-        table, new = state
-        starts = torch.ones_like(allowed)  # a document always starts a segment
-        starts[..., 1:] = ~allowed[..., :-1]
-        counted = allowed & (starts | new[:, None, : k_ids.shape[1]])
+        table, new = state, k_ids[:, None, 1:] != k_ids[:, None, :-1]
+        counted = allowed.expand(len(k_ids), -1, -1).clone()
+        counted[..., 1:] &= new | ~allowed[..., :-1]  # a document always starts a segment
         gates = torch.where(counted[:, None], plain.sigmoid(), 0.0)
         place = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(table) - 1)
         low, high = place.floor().long(), place.ceil().long()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bipe import Decoder, Positions
+from bipe.attention import dispatch, eager, tables
 from bipe.build import find
 from bipe.encodings import ALiBi, Bilevel, Learned, RoPE
 from bipe.loss import summed_cross_entropy
@@ -97,10 +98,22 @@ def test_training_is_evaluation_unless_an_encoding_says_that_it_draws(scheme):
     assert torch.equal(hidden, model.train()(tokens, at)) != draws
 
 
+SMALL_BLOCKS = {
+    dispatch: {"CHUNKED_FROM": 40, "BY_DOCUMENT_FROM": 16, "WORTH_FROM": 32},
+    eager: {"CHUNK": 16},
+    tables: {"CHUNK": 16, "KEYS": 24, "BACKWARD_KEYS": 20},
+}
+
+
 @schemes
-def test_the_path_that_is_chosen_is_the_reference(scheme):
-    """Forward and backward, in packed rows."""
-    tokens, at = random_batch(2, 150, seed=7, documents=0.02)
+@pytest.mark.parametrize("documents", [0.0, 0.02], ids=["one", "packed"])
+@pytest.mark.parametrize("blocks", [{}, SMALL_BLOCKS], ids=["short", "long"])
+def test_the_path_that_is_chosen_is_the_reference(scheme, documents, blocks, monkeypatch):
+    """Forward and backward; small blocks stand for rows of thousands of tokens."""
+    for module, sizes in blocks.items():
+        for name, size in sizes.items():
+            monkeypatch.setattr(module, name, size)
+    tokens, at = random_batch(2, 150, seed=7, documents=documents)
     found = []
     for path in ("auto", "eager"):
         model = small_decoder(scheme, attention=path).double()
