@@ -27,6 +27,7 @@ from bipe.attention.dispatch import choose_attention
 from bipe.encodings import ALiBi, Bilevel, Learned, RoPE
 
 SEGMENT = 25  # tokens
+ON_CUDA = 10  # calls that are timed together
 
 
 def measure(run: Callable[..., Tensor], qkv: list[Tensor], *, backward: bool = True) -> float:
@@ -40,10 +41,11 @@ def measure(run: Callable[..., Tensor], qkv: list[Tensor], *, backward: bool = T
     if qkv[0].is_cuda:
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        once()
+        for _ in range(ON_CUDA):
+            once()
         stop.record()
         torch.cuda.synchronize()
-        return start.elapsed_time(stop) / 1000
+        return start.elapsed_time(stop) / 1000 / ON_CUDA
     begin = time.process_time()
     once()
     return time.process_time() - begin
@@ -111,7 +113,9 @@ def main() -> None:
     for length in options.time:
         for dtype in options.dtype:
             found = {}
-            for denormals in ("kept", "flushed"):  # as commands of bipe do; a GPU flushes anyway
+            for denormals in ("kept", "flushed"):  # flushed: as commands of bipe do
+                if denormals == "kept" and torch.cuda.is_available():
+                    continue  # kernels of a GPU are not slower with them
                 torch.set_flush_denormal(denormals == "flushed")
                 found[denormals] = compare(
                     length=length, dtype=getattr(torch, dtype), repeats=options.repeats, shape=shape
@@ -122,10 +126,8 @@ def main() -> None:
                 f"T = {length}, {dtype}, batch x heads x width = {shape}; denormals flushed, kept"
             )
             for name, figures in found["flushed"].items():
-                kept = found["kept"][name]
-                shown = (
-                    f"{f['milliseconds']:9.1f} ms {f['ratio']:5.2f} x" for f in (figures, kept)
-                )
+                both = [figures, *(kept[name] for kept in [found.get("kept")] if kept)]
+                shown = (f"{f['milliseconds']:9.2f} ms {f['ratio']:5.2f} x" for f in both)
                 print(f"  {name:<24} {'  '.join(shown)}")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

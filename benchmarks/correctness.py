@@ -1,6 +1,7 @@
 """Every encoding on this machine's device, by the path that is chosen there, against eager float64.
 
-    python -m benchmarks.correctness [--cpu] [--time 256 2304] [--dtype float32 bfloat16] [--json F]
+    python -m benchmarks.correctness [--cpu] [--time 256 2304] [--dtype float32 bfloat16]
+        [--jobs 1] [--json FILE]
 
 For each YAML of conf/encoding, as it is and over segments: logits and gradients of a small model on
 one document and on packed rows, and cached steps against one pass, each as the norm of the
@@ -11,6 +12,7 @@ fails if one is above its tolerance: 1e-4 in float32, 5e-2 in bfloat16.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Iterator
@@ -103,29 +105,54 @@ def errors(found: Found, true: Found) -> dict[str, float]:
     }
 
 
-def worst(name: str, scheme: dict[str, Any], time: int, dtype: str, device: str) -> dict[str, Any]:
-    """Return the largest error of logits, gradients and cached steps of an encoding."""
+def errors_of(
+    name: str, scheme: dict[str, Any], time: int, dtypes: list[str], device: str
+) -> list[dict[str, Any]]:
+    """Return, for each dtype, the largest error of logits, gradients and cached steps."""
+    torch._dynamo.reset()  # it compiles a function for a few inputs at most
     config = DecoderConfig(
         vocab_size=VOCABULARY, mlp_width=256, init_std=0.1, encoding=scheme, **SIZES
     )
-    eager = Decoder(config, attention="eager").double()
+    eager = Decoder(config, attention="eager")
     eager.init_weights(seed=0)
-    ours = Decoder(config).to(device)
-    ours.load_state_dict({n: x.float() for n, x in eager.state_dict().items()})
-    eager.load_state_dict({n: x.double() for n, x in ours.cpu().state_dict().items()})
-    ours.to(device)
-    half, most = dtype == "bfloat16", dict[str, float]()
+    ours = Decoder(config)
+    ours.load_state_dict(eager.state_dict())
+    eager.double().eval()
+    ours.to(device).eval()
+    most: dict[str, dict[str, float]] = {dtype: {} for dtype in dtypes}
     for packed in (False, True):
         tokens, marks = batch(time, packed=packed)
-        true = passed(eager.eval(), tokens, marks, packed=packed, autocast=False)
-        found = passed(ours.eval(), tokens, marks, packed=packed, autocast=half)
+        true = passed(eager, tokens, marks, packed=packed, autocast=False)
         if not packed:
             true["cached steps"] = true["logits"][:, -STEPS - 1 : -1]
-            found |= stepped(ours, tokens, marks, autocast=half)
-        for what, error in errors(found, true).items():
-            kind = what.split(" of ")[0] + ", packed" * packed
-            most[kind] = max(most.get(kind, 0.0), error)
-    return {"encoding": name, "time": time, "dtype": dtype, "errors": most}
+        for dtype, worst in most.items():
+            half = dtype == "bfloat16"
+            found = passed(ours, tokens, marks, packed=packed, autocast=half)
+            if not packed:
+                found |= stepped(ours, tokens, marks, autocast=half)
+            for what, error in errors(found, true).items():
+                kind = what.split(" of ")[0] + ", packed" * packed
+                worst[kind] = max(worst.get(kind, 0.0), error)
+    return [
+        {"encoding": name, "time": time, "dtype": dtype, "errors": found}
+        for dtype, found in most.items()
+    ]
+
+
+def rows_of(
+    case: tuple[str, dict[str, Any], int], dtypes: list[str], device: str
+) -> list[dict[str, Any]]:
+    """Return the errors of a case, and which of them are above their tolerance."""
+    name, scheme, time = case
+    try:
+        rows = errors_of(name, scheme, time, dtypes, device)
+    except Exception as fault:
+        said = f"{type(fault).__name__}: {fault}"[:300]
+        return [{"encoding": name, "time": time, "dtype": d, "wrong": said} for d in dtypes]
+    for row in rows:
+        most = TOLERANCES[row["dtype"]]
+        row["wrong"] = {what: e for what, e in row["errors"].items() if not e <= most}
+    return rows
 
 
 def main() -> int:
@@ -137,28 +164,33 @@ def main() -> int:
     parser.add_argument("--time", type=int, nargs="+", default=[256, 2304], help="tokens")
     parser.add_argument("--dtype", nargs="+", choices=list(TOLERANCES), default=list(TOLERANCES))
     parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() and not given.cpu else "cpu"
-    rows, faults = [], 0
-    for name, scheme in schemes(given.encodings):
-        for time in given.time:
-            for dtype in given.dtype:
-                try:
-                    row = worst(name, scheme, time, dtype, device)
-                    wrong = {k: e for k, e in row["errors"].items() if not e <= TOLERANCES[dtype]}
-                except Exception as fault:
-                    row = {"encoding": name, "time": time, "dtype": dtype}
-                    wrong = {"fault": f"{type(fault).__name__}: {fault}"[:300]}
-                faults += bool(wrong)
-                rows.append({**row, "wrong": wrong})
+    found = list(schemes(given.encodings))
+    cases = [(*each, time) for time in sorted(given.time, reverse=True) for each in found]
+    one = functools.partial(rows_of, dtypes=given.dtype, device=device)
+    rows: list[dict[str, Any]] = []
+    threads = max(1, torch.get_num_threads() // given.jobs)
+    with torch.multiprocessing.get_context("spawn").Pool(
+        given.jobs, torch.set_num_threads, (threads,)
+    ) as pool:
+        for some in pool.imap_unordered(one, cases):
+            rows += some
+            for row in some:
                 shown = " ".join(f"{k} {e:.1e};" for k, e in row.get("errors", {}).items())
-                print(f"{name:24} {time:5} {dtype:9} {shown} {wrong or 'right'}", flush=True)
-                if given.json:
-                    found = {"machine": machine(), "tolerances": TOLERANCES, "cases": rows}
-                    given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(f"{faults} of {len(rows)} are wrong")
-    return 1 if faults else 0
+                print(
+                    f"{row['encoding']:24} {row['time']:5} {row['dtype']:9} {shown} "
+                    f"{row['wrong'] or 'right'}",
+                    flush=True,
+                )
+            if given.json:
+                kept = {"machine": machine(), "tolerances": TOLERANCES, "cases": rows}
+                given.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    wrong = sum(bool(row["wrong"]) for row in rows)
+    print(f"{wrong} of {len(rows)} are wrong")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
