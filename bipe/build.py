@@ -168,12 +168,17 @@ class _Plan:
                 return lambda: None
             return self._call(value, _asked(hint, self.allowed) or loose, path)
         if isinstance(value, Mapping):
-            section = section_of(hint)
-            if section is not None:
+            if (section := section_of(hint)) is not None:
                 parts = self.arguments(section, value, path)
             else:
-                inner = _inner(hint, Mapping)
-                parts = {k: self.value(v, inner, _join(path, k)) for k, v in value.items()}
+                inner, parts = _inner(hint, Mapping), {}
+                full = [k for k, v in value.items() if isinstance(v, Mapping) and TARGET in v]
+                for key, each in value.items():
+                    place, before = _join(path, key), len(self.faults)
+                    parts[key] = self.value(each, inner, place)
+                    if full and key not in full and self.faults[before:]:
+                        said = f"{place} does not exist (a new one needs {TARGET})"
+                        self.faults[before:] = [f"{said}; {nearest(key, full)}"]
             return lambda: {key: make() for key, make in parts.items()}
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             inner = _inner(hint, Sequence)

@@ -94,7 +94,7 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
         "logical python": {"documents": 2, "characters": 26},
     }
     card = (tmp_path / "data" / "README.md").read_text()
-    for words in ("4 (0.00M characters) physical lines: no grammar of go", "logical python"):
+    for words in ("4 (48 characters) physical lines: no grammar of go", "logical python"):
         assert words in card
     assert "0.1% of characters, 4 documents: physical lines: no grammar of go" in out
     assert (
@@ -109,6 +109,7 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
         ("corpus.sources.text.documents.path=/nowhere", "corpus.sources.text.documents.path=/nowh"),
         ("limit=0", "limit must be at least 1"),
         ("corpus.limit=3", "corpus.limit: Corpus has no such key"),
+        ("corpus.sources.texts.documents.path=a", "needs _target_); did you mean 'text'?"),
         ("engine.workers=0", "engine.workers must be at least 1, was: 0"),
         ("engine=slrum", "Could not find 'engine/slrum'"),
         ("engine.partition=x", "engine.partition: Local has no such key"),
@@ -143,10 +144,19 @@ def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, ca
     assert "warning" not in err
 
 
+def test_one_line_that_is_to_be_split_is_told_to_be_too_short(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("One line.\n")
+    words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path}"]
+    words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", "corpus.split.within=true"]
+    assert main([*words, f"data={tmp_path / 'data'}"]) == 0
+    assert "no document for validation and test, since all are too short" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("number", "counts", "why"),
     [
         (1, "1 document (1 for train, 1 for validation, 1 for test)", "so each is split (corp"),
+        (7, "7 documents (5 for train, 1 for validation, 1 for test)", "so splits are drawn"),
         (
             20,
             "20 documents (18 for train, 1 for validation, 1 for test)",
@@ -162,7 +172,8 @@ def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, ca
 def test_few_documents_have_a_split_at_the_first_try(tmp_path, capsys, number, counts, why):
     (tmp_path / "text").mkdir()
     for each in range(number):
-        lines = [f"Number {each}, line {line}.\n" for line in range(1200 // number)]
+        size = 1 if number == 7 else 1200 // number  # one line cannot be split
+        lines = [f"Number {each}, line {line}.\n" for line in range(size)]
         (tmp_path / "text" / f"{each}.txt").write_text("".join(lines))
     words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path / 'text'}"]
     words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]

@@ -71,10 +71,12 @@ def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]])
     if not none:
         return ""
     key = f"corpus.sources.{name}.split" if corpus.sources[name].split else "corpus.split"
+    missing = f"no document for {' and '.join(none)}, since"
+    if split.within is True:
+        return f"{missing} all are too short to be split; add more or longer ones"
     return (
-        f"no document for {' and '.join(none)}, since whole documents are drawn. Split each of "
-        f"them by {key}.within=true, or draw more by {key}.validation=0.2 {key}.test=0.2 (and add "
-        "if_exists=overwrite)"
+        f"{missing} whole documents are drawn. Split each of them by {key}.within=true, draw more "
+        f"by {key}.validation=0.2 {key}.test=0.2 (and add if_exists=overwrite), or add documents"
     )
 
 

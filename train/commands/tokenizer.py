@@ -70,8 +70,8 @@ def _watched(texts: Iterator[str], meter: Meter) -> Iterator[str]:
     for text in texts:
         yield text
         total += len(text)
-        meter.update(f"{total / 1e6:.1f}M characters read")
-    meter.update(f"{total / 1e6:.1f}M characters read, merging")
+        meter.update(f"{total:,} characters read")
+    meter.update(f"{total:,} characters read, merging")
 
 
 def _measured(tokenizer: Tokenizer, corpus: Corpus) -> str:

@@ -178,7 +178,7 @@ def _segmenter(fingerprint: dict[str, Any]) -> str:
 
 
 def _size(counts: dict[str, int]) -> str:
-    return f"{counts['documents']} ({counts['characters'] / 1e6:.2f}M characters)"
+    return f"{counts['documents']} ({counts['characters']:,} characters)"
 
 
 def left_out_of(source: dict[str, Any]) -> dict[str, int]:

@@ -111,8 +111,8 @@ class Watch:
         words = [
             counted(documents, "document"),
             f"{size / 1e6:.1f} MB",
-            f"{tokens / 1e6:.2f}M tokens",
-            f"{segments / 1e6:.2f}M segments",
+            counted(tokens, "token"),
+            counted(segments, "segment"),
             f"{(size - self._bytes_before) / 1e6 / seconds:.1f} MB/s",
         ]
         if share is not None and self._left and (gained := share - self._share_before) > 0:

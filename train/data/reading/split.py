@@ -114,15 +114,18 @@ def for_few(split: Split, reader: Reader) -> Split:
     wanted = [name for name in SPLITS[1:] if getattr(split, name)]
     if split.ids or not wanted:
         return split
+    inside, found = replace(split, within=True), set[str]()
     ids, divisible = [], True
     for document in islice(reader.read(), min(MANY, reader.limit or MANY)):
         if isinstance(document, Document) and document.text.strip():
             ids.append(document.id)
             divisible &= {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
+            if divisible and len(ids) <= SOME:
+                found |= {inside.of(piece.id) for piece in inside.pieces(document)}
     if len(ids) >= MANY or not ids:
         return split
-    if divisible and len(ids) <= SOME:
-        return replace(split, within=True, why=_WITHIN)
+    if divisible and len(ids) <= SOME and found.issuperset(wanted):
+        return replace(inside, why=_WITHIN)
     if len(ids) <= len(wanted):
         return split
     numbers = {name: max(1, round(getattr(split, name) * len(ids))) for name in wanted}
