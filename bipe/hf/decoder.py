@@ -37,7 +37,8 @@ class BipeConfig(Handed, PreTrainedConfig):
     """The fields of a DecoderConfig, under our names and those of transformers.
 
     segmenter: the description of the one whose segments the model was trained on. segmentation,
-    segment_table: see generation.py. max_position_embeddings: tokens of a training row.
+    segment_table: see generation.py. max_position_embeddings: tokens of a training row,
+    times the factor of a stretch.
     """
 
     model_type: ClassVar[str] = "bipe"

@@ -33,6 +33,7 @@ class Semicolons(Segmenter):
         return [found.end() for found in re.finditer(";", text)]
 """
 SIZES = {"vocab_size": 20, "width": 8, "n_layer": 1, "n_head": 2, "mlp_width": 8}
+HF_CONFIGS = ("tokenizer_config", "config")
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
 
@@ -220,6 +221,14 @@ def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
     assert config["model_type"] == "llama"
     assert not (tmp_path / "hf" / "segmenter.json").exists()
     assert "import bipe.hf" not in (tmp_path / "hf" / "README.md").read_text()
+
+
+def test_a_stretched_model_names_its_stretched_length(run, convert, tmp_path):
+    words = ["name=far", "stretch=yarn", "stretch.factor=4.0", "steps=0"]
+    assert main(["extend", f"checkpoint={run}", f"out={tmp_path}", *words]) == 0
+    assert convert("far", "to=hf", "out=hf")[0] == 0
+    read = [json.loads((tmp_path / "hf" / f"{n}.json").read_text()) for n in HF_CONFIGS]
+    assert [read[0]["model_max_length"], read[1]["max_position_embeddings"]] == [256, 256]
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,12 @@ def to_hf(
         keys |= _segments(run.model, chosen, spoken, texts)
     notes = _portable(_completed(run, sets))
     rows = Journal(run.home / FILE).rows()
+    longest = _read_length(run.notes)
 
     def beside(config: dict[str, Any]) -> dict[str, str]:
         about = json.loads(files[TOKENIZER_CONFIG])
         about.pop("tokenizer_class", None)
+        about["model_max_length"] = max(longest, about.get("model_max_length", 0))
         if config["model_type"] != MODEL_TYPE:  # LlamaTokenizer has a tokenizer.json of its own
             about["tokenizer_class"] = "PreTrainedTokenizerFast"
         made = {key: keys[key] for key in keys if key.endswith("token_id")}
@@ -107,7 +109,7 @@ def to_hf(
     config = write_folder(
         run.model,
         out,
-        max_length=int(run.notes.get("row_length") or 1024),
+        max_length=longest,
         keys=keys,
         dtype=getattr(torch, dtype) if dtype else _stored_dtype(run.weights_file),
         shard_bytes=shard_bytes,
@@ -192,7 +194,7 @@ def _spoken(
 ) -> tuple[dict[str, str], Tokenizer]:
     """Return the files of a run's tokenizer, and the tokenizer."""
     files = read_files(run.folder)
-    longest = int(run.notes.get("row_length") or 1024)
+    longest = _read_length(run.notes)
     if wish is not None:
         found = _tokenizer(wish, run.model)
         config = tokenizer_config(found.eos, found.bos, max_length=longest)
@@ -340,6 +342,13 @@ def _stored_dtype(weights: Path) -> torch.dtype:
     with safe_open(weights, framework="pt") as file:
         found: Tensor = file.get_tensor("norm.weight")
     return found.dtype
+
+
+def _read_length(notes: Mapping[str, Any]) -> int:
+    """Return the tokens that a run reads: of a row, or of a first row times its stretch."""
+    stretch = (notes.get("stretch") or [{}])[-1].get("strategy", {})
+    stretched = (runs.first_row_length(notes) or 0) * (stretch.get("factor") or 1)
+    return max(round(stretched), int(notes.get("row_length") or 1024))
 
 
 def _longest(folder: Path, config: Mapping[str, Any]) -> int:
