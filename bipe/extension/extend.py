@@ -32,6 +32,11 @@ Unit = Literal["segments", "tokens"]
 _PERCENTILE = "p99.9"
 # A description as plain dictionaries and lists, copied so that it may be changed.
 _Node = dict[str, Any]
+# What distances count where that changes in training.
+_MOVING = {
+    "Gated": "tokens while the gates are 0, then between tokens and segments",
+    "Homotopy": "tokens at first in training, segments at its end",
+}
 # Slowdowns this close to 1 or to the factor count as equal to it.
 _SAME = 1e-9
 _ANY = Encoding | Scheme
@@ -112,7 +117,8 @@ class Report:
         if self.original is not None:
             lines.append(f"  original length    {self.original}")
         if self.attention_factor is None:
-            lines.append(f"  distances count    {self.unit}")
+            unit = _MOVING.get(_name(self.strategy), self.unit)
+            lines.append(f"  distances count    {unit}")
             if self.length is not None:
                 lines.append(f"  reads up to        {self.length} {self.unit}")
             return "\n".join(lines)

@@ -69,7 +69,7 @@ def test_a_plan_reads_like_one(bipe):
     for part in (
         "pretrain: BiPE-RoPE, ",
         "6 steps of 4 rows (4 rows) of 64 tokens: 256 tokens per step",
-        "attention on cpu: masked (one kernel for short rows)",
+        "attention on cpu: masked (for short rows of several documents: one kernel)",
         "memory per device",
         "3 checkpoints of ",
         " are free",

@@ -110,6 +110,8 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
         if models := over_seeds(find_scores(out)):
             write_changed(out / "scrolls.json", as_json(models))
             _say(table(models))
+        other = " (the same command with scrolls.split=test decodes that split)"
+        _say(f"next       bipe report out={out}{other * (config.scrolls.split != 'test')}")
     return folder
 
 
@@ -300,7 +302,7 @@ def _decode(
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
     part = f" of {of}, so this is no official score" if len(made) < of else ""
     empty = sum(not text.strip() for text in texts.values())
-    blank = f", {empty} of them empty" if empty else ""
+    blank = f", {empty} of them empty but for white space and special tokens" if empty else ""
     _say(f"{path}: {counted(len(made), 'output')} of {split}{part}{blank}: {told}")
 
 

@@ -106,7 +106,9 @@ def test_a_run_that_is_decoded_is_left_alone_to_the_byte(run, parent):
     assert content(run.parent) == before
 
 
-def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(run, parent, tmp_path):
+def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(
+    run, parent, tmp_path, capfd
+):
     shutil.copytree(run.parent, tmp_path / "again")
     again = tmp_path / "again" / run.name
     place = again / "scrolls" / "validation"
@@ -122,9 +124,13 @@ def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(run, par
         f"scrolls.examples={run.parent}/examples",
     )
     assert same_weights(run, again)
+    *_, last = lines = capfd.readouterr().err.splitlines()
+    assert last.startswith(f"next       bipe report out={again.parent} (the same command with")
+    assert sum("next  " in line for line in lines) == 1
+    assert any(" of them empty but for white space and special tokens" in line for line in lines)
     made = json.loads((place / "fact_lookup.json").read_text())
     before = json.loads((run / "scrolls/validation/fact_lookup.json").read_text())
-    assert made == before | {changed["id"]: "kept"}
+    assert made == before | {changed["id"]: "kept"} and "" in made.values()
 
 
 def test_beams_and_another_split_are_decoded_without_training(parent, tmp_path):

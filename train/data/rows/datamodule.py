@@ -79,11 +79,11 @@ def table(statistics: Sequence[RowStatistics]) -> list[str]:
     """Return a line of headings and a line per source."""
     width = max(len("source"), *(len(each.source) for each in statistics))
     head = f"{'source':<{width}} {'rows':>11} {'tokens':>15} {'epochs':>8}"
-    head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long':>8}"
+    head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long documents':>15}"
     return [head] + [
         f"{each.source:<{width}} {each.rows:>11,} {each.tokens:>15,} {each.epochs:>8.3f}"
         f" {each.padding:>8.2%} {each.documents_per_row:>14.2f} {each.targets:>8.2%}"
-        f" {each.long_documents:>8.2%}"
+        f" {each.long_documents:>15.2%}"
         for each in statistics
     ]
 

@@ -238,6 +238,8 @@ def end_lines(
             found = validated[-1]
             lines.append(f"validated  loss {found['validation_loss']:.4f} at step {found['step']}")
     lines.append(f"model      {model}")
+    if config.get("task"):  # bipe scrolls goes on
+        return lines
     out, data = str(config.get("out", folder.parent)), config.get("data")
     words = [f"out={out}"] if folder.parent == Path(out) else [f"evaluate.runs={folder}"]
     if isinstance(data, str) and Path(data) != Path(out) / "data":
