@@ -38,6 +38,8 @@ def looks_like(text: str) -> str | None:
     best, points = _best(head)
     # What stands in comments is no evidence against code.
     certain = points >= _CERTAIN_POINTS and _best(seen.said)[1] >= _CERTAIN_POINTS
+    if best == "rst" and not seen.code:
+        certain = certain or signs.DIRECTIVE.search(head) is not None
     if _is_transcript(head, seen.lines):
         return "transcript"
     solution = _is_solution(head)

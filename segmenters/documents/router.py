@@ -65,7 +65,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     lookahead = None
     level_names = ("segment", "block", "part")
 

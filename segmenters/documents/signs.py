@@ -18,6 +18,12 @@ _EMAIL = (
     r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
     r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:"
 )
+# Debian's machine-readable copyright format 1.0, and what older packages begin with.
+_COPYRIGHT = (
+    r"\A\s*+(?:Format(?:-Specification)?:[^\n]{0,200}(?:copyright-format|/dep5?\b|CopyrightFormat)"
+    r"|This (?:package was (?:originally )?(?:debianized|put together)|is (?:the )?Debian\b))"
+    r"|^Files:[^\n]*+\n(?:[ \t]++\S[^\n]*+\n){0,99}+Copyright:"
+)
 _JSON_OR_XML = (
     r"(?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
     r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<(?!html)[A-Za-z][\w:.-]*\s+xmlns"
@@ -61,6 +67,7 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
     (kind, times, re.compile(sign, _LINES))
     for kind, times, sign in (
         ("turns", 1, _CHAT),
+        ("prose", 1, _COPYRIGHT),
         ("notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
         ("diff", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"),
         ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
@@ -208,6 +215,9 @@ FORMATS: Final[tuple[Sign, ...]] = tuple(
         ("typst", 1, r"^={1,4} \S[^\n]*[^=\s]\s*$"),
     )
 )
+
+# What begins a block of reStructuredText at the left edge; docstrings of code have it too.
+DIRECTIVE: Final = re.compile(r"(?:\A|(?<=\n)[ \t]*\r?\n)\.\. [a-z][\w:-]{1,40}::(?=[ \t\r\n]|\Z)")
 
 # Words with at most some punctuation around them, four in a row: what people write, code rarely.
 _WORD = (

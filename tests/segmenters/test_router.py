@@ -112,6 +112,19 @@ MIXTURES = [
         "asciidoc",
     ),
     ("One is told ::\n\n  a b\n\nTwo is told ::\n\n  c d\n\nThree is told ::\n\n  e f\n", "rst"),
+    ("Contents\n########\n\n.. toctree::\n   :maxdepth: 1\n\n" + "   howto/a-b\n" * 9, "rst"),
+    (
+        '"""Parse.\n\n.. module:: a\n"""\n\nimport os\n\nT = (\n' + '  ("a-b", 1),\n' * 9 + ")\n",
+        "code",
+    ),
+    (
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+        "Source: https://a.org\n\nFiles: *\nCopyright: 2001 A <a@b.c>\n  B <b@b.c>\nLicense: MIT\n",
+        "prose",
+    ),
+    ("Name: a\n\nFiles: src/*.c\n src/*.h\nCopyright: 2001 A <a@b.c>\nLicense: MIT\n", "prose"),
+    ("name: a\nfiles:\n  - src/a.c\n  - src/b.c\nlicense: MIT\ncopyright: A\n", "code"),
+    ("This package was debianized by A <a@b.c>\n\nAuthors:\n" + "A B <a at b.c>\n" * 9, "prose"),
     ("He wrote <to-me>\nand she <to-him>\nso it went <for-us>\nand on <to-all>\n", "prose"),
 ]
 
