@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterator, Sequence
 from segmenters.show.measures import (
     CutText,
     counted,
-    plural,
     rows_of_lengths,
     rows_of_separators,
     statistics,
+    summary,
     visible,
 )
 
@@ -121,9 +121,7 @@ def _document(cut: CutText, *, alone: bool) -> Iterator[str]:
     facts = statistics(cut)
     tag = "h1" if alone else "h2"
     yield f"<{tag}>{_safe(cut.name)}</{tag}><p>{_safe(cut.note)}: "
-    yield f"{counted(facts['segments'], 'segment')} in "
-    yield f"{counted(facts[plural(cut.level)], cut.level)}, "
-    yield f"{counted(len(cut.text), 'character')}.</p>"
+    yield f"{summary(cut)}, {counted(len(cut.text), 'character')}.</p>"
     if facts["segments"]:
         yield _table(rows_of_lengths(facts, cut.units))
         yield _bars(facts[f"histogram_of_{cut.units[0]}"], cut.units[0])

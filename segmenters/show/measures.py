@@ -220,6 +220,17 @@ def _paragraphs(text: str, cuts: Cuts) -> Cuts:
     return np.unique(np.concatenate((cuts[[0, -1]], cuts[places])))
 
 
+def summary(cut: CutText) -> str:
+    """Return "12 segments in 4 paragraphs"; parts of other levels hold what is around them too."""
+    found = counted(max(0, len(cut.cuts) - 1), "segment")
+    outer = len(cut.outer) - 1
+    if outer < 2:
+        return found
+    if cut.level == "paragraph":
+        return f"{found} in {counted(outer, 'paragraph')}"
+    return f"{found} in {outer:,} parts (level {cut.level})"
+
+
 def tokens_of(cuts: Cuts, anchors: Integers) -> Integers:
     """Return how many tokens each segment has, from the tokens' anchors (characters)."""
     numbers = np.searchsorted(cuts, anchors, side="right") - 1

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from segmenters import Auto, Lines, Sentences, Stride
 from segmenters.registry import SEGMENTERS
 from segmenters.show import CutText, page, shown, statistics, visible
+from segmenters.show.measures import summary
 from tests.segmenters.texts import any_text
 from train.cli import main
 from train.commands.segment import Choice, colours_of
@@ -377,3 +378,19 @@ def test_levels_are_kept_counted_and_bounded(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["cuts"] == [0, 10, 17, 23]
     assert main(["segment", str(path), "--segmenter", "newline", "--levels", "page"]) == 2
     assert "levels must be a number or among segment" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "text", "told"),
+    [
+        (
+            Lines(granularity="logical", language="python"),
+            "import a\n\ndef f():\n    b()\n",
+            "4 segments in 2 parts (level method)",
+        ),
+        (Sentences(), "One. Two.\n\nThree.\n", "3 segments in 2 paragraphs"),
+        (Stride(length=5), "Ann: Yes.\n", "2 segments"),
+    ],
+)
+def test_parts_of_a_level_are_not_counted_as_what_names_it(segmenter, text, told):
+    assert summary(CutText.by(segmenter, text, name="a")) == told

@@ -28,7 +28,7 @@ from segmenters.base import Meta, SegmenterError, tallied
 from segmenters.code.parsed import cure
 from segmenters.documents.router import decide
 from segmenters.show import CutText, counted, page, plural, shown, statistics, visible
-from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators
+from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators, summary
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
 from train.data.rows.source_segmenter import built
@@ -207,6 +207,7 @@ class _Run:
             _print(*_summary(self.rows))
         for rule in self.rules:
             if (help := cure(rule)) is not None:
+                help = help.replace("language=", "--language (text: prose)")
                 _warn(f"{counted(self.rules[rule], 'character')}: {rule}; {help}")
         if skipped:
             verb = "is" if len(skipped) == 1 else "are"
@@ -298,9 +299,7 @@ def _tables(cut: CutText) -> Iterator[Any]:
     from rich.bar import Bar
 
     facts = statistics(cut)
-    found = counted(facts["segments"], "segment")
-    found += f" in {counted(facts[plural(cut.level)], cut.level)}"
-    yield visible(f"{cut.name}: {found}; {cut.note}")
+    yield visible(f"{cut.name}: {summary(cut)}; {cut.note}")
     if not facts["segments"]:
         return
     yield _table(rows_of_lengths(facts, cut.units))
