@@ -85,12 +85,15 @@ class Blocks:
         if near is not None:
             seen, whole = seen & near, whole & near
         run, time = self.run, self.run.shape[1]
-        return BlockMask.from_kv_blocks(
-            *ordered(seen & ~whole),
+        some = seen & ~whole
+        return BlockMask(
+            (time, time),
+            *ordered(some),
             *ordered(whole),
-            BLOCK_SIZE=BLOCK,
+            *ordered(some.mT),
+            *ordered(whole.mT),
+            BLOCK_SIZE=(BLOCK, BLOCK),
             mask_mod=lambda b, h, q, k: (q >= k) & (run[b, q] == run[b, k]),
-            seq_lengths=(time, time),
         )
 
 
@@ -113,10 +116,28 @@ def by_block(values: Tensor, *, amount: float | int) -> Tensor:
 
 
 def ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many blocks of keys each row of blocks has, and all indices, those first."""
-    count = blocks.sum(-1, dtype=torch.int32)
+    """Return how many blocks of keys each row of blocks has, and all indices, those first.
+
+    By an operator, since the kernel reads both as contiguous: compiled without gradients, Inductor
+    chose other strides for them, and outputs were wrong (torch 2.11, CUDA).
+    """
+    count, order = _ordered(blocks)
+    return count, order
+
+
+@torch.library.custom_op(
+    "bipe::ordered_blocks", mutates_args=(), schema="(Tensor blocks) -> (Tensor, Tensor)"
+)
+def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
     order = blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
-    return count, order.to(torch.int32).contiguous()
+    empty_count, empty_order = _empty(blocks)
+    return empty_count.copy_(blocks.sum(-1)), empty_order.copy_(order)
+
+
+@_ordered.register_fake
+def _empty(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    count, order = blocks.shape[:-1], blocks.shape
+    return blocks.new_empty(count, dtype=torch.int32), blocks.new_empty(order, dtype=torch.int32)
 
 
 def _attend(
@@ -185,9 +206,11 @@ def _linear(term: LinearTerm) -> ScoreMod:
 
 
 def _row(bias: RowBias) -> ScoreMod:
-    middle = bias.k_row.shape[-1] // 2
-    row = (bias.k_row - bias.k_row[..., middle, None]).float()
-    return lambda score, b, h, q, k: score + row[b, h, k] - row[b, h, q]
+    middle = bias.k_row[..., bias.k_row.shape[-1] // 2, None]
+    # Softmax ignores what all keys of a query share, so that its gradient is zero; and the kernel
+    # takes no tensor with gradients twice.
+    of_keys, of_query = (bias.k_row - middle).float(), (middle - bias.q_row).detach().float()
+    return lambda score, b, h, q, k: score + of_keys[b, h, k] + of_query[b, h, q]
 
 
 def _by_distance(bias: DistanceBias) -> ScoreMod:

@@ -7,7 +7,7 @@ from torch.nn.attention.flex_attention import create_block_mask
 from bipe import Positions
 from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs
-from bipe.attention.flex import BLOCK, Blocks, choose_flex, near_blocks
+from bipe.attention.flex import BLOCK, Blocks, choose_flex, near_blocks, ordered
 from bipe.bias import LinearBias, LinearTerm
 from bipe.encodings import ALiBi
 from tests.bipe.conftest import random_marks
@@ -49,6 +49,24 @@ def test_blocks_of_documents_are_those_of_the_whole_mask(time, documents, paddin
     for whole in (False, True):
         assert torch.equal(dense(ours, whole=whole), dense(theirs, whole=whole))
     assert ours.seq_lengths == theirs.seq_lengths
+
+
+@pytest.mark.parametrize("run", [ordered, torch.compile(ordered, backend="aot_eager")])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
+def test_the_kernel_gets_contiguous_blocks(order, run):
+    """Also in heads of size 1, whose stride it reads."""
+    for heads in (1, 3):
+        drawn = torch.rand([(2, heads, 4, 5)[i] for i in order]) < 0.5
+        blocks = drawn.permute(sorted(range(4), key=order.__getitem__))
+        count, index = run(blocks)
+        assert count.stride() == (4 * heads, 4, 1)
+        assert index.stride() == (20 * heads, 20, 5, 1)
+        assert torch.equal(count, blocks.sum(-1))
+        for row, n, found in zip(
+            blocks.flatten(0, 2), count.flatten(), index.flatten(0, 2), strict=True
+        ):
+            assert found[:n].tolist() == row.nonzero().flatten().tolist()
+            assert sorted(found.tolist()) == list(range(5))
 
 
 @pytest.mark.parametrize("large", [0.1, 1.0, 3.0])
