@@ -207,9 +207,9 @@ def _linear(term: LinearTerm) -> ScoreMod:
 
 def _row(bias: RowBias) -> ScoreMod:
     middle = bias.k_row[..., bias.k_row.shape[-1] // 2, None]
-    # Softmax ignores what all keys of a query share, so that its gradient is zero; and the kernel
-    # takes no tensor with gradients twice.
-    of_keys, of_query = (bias.k_row - middle).float(), (middle - bias.q_row).detach().float()
+    # Two tensors, since the kernel takes none with gradients twice. Those of queries are zero but
+    # for rounding, which then cancels that of keys in the sums over gates (FoX in bfloat16).
+    of_keys, of_query = (bias.k_row - middle).float(), (middle - bias.q_row).float()
     return lambda score, b, h, q, k: score + of_keys[b, h, k] + of_query[b, h, q]
 
 
