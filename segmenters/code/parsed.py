@@ -37,12 +37,12 @@ _SMALL_PIECE = 1 << 12
 _GIVEN_UP, _MOST_GIVEN_UP, _AFTER_HARD = 1 << 11, 1 << 16, 1 << 14
 _LONG_LINE = 1 << 14
 # At an error the parser looks at all tokens of the grammar. Bytes that it may owe, and that each
-# error counts, and each node that it leaves in one; and a beginning of a piece, as its share, that
-# is looked at for errors first.
-_CREDIT, _ERROR, _LEFT, _BEGINNING = 1 << 14, 64, 8, 32
-# Texts too short for such a look, bytes; their longest piece that needs none, and the first after
-# one full of errors.
-_SHORT, _LOOK = 1 << 15, 1 << 9
+# error counts, and each node that it leaves in one; and so many per byte are too many.
+_CREDIT, _ERROR, _LEFT, _TOO_MANY = 1 << 14, 64, 8, 1.5
+# Bytes at the beginning of a piece that are looked at for errors first, in all pieces as many, or
+# twice the text could fare differently; texts too short for such a look; their longest piece that
+# needs none, and the first after one full of errors.
+_BEGINNING, _SHORT, _LOOK = 1 << 11, 1 << 15, 1 << 9
 _CLOSING = np.frombuffer(b")]}", dtype=np.uint8)
 _NONE = np.empty(0, dtype=np.int64)
 _LAST_CHOICE = np.iinfo(np.int32).max
@@ -222,16 +222,18 @@ class _Reading:
                     given_up, size = _GIVEN_UP, min(2 * size, _PIECE)
                 start = end
                 continue
-            size = min(size, last - start)
+            # The next power of two, so that the pieces are those of twice the text.
+            size = min(size, 1 << (last - start - 1).bit_length())
             if size > _SMALL_PIECE:  # what is hard in a large piece may be easy in small ones
-                size = max(min(size, end - start) >> 3, _SMALL_PIECE)
+                size = max(size >> 3, _SMALL_PIECE) if end == last else _SMALL_PIECE
                 continue
             hard = seams.last(start, start + reached)
-            if hard - start >= given_up:
+            if hard > start:
                 tree, _ = self._parse(self._data[start:hard], self._grammar)
                 if tree is not None:
                     yield start, hard, tree
-                    given_up = _GIVEN_UP
+                    if hard - start >= given_up:
+                        given_up = _GIVEN_UP
                 start = hard
             least = min(max(start + reached, start + given_up), stop)
             start = min(stop, seams.first(least, least + given_up))
@@ -243,16 +245,16 @@ class _Reading:
 
         That of the beginning does not count if a literal that goes on behind it is the cause.
         """
-        data, size = self._data[start:stop], (stop - start) // _BEGINNING
-        if size < _GIVEN_UP // 2:
+        data = self._data[start:stop]
+        if len(data) < _SHORT:
             return stop, *self._parse(data, self._grammar)
-        middle = self._seams.within(start + size // 2, start + size)
+        middle = self._seams.within(start + _BEGINNING // 2, start + _BEGINNING)
         tree, reached = self._parse(self._data[start:middle], self._grammar)
         if tree is None:
             literal = reached // 2, reached
         else:
             owed, wrong = self._broken(tree)
-            if owed < middle - start + _GIVEN_UP:
+            if owed <= _TOO_MANY * (middle - start):
                 return stop, *self._parse(data, self._grammar)
             literal = wrong[len(wrong) // 4], middle - start
         whole, far = self._parse(data, self._grammar, passed_over=literal)
@@ -269,7 +271,7 @@ class _Reading:
             middle = self._seams.within(start + reached // 4, start + reached // 2)
             if middle < stop:
                 tree, _ = self._parse(self._data[start:middle], self._grammar)
-                if tree is not None and self._broken(tree)[0] > 1.5 * (middle - start):
+                if tree is not None and self._broken(tree)[0] > _TOO_MANY * (middle - start):
                     beginning.append((middle, tree))
             return bool(beginning)
 
