@@ -28,7 +28,7 @@ step() {
         tee "$logs/$name.log" || failed+=("$name")
 }
 
-step correctness 600 benchmarks.correctness --time 256 2304 \
+step correctness 900 benchmarks.correctness --time 256 2304 --jobs 8 \
     -- --time 96 --encodings rope bipe_alibi fox
 step attention 180 benchmarks.attention --time 1024 2048 4096 8192 --batch 8 \
     -- --time 128 --repeats 1 --heads 2

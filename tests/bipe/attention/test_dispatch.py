@@ -55,7 +55,7 @@ def case(**given):
         ({"queries": "several", "gradients": False}, "chunk"),
         ({"queries": "several"}, "masked"),
         ({"queries": "several", "gradients": False, "packed": True}, "masked"),
-        ({"device": "cuda"}, "flex"),
+        ({"device": "cuda", "time": FLEX_FROM}, "flex"),
         ({"device": "cuda", "time": FLEX_FROM - 1}, "augmented"),
         ({"device": "cuda", "time": 64, "packed": True}, "flex"),
         ({"device": "cuda", "bias": "none"}, "causal"),
