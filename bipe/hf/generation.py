@@ -8,6 +8,7 @@ table of the config, or exactly from a marker (`segmentation="exact"` after `mod
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,10 @@ class Segmented:
             raise ValueError(f"segmentation must be {known}, was: {rule!r}")
         if rule == "exact":
             if self._exact is None:
+                cure = "" if find_spec("bipe") else " (install bipe from a checkout)"
                 raise ValueError(
                     "segmentation='exact' reads the text: call model.follow(tokenizer) with a "
-                    "SegmentingTokenizer of bipe.hf first (install bipe from a checkout)"
+                    f"SegmentingTokenizer of bipe.hf first{cure}"
                 )
             return self._exact.marks(ids, mask=mask, whole=whole)
         if self._levels > 1:

@@ -72,7 +72,8 @@ def cure(rule: str) -> str | None:
     if rule == LANGUAGE_UNKNOWN:
         return "name it by a field (lang, path), the file name or language="
     if rule.startswith(NO_GRAMMAR):
-        return _install(rule.removeprefix(NO_GRAMMAR))
+        language = rule.removeprefix(NO_GRAMMAR)
+        return _install(language) if language in TABLES else f"there are: {', '.join(TABLES)}"
     return "exclude generated, minified and broken files" if rule == TOO_HARD else None
 
 

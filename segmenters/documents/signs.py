@@ -42,7 +42,10 @@ _CHAT = (
     r"|(?:\*\*)?(?:User|USER|Human)(?:\*\*)?:[ \t\n]"
     r"(?=(?:[^\n]*+\n)*?\**(?:Assistant|ASSISTANT|AI|Bot)\b))"
 )
-_COQ = r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\.|Proof\.)[ \t\r]*$"
+_COQ = (
+    r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\."
+    r"|Proof\.(?: [a-z][^\n]{0,200}\. (?:Qed|Defined)\.)?)[ \t\r]*$"
+)
 # Theories in ML, and formulas of TPTP, whose suffixes others share.
 HOL: Final = re.compile(
     r"^(?:QED|Ancestors|Datatype:)[ \t\r]*$"

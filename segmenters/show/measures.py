@@ -58,6 +58,16 @@ def counted(number: int, name: str) -> str:
     return f"{number:,} {name if number == 1 else plural(name)}"
 
 
+def size(count: int | None) -> str:
+    """Return bytes in decimal units: 1.61 GB."""
+    if count is None:
+        return "-"
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= scale:
+            return f"{count / scale:,.2f} {unit}"
+    return f"{count / 1e3:,.1f} kB"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
     """Distinct lengths, increasing, and how often each occurs: both int64 [distinct lengths]."""
@@ -93,9 +103,9 @@ class Distribution:
         bins = np.searchsorted(edges, self.lengths, side="right") - 1
         return np.bincount(bins, self.times, len(edges)).astype(int).tolist()
 
-    def share_of(self, most: int) -> float:
-        """Return the share of segments of at most this length."""
-        return int(self.times[self.lengths <= most].sum()) / max(1, self.count)
+    def share_of(self, length: int) -> float:
+        """Return the share of segments of this length."""
+        return int(self.times[self.lengths == length].sum()) / max(1, self.count)
 
     def share_beyond(self, size: int) -> float:
         """Return the share of the total that is beyond the first `size` units of its segment."""

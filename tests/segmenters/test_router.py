@@ -167,6 +167,9 @@ def test_what_holds_dollars_is_not_always_a_solution(text, expected):
 def test_theorems_of_coq_are_not_those_of_hol():
     text = "Theorem a:\n  b.\nProof.\n  c.\nQed.\nDefinition d:\n  e := f.\n" * 2
     assert route(text=text) == "coq"
+    short = "Lemma c : forall P Q, P /\\ Q -> Q.\nProof. intros P Q [a b]. split; auto. Qed.\n"
+    assert route(text=short) == "coq"
+    assert route(text="Proof. The claim follows from this. Qed.\n") != "coq"
 
 
 def test_what_is_said_decides_before_what_is_seen():

@@ -107,6 +107,7 @@ def test_statistics_count_lengths_and_separators():
     assert facts["segments"] == 4 and facts["paragraphs"] == 3
     assert facts["words"]["mean"] == 1.25 and facts["words"]["longest"] == 2
     assert facts["share_of_one_character"] == 0.25 and facts["share_of_one_word"] == 0.75
+    assert statistics(cut_of("a\n\n\n\nb c\n\nd\n", Lines()))["share_of_one_word"] == 0.2857
     assert facts["separators"] == {".": 0.5, "blank line": 0.25, "none": 0.25}
     assert facts["rates"] == {".": 1.0, "blank line": 0.5, "none": None}
     assert sum(facts["histogram_of_words"].values()) == 4

@@ -114,3 +114,12 @@ def test_a_noun_is_in_the_number_of_what_it_counts():
     said = [counted(n, name) for n, name in ((1, "part"), (0, "row"), (2, "class"), (3, "entry"))]
     assert said == ["1 part", "0 rows", "2 classes", "3 entries"]
     assert counted(1_000, "yaml file") == "1,000 yaml files"
+
+
+@pytest.mark.parametrize(("words", "named"), [((), ".f90"), (("--language", "fortran"), "fortran")])
+def test_a_language_without_any_grammar_is_named(capsys, tmp_path, words, named):
+    (file := tmp_path / "m.f90").write_text("program m\nend program\n")
+    assert main(["segment", str(file), *words]) == 0
+    told = capsys.readouterr().err
+    assert f"; 100% physical lines: no grammar of {named}; 2 segments" in told
+    assert f"no grammar of {named}; there are: " in told and "--language" not in told

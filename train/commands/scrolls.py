@@ -342,9 +342,11 @@ def _parsed(words: list[str]) -> dict[str, str]:
 
 def _validate(given: dict[str, str]) -> int:
     path, task = Path(given["validate"]), given.get("task")
+    folder = path.resolve().parent.name
+    split = given.get("split", folder if folder in SPLITS else "test")
     ids = None
     if task is not None and "path" in given:
-        examples = find_task(task, path=given["path"]).examples(given.get("split", "test"))
+        examples = find_task(task, path=given["path"]).examples(split)
         ids = {task: [example.id for example in examples]}
     found = check_submission(path, ids=ids, task=task)
     for fault in found.faults:
@@ -352,8 +354,12 @@ def _validate(given: dict[str, str]) -> int:
     counts = ", ".join(f"{name} {count:,}" for name, count in found.predictions.items())
     empty = sum(len(blank) for blank in found.empty.values())
     told = f"faults: {len(found.faults)}" if found.faults else "no fault"
-    unread = "" if ids else "; not compared with the examples (set task= and path=)"
-    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}{unread}")
+    read = (
+        f"compared with split={split}"
+        if ids
+        else "not compared with the examples (set task= and path=)"
+    )
+    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}; {read}")
     return EXIT_FAULTS if found.faults else 0
 
 

@@ -19,14 +19,15 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
 from segmenters.base import Meta, SegmenterError, tallied
-from segmenters.code.parsed import cure
+from segmenters.code.parsed import LANGUAGE_UNKNOWN, NO_GRAMMAR, cure
 from segmenters.documents.router import decide
+from segmenters.fields import language_of_fields
 from segmenters.show import CutText, counted, page, plural, shown, statistics, visible
 from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators, summary
 from train.data.reading.documents import Document
@@ -223,6 +224,8 @@ class _Run:
         if self.beside:
             other = dataclasses.replace(_cut(self.beside, document, tokens)[-1], spelled=tokens)
             cut = dataclasses.replace(cut, beside=other)
+        if (named := self._named(document)) and LANGUAGE_UNKNOWN in rules:
+            rules[f"{NO_GRAMMAR}{named}"] = rules.pop(LANGUAGE_UNKNOWN)
         self.rules.update(rules)
         told = "".join(
             f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule) is not None
@@ -249,6 +252,14 @@ class _Run:
             sys.stdout.flush()
             print(visible(f"{name}: {cut.note}; {size}"), file=sys.stderr)
             _write(shown(cut, self.colours))
+
+    def _named(self, document: Document) -> str:
+        """Return how the language of a document of code is named, or ""."""
+        field = language_of_fields(document.meta) or ""
+        path = PurePath(document.id.lower())
+        suffix = path.suffix if registry.route_of_file(path) == "code" else ""
+        known = registry.route_of_language(field, is_code=True)
+        return self.options.language or (field if known else suffix)
 
 
 def colours_of(wish: str, *, is_terminal: bool) -> int:

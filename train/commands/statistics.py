@@ -108,6 +108,9 @@ def statistics_table(sources: Mapping[str, Any]) -> Table:
     columns = [_column(held) for held in sources.values()]
     for line in columns[0] if columns else ():
         table.add_row(line, *(Text(column[line]) for column in columns))
+    if any(DAGGER in column.values() for column in columns):
+        table.caption = f"{DAGGER} undefined: too few documents, or all of them alike"
+        table.caption_justify = "left"
     return table
 
 

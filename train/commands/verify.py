@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from segmenters.show.measures import counted
+from segmenters.show.measures import counted, size
 from train.data.store.shards import MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
         return EXIT_UNREADABLE
     files = counted(len(faulty), "file")
     found = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
-    print(f"{folder}: {total / 1e6:.1f} MB, {found}")
+    print(f"{folder}: {size(total)}, {found}")
     return EXIT_FAULTS if faulty else 0
 
 

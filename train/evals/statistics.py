@@ -132,7 +132,8 @@ def _tally(counter: Counter[int], values: np.ndarray) -> None:
 def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:
     """Fit segments = slope * tokens + intercept, and segments ~ tokens^exponent.
 
-    An exponent of 1 is proportional growth. All are None if all documents have one length.
+    An exponent of 1 is proportional growth. All are None if all documents have one length, and
+    r2 if all have as many segments.
     """
     line = _line(tokens.astype(np.float64), segments.astype(np.float64))
     powers = _line(np.log(tokens), np.log(np.maximum(segments, 1)))
@@ -152,7 +153,7 @@ def _line(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, flo
     slope = float((dx * dy).sum() / (dx * dx).sum())
     spread = float((dy * dy).sum())
     left = float(((dy - slope * dx) ** 2).sum())
-    r2 = 1 - left / spread if spread else 1.0
+    r2 = 1 - left / spread if spread else None
     return slope, float(y.mean() - slope * x.mean()), r2
 
 

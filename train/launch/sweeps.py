@@ -272,6 +272,14 @@ def check_trial(command: str, trial: Trial) -> None:
     pretrain.check_trial(config)
     launched = config.build("launch")
     if isinstance(launched, Slurm):
+        for key, own in (("devices", "devices"), ("num_nodes", "nodes")):
+            asked, given = config.trainer.get(key, 1), getattr(launched, own)
+            asked = len(asked) if isinstance(asked, list) else asked
+            if str(asked) not in (str(given), "1", "-1", "auto"):  # the last three give way
+                raise ConfigError(
+                    f"launch=slurm: trainer.{key}={asked} conflicts with launch.{own}={given}; "
+                    f"set launch.{own}={asked} and remove trainer.{key}"
+                )
         devices, rows = launched.nodes * launched.devices, config.rows
         shared = {"devices": devices, "context": config.context_parallel}
         if fault := uneven(rows.global_batch, rows.micro_batch, **shared):

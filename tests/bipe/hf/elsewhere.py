@@ -13,15 +13,6 @@ MISSING = ("bipe", "segmenters", "train", "jaxtyping")
 TEXT = "He left. She stayed!"
 
 
-class Blocked:
-    """A finder of packages that keeps those MISSING from being found."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in MISSING:
-            raise ModuleNotFoundError(f"No module named {name!r}")
-
-
 @torch.no_grad()
 def answers(model):
     """Return logits and generations of a model; those with a cache are those without."""
@@ -82,6 +73,6 @@ def main(folders):
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, Blocked)
+    sys.modules.update(dict.fromkeys(MISSING))  # so they are neither imported nor found
     torch.set_num_threads(int(sys.argv[1]))
     main(sys.argv[2:])

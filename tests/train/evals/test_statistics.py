@@ -99,6 +99,8 @@ def test_growth_in_proportion_has_the_exponent_1():
     tokens = np.array([10, 1000, 10**5])
     assert growth(tokens, tokens // 10)["exponent"] == pytest.approx(1)
     assert growth(tokens[:1], tokens[:1])["slope"] is None
+    alike = growth(tokens, np.array([60, 60, 60]))
+    assert alike["slope"] == 0 and alike["r2"] is None
 
 
 @pytest.fixture(scope="module")

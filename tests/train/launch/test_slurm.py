@@ -112,6 +112,9 @@ def test_without_slurm_nothing_is_begun(refused, bipe, monkeypatch):
         (["optimizer.lr=-1"], "optimizer.lr must be above 0"),
         (["launch.devices=7"], "launch=slurm: rows.global_batch must be a multiple of rows.micro"),
         (["launch.devices=7", "--dry-run"], "launch=slurm: rows.global_batch must be a multiple"),
+        (["trainer.devices=2", "--dry-run"], "launch.devices=1; set launch.devices=2 and remove"),
+        (["trainer.devices=[0,1]", "launch.devices=4"], "trainer.devices=2 conflicts with launch"),
+        (["trainer.num_nodes=2", "--dry-run"], "set launch.nodes=2 and remove trainer.num_nodes"),
     ],
 )
 def test_what_is_wrong_is_refused_before_anything_is_submitted(refused, cluster, words, told):

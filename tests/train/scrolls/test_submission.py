@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.train.scrolls.archives import archive, row
+from train.cli import main
 from train.errors import DataError
 from train.tasks.scrolls.archives import TASKS
 from train.tasks.scrolls.submission import (
@@ -127,3 +129,18 @@ def test_what_would_be_refused_is_not_written(tmp_path, predictions):
     with pytest.raises(DataError, match="no predictions of the test split for gov_report"):
         write_submission(tmp_path / "all.csv", {"qmsum": {"a": "x"}})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "words", "split"),
+    [("validation", (), "validation"), ("validation", ("split=test",), "test"), ("x", (), "test")],
+)
+def test_predictions_are_compared_with_the_split_of_their_folder(
+    tmp_path, capsys, folder, words, split
+):
+    rows = {"validation": [row(0)], "test": [row(1)]}
+    zipped = archive(tmp_path / "qmsum.zip", train=[row(2)], **rows)
+    (path := tmp_path / folder / "qmsum.json").parent.mkdir()
+    path.write_text(json.dumps({rows[split][0]["id"]: "Yes."}))
+    assert main(["scrolls", f"validate={path}", "task=qmsum", f"path={zipped}", *words]) == 0
+    assert f"no fault; compared with split={split}\n" in capsys.readouterr().out

@@ -130,7 +130,7 @@ def _unlisted(folder: Path, known: set[str]) -> Iterator[Fault]:
 
 
 def _as_fault(path: Path, fault: DataError) -> Fault:
-    return Fault(path=path, what=str(fault).removeprefix(f"{path}: "))
+    return Fault(path=path, what=str(fault).removeprefix(str(path)).lstrip(": "))
 
 
 _BLOCK = 1 << 22  # items checked at once

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from segmenters.show.measures import counted
+from segmenters.show.measures import counted, size
 from train.fit.plan.plan import UTILISATION, Plan
 
 _HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days
@@ -120,16 +120,6 @@ def _table(first: str, *others: str) -> Table:
     for name in others:
         table.add_column(name, justify="right")
     return table
-
-
-def size(count: int | None) -> str:
-    """Return bytes in decimal units: 1.61 GB."""
-    if count is None:
-        return "-"
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= scale:
-            return f"{count / scale:,.2f} {unit}"
-    return f"{count / 1e3:,.1f} kB"
 
 
 def duration(days: float) -> str:

@@ -1,6 +1,7 @@
 """Verification: a whole data set has no fault, and every kind of damage is found and placed."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_a_whole_data_set_has_no_fault(prepared, capsys):
     assert found(prepared) == []
     before_training(prepared)
     assert main(["verify", str(prepared)]) == 0
-    assert "no fault" in capsys.readouterr().out
+    assert re.search(r": [1-9][\d.]* kB, no fault\n", capsys.readouterr().out)
     assert main(["verify", str(prepared / "prose" / "train")]) == 0
 
 
@@ -204,7 +205,9 @@ def test_what_is_no_data_set_is_told(tmp_path, capsys):
 
 def test_the_folder_of_a_study_is_told_where_its_data_lie(folder, capsys):
     assert main(["verify", str(folder.parent)]) == 1
-    assert f"contains no prepared data; name {folder}\n" in capsys.readouterr().out
+    study = folder.parent
+    told = f"{study}/manifest.json: is missing: {study} contains no prepared data; name {folder}\n"
+    assert told in capsys.readouterr().out
 
 
 def test_verify_false_looks_at_sizes_alone(folder):
