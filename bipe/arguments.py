@@ -3,7 +3,10 @@
 import collections.abc
 import dataclasses
 import difflib
+import importlib
 import inspect
+import pkgutil
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,6 +95,23 @@ def readable(hint: Any, value: Any) -> str:
     if inspect.isclass(origin) and issubclass(origin, Mapping) and typing.get_origin(parts[-1]):
         return f"names, each with {readable(parts[-1], None)}"
     return "null" if hint is type(None) else inspect.formatannotation(hint)
+
+
+def instead(name: str, error: Exception) -> str:
+    """Return what to do about a class that cannot be imported, or nothing."""
+    home, _, own = name.rpartition(".")
+    package = name.partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name == package:
+        return f"; run bipe in the folder of {package}.py, or move it to the folder of --config-dir"
+    if package not in ("bipe", "segmenters") or home not in sys.modules:
+        return ""
+    found: dict[str, type] = {}
+    for part in pkgutil.iter_modules(getattr(sys.modules[home], "__path__", ())):
+        module = importlib.import_module(f"{home}.{part.name}")
+        classes = (x for x in vars(module).values() if inspect.isclass(x))
+        found |= {x.__name__.lower(): x for x in classes if x.__module__ == module.__name__}
+    close = difflib.get_close_matches(own.lower(), found, n=1)
+    return "".join(f"; did you mean '{found[x].__module__}.{found[x].__name__}'?" for x in close)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Union
 
+from bipe import arguments
 from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of, within
 
 PARTIAL = "_partial_"
@@ -109,13 +110,8 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
     try:
         found = _imported(name)
     except (ImportError, AttributeError) as error:
-        package = name.partition(".")[0]
-        lost = isinstance(error, ModuleNotFoundError) and error.name == package
-        cure = (
-            f"; run bipe in the folder of {package}.py, or move it to the folder of --config-dir"
-            * lost
-        )
-        raise ValueError(f"{TARGET}: {name!r} cannot be imported ({error}){cure}") from error
+        told = f"{TARGET}: {name!r} cannot be imported ({error}){arguments.instead(name, error)}"
+        raise ValueError(told) from error
     if not inspect.isclass(found):
         raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}")
     if not name.startswith(own) and not _is_public(found, name, homes):

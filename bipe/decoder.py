@@ -26,7 +26,7 @@ from bipe.attention.passes import pass_attention, seen_later
 from bipe.build import ALLOWED, Of, build, require_at_least
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Flat, Scheme
-from bipe.encodings.base import counts_length, far_of, levels_of, of_layer
+from bipe.encodings.base import counts_length, far_of, levels_of, of_layer, require_hook
 from bipe.positions import Positions, too_few_levels
 from bipe.rotation import Rotation
 
@@ -104,6 +104,22 @@ class DecoderConfig:
     def kv_width(self) -> int:
         """The width of the keys of all heads, and of the values."""
         return self.kv_heads * self.head_width
+
+
+def _require_sizes(described: Any, config: DecoderConfig, path: str) -> None:
+    """Raise ValueError for an encoding that is described for a model of other sizes."""
+    if isinstance(described, list | tuple):
+        described = dict(enumerate(described))
+    elif not isinstance(described, Mapping):
+        return
+    name = str(described.get("_target_", ""))
+    ours = name.startswith("bipe.") and not name.endswith(".Sandwich")  # its width is of waves
+    for key in ("n_head", "head_width", *(["width"] if ours else [])):
+        size, own = getattr(config, key), described.get(key)
+        if own is not None and own != size:
+            raise ValueError(f"{path}.{key} must be that of the model, {size}, was: {own}")
+    for key, part in described.items():
+        _require_sizes(part, config, f"{path}.{key}")
 
 
 class Projection(nn.Linear):
@@ -230,9 +246,13 @@ class Decoder(nn.Module):
         self.attention: Path = attention
         self.recompute = recompute
         self.tokens = nn.Embedding(config.vocab_size, config.width)
+        _require_sizes(config.encoding, config, "encoding")
         with _constants_computed():
             kind = Encoding | Scheme
             self.scheme = as_scheme(build(config.encoding, kind, allowed=allowed, path="encoding"))
+        for part in self.scheme.modules():
+            if isinstance(part, Encoding):
+                require_hook(part)
         self._counts_length = counts_length(self.scheme)
         self.levels = levels_of(self.scheme)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))

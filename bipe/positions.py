@@ -112,9 +112,11 @@ class Positions:
         whatever its mark. Padding may be on either side. levels: how many are read, starting at
         `level`; with several, a unit of a level also starts where one of a coarser level does.
         """
-        if marks.ndim != 2 or marks.is_floating_point():
+        if marks.ndim != 2 or marks.dtype != torch.uint8:
             shape, dtype = list(marks.shape), marks.dtype
             raise ValueError(f"marks must be uint8 [batch, time], were: {dtype} {shape}")
+        if carry is not None and not isinstance(carry, Carry):
+            raise ValueError("carry must be Positions.carry() of the row before, or None")
         at = torch.arange(marks.shape[-1], device=marks.device)
         bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)
         opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)

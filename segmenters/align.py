@@ -52,8 +52,10 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
     """Return marks uint8 [tokens] from the anchors of the tokens and the cuts of each level.
 
     The first token starts the document and a segment of every level. Raises ValueError for more
-    than seven levels or decreasing anchors.
+    than seven levels, cuts that are not in a list of levels, or decreasing anchors.
     """
+    if any(np.ndim(cuts) != 1 for cuts in levels):
+        raise ValueError("levels must be a list of the cuts of each level, such as [cuts]")
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise ValueError(f"levels must have 1 to {MAX_LEVELS} entries, was: {len(levels)}")
     if (anchors[1:] < anchors[:-1]).any():

@@ -9,6 +9,7 @@ BiPE-RoPE (He et al., 2401.16421, eq. 3 and 4): tokens of the segment, and segme
     bias(q_ids, k_ids)  what to add to attention scores: a description (bias.py), no T x T tensor
 """
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -266,6 +267,20 @@ def reads_segments(scheme: Any) -> bool:
 def has_hook(encoding: type[Encoding], hook: str) -> bool:
     """Return whether an encoding overrides a hook."""
     return getattr(encoding, hook, None) is not getattr(Encoding, hook)
+
+
+def require_hook(encoding: Encoding) -> None:
+    """Raise ValueError for an encoding with parameters that no hook uses, as if one is misspelt."""
+    kind, hooks = type(encoding), ("embed", "rotation", "bias")
+    if any(True for _ in encoding.parameters()) and not any(has_hook(kind, x) for x in hooks):
+        said = [
+            f"; {own!r} is none: did you mean {close[0]!r}?"
+            for own in vars(kind)
+            if (close := difflib.get_close_matches(own, hooks, n=1))
+        ]
+        raise ValueError(
+            f"{kind.__name__} has parameters but none of {', '.join(hooks)}{''.join(said)}"
+        )
 
 
 def require_inner(name: str, encoding: Encoding, *, unit: str, last: str) -> None:

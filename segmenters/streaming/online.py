@@ -172,6 +172,8 @@ class TokenMarker:
     def __init__(
         self, *, segmenter: Segmenter, pieces: Sequence[bytes], skip: int = 0, levels: int = 1
     ) -> None:
+        if any(isinstance(piece, str) for piece in pieces[:1]):
+            raise ValueError("pieces must be the bytes of each id, were: str")
         self._online, self._pieces = Online(segmenter=segmenter, levels=levels), pieces
         self._skip = skip
 

@@ -1,8 +1,10 @@
 """What does not fit gets a clear error or the right answer, and never a number that is none."""
 
 import inspect
+import re
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 
@@ -10,9 +12,11 @@ from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention.dispatch import choose_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.cache import Cache
-from bipe.encodings import ALiBi
+from bipe.encodings import ALiBi, Encoding
+from bipe.encodings.base import require_hook
 from bipe.generation import Beams, Session, beam_search, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
+from segmenters import Sentences, TokenMarker, mark
 from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import (
     SCHEMES,
@@ -220,3 +224,45 @@ def test_positions_of_other_tokens_are_refused():
             model.logits(tokens, at)
     with pytest.raises(ValueError, match=r"marks must be uint8 \[batch, time\], were: .* \[5\]"):
         inspect.unwrap(Positions.from_marks.__func__)(Positions, torch.ones(5, dtype=torch.uint8))
+
+
+def test_a_description_for_another_model_is_refused():
+    sizes = {"vocab_size": 61, "width": 48, "n_layer": 1, "n_head": 6, "mlp_width": 64}
+    for inner, told in (
+        (target("RoPE", head_width=16), "inter.head_width must be that of the model, 8, was: 16"),
+        (target("ALiBi", n_head=1), "inter.n_head must be that of the model, 6, was: 1"),
+        (target("Sinusoidal", width=1), "inter.width must be that of the model, 48, was: 1"),
+        (target("KERPLE", n_head=6), "did you mean 'bipe.encodings.kerple.Kerple'"),
+        (target("Rope", head_width=8), "did you mean 'bipe.encodings.rope.RoPE'"),
+    ):
+        scheme = target("Bilevel", intra=target("NoPE"), inter=inner)
+        with pytest.raises(ValueError, match=rf"encoding\.inter.*{re.escape(told[5:])}"):
+            Decoder(DecoderConfig(**sizes, encoding=scheme))
+
+
+def test_an_encoding_whose_hook_is_misspelt_is_refused():
+    class Misspelt(Encoding):
+        def __init__(self):
+            super().__init__()
+            self.slopes = torch.nn.Parameter(torch.zeros(6))
+
+        def bais(self, q_ids, k_ids):
+            return None
+
+    with pytest.raises(ValueError, match=r"Misspelt has parameters .*'bais' is none: did you mean"):
+        require_hook(Misspelt())
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_what_is_not_marks_is_refused():
+    for wrong in (torch.tensor([[3, 0, 2]]), torch.zeros(3, dtype=torch.uint8)):
+        with pytest.raises(ValueError, match=r"marks must be uint8 \[batch, time\]"):
+            Positions.from_marks(wrong)
+    at = Positions.from_marks(torch.zeros(1, 3, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"Positions\.carry\(\)"):
+        Positions.from_marks(torch.zeros(1, 3, dtype=torch.uint8), carry=at)
+    anchors = np.arange(5)
+    with pytest.raises(ValueError, match=r"\[cuts\]"):
+        mark(anchors, np.array([0, 3]))
+    with pytest.raises(ValueError, match="pieces must be the bytes of each id"):
+        TokenMarker(segmenter=Sentences(), pieces=["a", "b"])

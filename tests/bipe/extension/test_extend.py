@@ -113,10 +113,11 @@ def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_report_says_which_pairs_are_kept():
-    bipe = small_decoder("bilevel_learned_rope", width=384).config  # 64 a head
+    bipe = small_decoder("bilevel_learned_rope").config
     rope = {**BARE["rope"], "head_width": 64}
     learned = {**BARE["learned"], "width": 384}
-    config = dataclasses.replace(bipe, encoding=target("Bilevel", intra=learned, inter=rope))
+    wide = dataclasses.replace(bipe, width=384, head_width=64)
+    config = dataclasses.replace(wide, encoding=target("Bilevel", intra=learned, inter=rope))
     reports = {
         unit: extend_config(config, YARN, notes=NOTES, unit=unit).reports[0]
         for unit in ("segments", "tokens")
