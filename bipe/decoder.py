@@ -240,6 +240,8 @@ class Decoder(nn.Module):
         allowed: tuple[str, ...] = ALLOWED,
     ) -> None:
         super().__init__()
+        if not isinstance(config, DecoderConfig):
+            raise ValueError(f"config must be DecoderConfig(...), was: {type(config).__name__}")
         if attention not in PATHS:
             raise ValueError(f"attention must be one of {', '.join(PATHS)}, was: {attention!r}")
         self.config = config

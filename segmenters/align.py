@@ -310,6 +310,8 @@ def segment_ids(
     ...             fn_kwargs={"tokenizer": tokenizer, "segmenter": Sentences()})
     """
     fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(fast, "encode_batch"):
+        raise ValueError(f"tokenizer must be a fast one (tokenizers.Tokenizer), was: {tokenizer!r}")
     table = ByteTable.of_tokenizer(fast)
     rows = [texts] if isinstance(texts, str) else [*texts]
     made: dict[str, list[Any]] = {

@@ -78,6 +78,10 @@ def beam_search(
     marker, marks, stop_ids, chunk: as for `generate`. Raises ValueError for an empty prompt.
     """
     require_prompts([prompt], max_new)
+    if any(isinstance(id_, Sequence) for id_ in prompt):
+        raise ValueError("prompt must be a list of ids: beam_search continues one prompt")
+    if not isinstance(search, Beams):
+        raise ValueError(f"search must be Beams(...), was: {search!r}")
     require_marker(model, marker, marks)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)

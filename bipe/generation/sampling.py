@@ -108,6 +108,8 @@ def generate(
     ValueError for an empty prompt, or stop strings without `decode`.
     """
     require_prompts(prompts, max_new)
+    if not isinstance(sampling, Sampling | None):
+        raise ValueError(f"sampling must be Sampling(...) or None, was: {sampling!r}")
     require_marker(model, marker, marks)
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode=, a function from ids to text")

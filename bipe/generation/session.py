@@ -33,7 +33,9 @@ PREFILL_CHUNK = 1024  # tokens
 
 
 def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
-    """Raise ValueError for an empty prompt, or `max_new` below 1."""
+    """Raise ValueError for prompts that are not lists of ids, or empty, or `max_new` below 1."""
+    if isinstance(prompts, str) or any(isinstance(x, str | int | float) for x in prompts):
+        raise ValueError("prompts must be a list of lists of ids, one list for each prompt")
     if not prompts or not all(len(prompt) for prompt in prompts):
         raise ValueError(
             "each prompt must have at least one token; begin with the end-of-document token"
@@ -44,6 +46,11 @@ def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
 
 def require_marker(model: Decoder, marker: Marker | None, marks: object) -> None:
     """Raise ValueError if a model with segments would read every text as one segment."""
+    if marker is not None and not isinstance(marker, Marker):
+        raise ValueError(
+            f"marker must be a Marker such as segmenters.TokenMarker(segmenter=, pieces=), was: "
+            f"{type(marker).__name__}"
+        )
     if marker is None and marks is None and reads_segments(model.scheme):
         raise ValueError(
             "the model counts segments: pass marker=segmenters.TokenMarker(segmenter=, pieces=) to "

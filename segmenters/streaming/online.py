@@ -52,6 +52,8 @@ class Online:
     _anchors: deque[int]
 
     def __init__(self, *, segmenter: Segmenter, levels: int = 1) -> None:
+        if not isinstance(segmenter, Segmenter):
+            raise ValueError(f"segmenter must be one, such as Sentences(), was: {segmenter!r}")
         names = segmenter.level_names
         if not 1 <= levels <= len(names):
             raise ValueError(

@@ -16,7 +16,7 @@ from bipe.encodings import ALiBi, Encoding
 from bipe.encodings.base import require_hook
 from bipe.generation import Beams, Session, beam_search, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
-from segmenters import Sentences, TokenMarker, mark
+from segmenters import Online, Sentences, TokenMarker, mark, segment_ids
 from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import (
     SCHEMES,
@@ -266,3 +266,21 @@ def test_what_is_not_marks_is_refused():
         mark(anchors, np.array([0, 3]))
     with pytest.raises(ValueError, match="pieces must be the bytes of each id"):
         TokenMarker(segmenter=Sentences(), pieces=["a", "b"])
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_arguments_of_another_kind_are_named():
+    model, flat = small_decoder("bipe_rope"), small_decoder("flat_rope")
+    for told, call in {
+        "prompts must be a list of lists": lambda: generate(flat, [1, 2], max_new=1),
+        "one list for each prompt": lambda: generate(flat, "Kelp", max_new=1),
+        "sampling must be Sampling": lambda: generate(flat, [[1]], max_new=1, sampling=0.7),
+        "marker must be a Marker": lambda: generate(model, [[1]], max_new=1, marker=Sentences()),
+        "continues one prompt": lambda: beam_search(flat, [[1]], max_new=1, search=Beams()),
+        "search must be Beams": lambda: beam_search(flat, [1], max_new=1, search=3),
+        "segmenter must be one": lambda: Online(segmenter=Sentences),
+        "tokenizer must be a fast one": lambda: segment_ids("a", None, segmenter=Sentences()),
+        "config must be DecoderConfig": lambda: Decoder({}),
+    }.items():
+        with pytest.raises(ValueError, match=told):
+            call()
