@@ -62,10 +62,10 @@ def size(count: int | None) -> str:
     """Return bytes in decimal units: 1.61 GB."""
     if count is None:
         return "-"
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+    for unit, scale, digits in (("TB", 1e12, 2), ("GB", 1e9, 2), ("MB", 1e6, 2), ("kB", 1e3, 1)):
         if count >= scale:
-            return f"{count / scale:,.2f} {unit}"
-    return f"{count / 1e3:,.1f} kB"
+            return f"{count / scale:,.{digits}f} {unit}"
+    return counted(count, "byte")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

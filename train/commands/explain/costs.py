@@ -19,7 +19,7 @@ from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig, as_scheme
 from bipe.encodings.base import Encoding, Layers, far_of, levels_of
 from bipe.positions import Positions
-from segmenters.show.measures import counted
+from segmenters.show.measures import counted, size
 from train.errors import as_config_error
 from train.fit.flops import counter
 from train.fit.plan.memory import Step, activations, count_weights
@@ -42,15 +42,15 @@ def costs(
         model = Decoder(decoder, allowed=allowed)
     count = count_weights(model).encoding
     if count:
-        yield f"{count:,} parameters: {_size(_TRAINED * count)} with gradients and two moments"
+        yield f"{count:,} parameters: {size(_TRAINED * count)} with gradients and two moments"
     tables = [each for part in model.scheme.modules() if isinstance(part, Encoding)
               for each in part.buffers(recurse=False)]  # fmt: skip
     held = sum(each.numel() * each.element_size() for each in tables)
     if held:
-        yield f"{_size(held)} of constants"
+        yield f"{size(held)} of constants"
     yield (
-        f"{_size(own)} kept for the backward pass of a row of {time:,} tokens "
-        f"on the CPU (without an encoding {_size(plain)})"
+        f"{size(own)} kept for the backward pass of a row of {time:,} tokens "
+        f"on the CPU (without an encoding {size(plain)})"
     )
     run = min(time, _RUN)
     with_it, without = (_operations(each, run, allowed) for each in (decoder, none))
@@ -193,11 +193,3 @@ def _operations(decoder: DecoderConfig, time: int, allowed: tuple[str, ...]) -> 
     with torch.no_grad(), counter() as counted:
         model(torch.zeros(1, time, dtype=torch.int64), at)
     return counted.get_total_flops()
-
-
-def _size(count: int) -> str:
-    """Return bytes in a decimal unit."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:,.1f} {unit}"
-    return f"{count} bytes"
